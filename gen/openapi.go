@@ -1,0 +1,11 @@
+// Package gen holds generated code and documents; this file only embeds what Go
+// cannot embed from elsewhere.
+package gen
+
+import _ "embed"
+
+// OpenAPI is the OpenAPI 2.0 description of the JSON gateway, generated from the
+// proto files.
+//
+//go:embed openapi/pawl.swagger.json
+var OpenAPI []byte

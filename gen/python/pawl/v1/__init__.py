@@ -1,0 +1,1 @@
+"""The raw protocol buffer messages and gRPC stubs of Pawl, as generated."""

@@ -1,0 +1,542 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RunStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUN_STATUS_UNSPECIFIED: _ClassVar[RunStatus]
+    RUN_STATUS_RUNNING: _ClassVar[RunStatus]
+    RUN_STATUS_WAITING: _ClassVar[RunStatus]
+    RUN_STATUS_COMPLETED: _ClassVar[RunStatus]
+    RUN_STATUS_BUDGET_EXHAUSTED: _ClassVar[RunStatus]
+    RUN_STATUS_ESCALATED: _ClassVar[RunStatus]
+    RUN_STATUS_FAILED: _ClassVar[RunStatus]
+    RUN_STATUS_CANCELLED: _ClassVar[RunStatus]
+
+class Execution(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EXECUTION_UNSPECIFIED: _ClassVar[Execution]
+    EXECUTION_CALLER: _ClassVar[Execution]
+    EXECUTION_WORKERS: _ClassVar[Execution]
+
+class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CAUSE_UNSPECIFIED: _ClassVar[Cause]
+    CAUSE_ENTRY: _ClassVar[Cause]
+    CAUSE_EVENT: _ClassVar[Cause]
+    CAUSE_MAX_VISITS: _ClassVar[Cause]
+    CAUSE_TIMEOUT: _ClassVar[Cause]
+
+class ArtifactMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ARTIFACT_MODE_UNSPECIFIED: _ClassVar[ArtifactMode]
+    ARTIFACT_MODE_REPLACE: _ClassVar[ArtifactMode]
+    ARTIFACT_MODE_APPEND: _ClassVar[ArtifactMode]
+
+class StepStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEP_STATUS_UNSPECIFIED: _ClassVar[StepStatus]
+    STEP_STATUS_PENDING: _ClassVar[StepStatus]
+    STEP_STATUS_OK: _ClassVar[StepStatus]
+    STEP_STATUS_ERROR: _ClassVar[StepStatus]
+    STEP_STATUS_CANCELLED: _ClassVar[StepStatus]
+
+class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECORD_KIND_UNSPECIFIED: _ClassVar[RecordKind]
+    RECORD_KIND_TRANSITION: _ClassVar[RecordKind]
+    RECORD_KIND_INPUT_RECEIVED: _ClassVar[RecordKind]
+    RECORD_KIND_TURN_OPENED: _ClassVar[RecordKind]
+    RECORD_KIND_TURN_ASSIGNED: _ClassVar[RecordKind]
+    RECORD_KIND_TURN_COMPLETED: _ClassVar[RecordKind]
+    RECORD_KIND_TURN_FAILED: _ClassVar[RecordKind]
+    RECORD_KIND_TURN_ABANDONED: _ClassVar[RecordKind]
+    RECORD_KIND_TURN_SUSPENDED: _ClassVar[RecordKind]
+    RECORD_KIND_STEP_REQUESTED: _ClassVar[RecordKind]
+    RECORD_KIND_STEP_RESOLVED: _ClassVar[RecordKind]
+    RECORD_KIND_STEP_REJECTED: _ClassVar[RecordKind]
+    RECORD_KIND_STEP_CANCELLED: _ClassVar[RecordKind]
+    RECORD_KIND_ARTIFACTS_SET: _ClassVar[RecordKind]
+    RECORD_KIND_PAUSED: _ClassVar[RecordKind]
+    RECORD_KIND_RESUMED: _ClassVar[RecordKind]
+    RECORD_KIND_ORIGIN: _ClassVar[RecordKind]
+    RECORD_KIND_ENDED: _ClassVar[RecordKind]
+    RECORD_KIND_TURN_READY: _ClassVar[RecordKind]
+RUN_STATUS_UNSPECIFIED: RunStatus
+RUN_STATUS_RUNNING: RunStatus
+RUN_STATUS_WAITING: RunStatus
+RUN_STATUS_COMPLETED: RunStatus
+RUN_STATUS_BUDGET_EXHAUSTED: RunStatus
+RUN_STATUS_ESCALATED: RunStatus
+RUN_STATUS_FAILED: RunStatus
+RUN_STATUS_CANCELLED: RunStatus
+EXECUTION_UNSPECIFIED: Execution
+EXECUTION_CALLER: Execution
+EXECUTION_WORKERS: Execution
+CAUSE_UNSPECIFIED: Cause
+CAUSE_ENTRY: Cause
+CAUSE_EVENT: Cause
+CAUSE_MAX_VISITS: Cause
+CAUSE_TIMEOUT: Cause
+ARTIFACT_MODE_UNSPECIFIED: ArtifactMode
+ARTIFACT_MODE_REPLACE: ArtifactMode
+ARTIFACT_MODE_APPEND: ArtifactMode
+STEP_STATUS_UNSPECIFIED: StepStatus
+STEP_STATUS_PENDING: StepStatus
+STEP_STATUS_OK: StepStatus
+STEP_STATUS_ERROR: StepStatus
+STEP_STATUS_CANCELLED: StepStatus
+RECORD_KIND_UNSPECIFIED: RecordKind
+RECORD_KIND_TRANSITION: RecordKind
+RECORD_KIND_INPUT_RECEIVED: RecordKind
+RECORD_KIND_TURN_OPENED: RecordKind
+RECORD_KIND_TURN_ASSIGNED: RecordKind
+RECORD_KIND_TURN_COMPLETED: RecordKind
+RECORD_KIND_TURN_FAILED: RecordKind
+RECORD_KIND_TURN_ABANDONED: RecordKind
+RECORD_KIND_TURN_SUSPENDED: RecordKind
+RECORD_KIND_STEP_REQUESTED: RecordKind
+RECORD_KIND_STEP_RESOLVED: RecordKind
+RECORD_KIND_STEP_REJECTED: RecordKind
+RECORD_KIND_STEP_CANCELLED: RecordKind
+RECORD_KIND_ARTIFACTS_SET: RecordKind
+RECORD_KIND_PAUSED: RecordKind
+RECORD_KIND_RESUMED: RecordKind
+RECORD_KIND_ORIGIN: RecordKind
+RECORD_KIND_ENDED: RecordKind
+RECORD_KIND_TURN_READY: RecordKind
+
+class ArtifactValue(_message.Message):
+    __slots__ = ("json", "text", "data", "media_type")
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    json: str
+    text: str
+    data: bytes
+    media_type: str
+    def __init__(self, json: _Optional[str] = ..., text: _Optional[str] = ..., data: _Optional[bytes] = ..., media_type: _Optional[str] = ...) -> None: ...
+
+class ArtifactWrite(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: ArtifactValue
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[ArtifactValue, _Mapping]] = ...) -> None: ...
+
+class ArtifactHead(_message.Message):
+    __slots__ = ("name", "media_type", "mode", "seq", "writes", "bytes", "hash")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    media_type: str
+    mode: ArtifactMode
+    seq: int
+    writes: int
+    bytes: int
+    hash: bytes
+    def __init__(self, name: _Optional[str] = ..., media_type: _Optional[str] = ..., mode: _Optional[_Union[ArtifactMode, str]] = ..., seq: _Optional[int] = ..., writes: _Optional[int] = ..., bytes: _Optional[int] = ..., hash: _Optional[bytes] = ...) -> None: ...
+
+class Artifact(_message.Message):
+    __slots__ = ("head", "value")
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    head: ArtifactHead
+    value: ArtifactValue
+    def __init__(self, head: _Optional[_Union[ArtifactHead, _Mapping]] = ..., value: _Optional[_Union[ArtifactValue, _Mapping]] = ...) -> None: ...
+
+class Part(_message.Message):
+    __slots__ = ("text", "json", "data", "uri", "media_type", "filename", "metadata_json")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    URI_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    FILENAME_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    json: str
+    data: bytes
+    uri: str
+    media_type: str
+    filename: str
+    metadata_json: str
+    def __init__(self, text: _Optional[str] = ..., json: _Optional[str] = ..., data: _Optional[bytes] = ..., uri: _Optional[str] = ..., media_type: _Optional[str] = ..., filename: _Optional[str] = ..., metadata_json: _Optional[str] = ...) -> None: ...
+
+class Message(_message.Message):
+    __slots__ = ("role", "parts", "tool_calls_json", "tool_call_id")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_JSON_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    parts: _containers.RepeatedCompositeFieldContainer[Part]
+    tool_calls_json: str
+    tool_call_id: str
+    def __init__(self, role: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., tool_calls_json: _Optional[str] = ..., tool_call_id: _Optional[str] = ...) -> None: ...
+
+class Usage(_message.Message):
+    __slots__ = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls")
+    INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    input_tokens: int
+    output_tokens: int
+    cost_micro_usd: int
+    tool_calls: int
+    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., tool_calls: _Optional[int] = ...) -> None: ...
+
+class Fault(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Denial(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class TurnRef(_message.Message):
+    __slots__ = ("run_id", "turn_seq", "state", "visit", "attempt", "token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    VISIT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    turn_seq: int
+    state: str
+    visit: int
+    attempt: int
+    token: str
+    def __init__(self, run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., state: _Optional[str] = ..., visit: _Optional[int] = ..., attempt: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+
+class Assignment(_message.Message):
+    __slots__ = ("worker", "delivery", "at")
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    worker: str
+    delivery: int
+    at: _timestamp_pb2.Timestamp
+    def __init__(self, worker: _Optional[str] = ..., delivery: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PackRef(_message.Message):
+    __slots__ = ("id", "version", "digest")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    version: str
+    digest: str
+    def __init__(self, id: _Optional[str] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+
+class Redirect(_message.Message):
+    __slots__ = ("state", "guard")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    GUARD_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    guard: str
+    def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
+
+class Record(_message.Message):
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    PREV_HASH_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    TRANSITION_FIELD_NUMBER: _ClassVar[int]
+    INPUT_RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    TURN_OPENED_FIELD_NUMBER: _ClassVar[int]
+    TURN_ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    TURN_COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    TURN_FAILED_FIELD_NUMBER: _ClassVar[int]
+    TURN_ABANDONED_FIELD_NUMBER: _ClassVar[int]
+    TURN_SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    STEP_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    STEP_RESOLVED_FIELD_NUMBER: _ClassVar[int]
+    STEP_REJECTED_FIELD_NUMBER: _ClassVar[int]
+    STEP_CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_SET_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    TURN_READY_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    seq: int
+    prev_seq: int
+    cursor: str
+    at: _timestamp_pb2.Timestamp
+    cause: Cause
+    principal: str
+    prev_hash: bytes
+    hash: bytes
+    transition: Transition
+    input_received: InputReceived
+    turn_opened: TurnOpened
+    turn_assigned: TurnAssigned
+    turn_completed: TurnCompleted
+    turn_failed: TurnFailed
+    turn_abandoned: TurnAbandoned
+    turn_suspended: TurnSuspended
+    step_requested: StepRequested
+    step_resolved: StepResolved
+    step_rejected: StepRejected
+    step_cancelled: StepCancelled
+    artifacts_set: ArtifactsSet
+    paused: Paused
+    resumed: Resumed
+    origin: Origin
+    ended: Ended
+    turn_ready: TurnReady
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ...) -> None: ...
+
+class Transition(_message.Message):
+    __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written")
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    INTENDED_STATE_FIELD_NUMBER: _ClassVar[int]
+    REDIRECTS_FIELD_NUMBER: _ClassVar[int]
+    VISIT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_VISITS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    event: str
+    to: str
+    intended_state: str
+    redirects: _containers.RepeatedCompositeFieldContainer[Redirect]
+    visit: int
+    total_visits: int
+    artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
+    def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., **kwargs) -> None: ...
+
+class InputReceived(_message.Message):
+    __slots__ = ("parts", "message_id", "queued")
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    parts: _containers.RepeatedCompositeFieldContainer[Part]
+    message_id: str
+    queued: bool
+    def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., message_id: _Optional[str] = ..., queued: bool = ...) -> None: ...
+
+class TurnOpened(_message.Message):
+    __slots__ = ("state", "inputs")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    inputs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, state: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TurnAssigned(_message.Message):
+    __slots__ = ("turn_seq", "attempt", "assigned")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    assigned: Assignment
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., assigned: _Optional[_Union[Assignment, _Mapping]] = ...) -> None: ...
+
+class TurnCompleted(_message.Message):
+    __slots__ = ("turn_seq", "attempt", "output", "messages", "usage", "event", "artifacts_written")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    output: _containers.RepeatedCompositeFieldContainer[Part]
+    messages: _containers.RepeatedCompositeFieldContainer[Message]
+    usage: Usage
+    event: str
+    artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ...) -> None: ...
+
+class TurnFailed(_message.Message):
+    __slots__ = ("turn_seq", "attempt", "error", "retryable", "next", "not_before", "usage")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    error: Fault
+    retryable: bool
+    next: int
+    not_before: _timestamp_pb2.Timestamp
+    usage: Usage
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., retryable: bool = ..., next: _Optional[int] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+
+class TurnAbandoned(_message.Message):
+    __slots__ = ("turn_seq", "attempt", "why")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    why: str
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
+
+class TurnSuspended(_message.Message):
+    __slots__ = ("turn_seq", "attempt", "pending")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    pending: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., pending: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TurnReady(_message.Message):
+    __slots__ = ("turn_seq", "attempt")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class StepRequested(_message.Message):
+    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
+    REFRAME_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    DELEGATION_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    key: str
+    tool: str
+    turn_seq: int
+    attempt: int
+    payload_json: str
+    reframe: bool
+    deadline: _timestamp_pb2.Timestamp
+    delegation: bool
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ...) -> None: ...
+
+class StepResolved(_message.Message):
+    __slots__ = ("step", "tool", "attempt", "ok", "result_json", "error", "unknown", "next", "deadline", "worker", "artifacts_written")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    OK_FIELD_NUMBER: _ClassVar[int]
+    RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    tool: str
+    attempt: int
+    ok: bool
+    result_json: str
+    error: Fault
+    unknown: bool
+    next: int
+    deadline: _timestamp_pb2.Timestamp
+    worker: str
+    artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., ok: bool = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., unknown: bool = ..., next: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., worker: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ...) -> None: ...
+
+class StepRejected(_message.Message):
+    __slots__ = ("key", "tool", "turn_seq", "denial")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    DENIAL_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    tool: str
+    turn_seq: int
+    denial: Denial
+    def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., denial: _Optional[_Union[Denial, _Mapping]] = ...) -> None: ...
+
+class StepCancelled(_message.Message):
+    __slots__ = ("step", "tool", "why")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    tool: str
+    why: str
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class ArtifactsSet(_message.Message):
+    __slots__ = ("artifacts_written",)
+    ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
+    def __init__(self, artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ...) -> None: ...
+
+class Paused(_message.Message):
+    __slots__ = ("note",)
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    note: str
+    def __init__(self, note: _Optional[str] = ...) -> None: ...
+
+class Resumed(_message.Message):
+    __slots__ = ("note",)
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    note: str
+    def __init__(self, note: _Optional[str] = ...) -> None: ...
+
+class Origin(_message.Message):
+    __slots__ = ("run_id", "seq")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    seq: int
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class Ended(_message.Message):
+    __slots__ = ("status", "reason", "redirects", "artifacts_written", "final_artifacts")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REDIRECTS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    FINAL_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    status: RunStatus
+    reason: str
+    redirects: _containers.RepeatedCompositeFieldContainer[Redirect]
+    artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
+    final_artifacts: _containers.RepeatedCompositeFieldContainer[Artifact]
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., final_artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,927 @@
+import datetime
+
+from google.api import annotations_pb2 as _annotations_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from pawl.v1 import record_pb2 as _record_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Disposition(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DISPOSITION_UNSPECIFIED: _ClassVar[Disposition]
+    DISPOSITION_ACCEPTED: _ClassVar[Disposition]
+    DISPOSITION_IGNORED_UNKNOWN_RUN: _ClassVar[Disposition]
+    DISPOSITION_IGNORED_TERMINAL: _ClassVar[Disposition]
+    DISPOSITION_IGNORED_STALE: _ClassVar[Disposition]
+    DISPOSITION_IGNORED_DUPLICATE: _ClassVar[Disposition]
+    DISPOSITION_ESCALATED: _ClassVar[Disposition]
+
+class RunOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUN_ORDER_UNSPECIFIED: _ClassVar[RunOrder]
+    RUN_ORDER_NEWEST_FIRST: _ClassVar[RunOrder]
+    RUN_ORDER_OLDEST_FIRST: _ClassVar[RunOrder]
+
+class WaitUntil(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WAIT_UNTIL_UNSPECIFIED: _ClassVar[WaitUntil]
+    WAIT_UNTIL_TERMINAL: _ClassVar[WaitUntil]
+    WAIT_UNTIL_WAITING: _ClassVar[WaitUntil]
+DISPOSITION_UNSPECIFIED: Disposition
+DISPOSITION_ACCEPTED: Disposition
+DISPOSITION_IGNORED_UNKNOWN_RUN: Disposition
+DISPOSITION_IGNORED_TERMINAL: Disposition
+DISPOSITION_IGNORED_STALE: Disposition
+DISPOSITION_IGNORED_DUPLICATE: Disposition
+DISPOSITION_ESCALATED: Disposition
+RUN_ORDER_UNSPECIFIED: RunOrder
+RUN_ORDER_NEWEST_FIRST: RunOrder
+RUN_ORDER_OLDEST_FIRST: RunOrder
+WAIT_UNTIL_UNSPECIFIED: WaitUntil
+WAIT_UNTIL_TERMINAL: WaitUntil
+WAIT_UNTIL_WAITING: WaitUntil
+
+class Run(_message.Message):
+    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class VisitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_OVERRIDE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    VISIT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    VISITS_FIELD_NUMBER: _ClassVar[int]
+    EDGES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_VISITS_FIELD_NUMBER: _ClassVar[int]
+    TRANSITIONS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    REFRAMES_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    STATE_TIMEOUT_AT_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    TURN_NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    TURN_SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    pack: _record_pb2.PackRef
+    entry: str
+    agent: str
+    entry_override: bool
+    execution: _record_pb2.Execution
+    labels: _containers.ScalarMap[str, str]
+    status: _record_pb2.RunStatus
+    reason: str
+    paused: bool
+    state: str
+    seq: int
+    visit_seq: int
+    visits: _containers.ScalarMap[str, int]
+    edges: _containers.RepeatedCompositeFieldContainer[EdgeCount]
+    total_visits: int
+    transitions: int
+    tool_calls: int
+    reframes: int
+    tokens: int
+    cost_micro_usd: int
+    last_step: int
+    created_at: _timestamp_pb2.Timestamp
+    updated_at: _timestamp_pb2.Timestamp
+    deadline: _timestamp_pb2.Timestamp
+    state_timeout_at: _timestamp_pb2.Timestamp
+    turn: _record_pb2.TurnRef
+    turn_not_before: _timestamp_pb2.Timestamp
+    turn_suspended: bool
+    queued_inputs: int
+    allowed_events: _containers.RepeatedScalarFieldContainer[str]
+    steps: _containers.RepeatedCompositeFieldContainer[Step]
+    artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.ArtifactHead]
+    artifact_bytes: int
+    message_bytes: int
+    parent: Parent
+    depth: int
+    limits: RunLimits
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ...) -> None: ...
+
+class EdgeCount(_message.Message):
+    __slots__ = ("state", "event", "count")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    event: str
+    count: int
+    def __init__(self, state: _Optional[str] = ..., event: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Parent(_message.Message):
+    __slots__ = ("run_id", "step", "attempt")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    step: int
+    attempt: int
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class RunLimits(_message.Message):
+    __slots__ = ("max_transitions", "max_artifact_bytes", "max_run_artifact_bytes", "max_message_bytes", "max_queued_inputs")
+    MAX_TRANSITIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_ARTIFACT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUN_ARTIFACT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_QUEUED_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    max_transitions: int
+    max_artifact_bytes: int
+    max_run_artifact_bytes: int
+    max_message_bytes: int
+    max_queued_inputs: int
+    def __init__(self, max_transitions: _Optional[int] = ..., max_artifact_bytes: _Optional[int] = ..., max_run_artifact_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., max_queued_inputs: _Optional[int] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    DELEGATION_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
+    RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    key: str
+    tool: str
+    status: _record_pb2.StepStatus
+    attempt: int
+    turn_seq: int
+    deadline: _timestamp_pb2.Timestamp
+    delegation: bool
+    payload_json: str
+    result_json: str
+    error: _record_pb2.Fault
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ...) -> None: ...
+
+class RunFilter(_message.Message):
+    __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    UNSERVED_FIELD_NUMBER: _ClassVar[int]
+    pack: str
+    statuses: _containers.RepeatedScalarFieldContainer[_record_pb2.RunStatus]
+    state: str
+    labels: _containers.ScalarMap[str, str]
+    parent_run_id: str
+    unserved: bool
+    def __init__(self, pack: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_record_pb2.RunStatus, str]]] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent_run_id: _Optional[str] = ..., unserved: bool = ...) -> None: ...
+
+class StartRunRequest(_message.Message):
+    __slots__ = ("namespace", "pack", "agent", "state", "variables_json", "input", "execution", "labels", "request_id", "max_steps")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    VARIABLES_JSON_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_STEPS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    pack: str
+    agent: str
+    state: str
+    variables_json: str
+    input: _containers.RepeatedCompositeFieldContainer[_record_pb2.Part]
+    execution: _record_pb2.Execution
+    labels: _containers.ScalarMap[str, str]
+    request_id: str
+    max_steps: int
+    def __init__(self, namespace: _Optional[str] = ..., pack: _Optional[str] = ..., agent: _Optional[str] = ..., state: _Optional[str] = ..., variables_json: _Optional[str] = ..., input: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., request_id: _Optional[str] = ..., max_steps: _Optional[int] = ...) -> None: ...
+
+class StartRunResponse(_message.Message):
+    __slots__ = ("run", "record", "turn", "duplicate")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    record: _record_pb2.Record
+    turn: _record_pb2.TurnRef
+    duplicate: bool
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class EmitEventRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "event", "artifacts", "event_id", "expected_seq", "turn_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    event: str
+    artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.ArtifactWrite]
+    event_id: str
+    expected_seq: int
+    turn_token: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., event: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., event_id: _Optional[str] = ..., expected_seq: _Optional[int] = ..., turn_token: _Optional[str] = ...) -> None: ...
+
+class EmitEventResponse(_message.Message):
+    __slots__ = ("transition", "ended", "state", "status", "seq", "turn", "duplicate")
+    TRANSITION_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    transition: _record_pb2.Record
+    ended: _record_pb2.Record
+    state: str
+    status: _record_pb2.RunStatus
+    seq: int
+    turn: _record_pb2.TurnRef
+    duplicate: bool
+    def __init__(self, transition: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., state: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class SendInputRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "parts", "message_id", "expected_seq")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    parts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Part]
+    message_id: str
+    expected_seq: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., message_id: _Optional[str] = ..., expected_seq: _Optional[int] = ...) -> None: ...
+
+class SendInputResponse(_message.Message):
+    __slots__ = ("record", "queued", "status", "seq", "turn", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    queued: bool
+    status: _record_pb2.RunStatus
+    seq: int
+    turn: _record_pb2.TurnRef
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., queued: bool = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class GetTurnRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class GetTurnResponse(_message.Message):
+    __slots__ = ("turn", "pack", "prompt", "system_prompt", "messages", "tools", "allowed_events", "steps", "artifact_slots", "variables_json", "settings_json", "terminal", "deadline", "seq", "visit_seq", "suspended", "not_before")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    VARIABLES_JSON_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_JSON_FIELD_NUMBER: _ClassVar[int]
+    TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    VISIT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    turn: _record_pb2.TurnRef
+    pack: _record_pb2.PackRef
+    prompt: str
+    system_prompt: str
+    messages: _containers.RepeatedCompositeFieldContainer[_record_pb2.Message]
+    tools: _containers.RepeatedCompositeFieldContainer[ToolSpec]
+    allowed_events: _containers.RepeatedScalarFieldContainer[str]
+    steps: _containers.RepeatedCompositeFieldContainer[Step]
+    artifact_slots: _containers.RepeatedCompositeFieldContainer[ArtifactSlot]
+    variables_json: str
+    settings_json: str
+    terminal: bool
+    deadline: _timestamp_pb2.Timestamp
+    seq: int
+    visit_seq: int
+    suspended: bool
+    not_before: _timestamp_pb2.Timestamp
+    def __init__(self, turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., system_prompt: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[ToolSpec, _Mapping]]] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifact_slots: _Optional[_Iterable[_Union[ArtifactSlot, _Mapping]]] = ..., variables_json: _Optional[str] = ..., settings_json: _Optional[str] = ..., terminal: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., suspended: bool = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ToolSpec(_message.Message):
+    __slots__ = ("name", "description", "parameters_json", "agent")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_JSON_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    parameters_json: str
+    agent: bool
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., parameters_json: _Optional[str] = ..., agent: bool = ...) -> None: ...
+
+class ArtifactSlot(_message.Message):
+    __slots__ = ("name", "media_type", "mode", "description")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    media_type: str
+    mode: _record_pb2.ArtifactMode
+    description: str
+    def __init__(self, name: _Optional[str] = ..., media_type: _Optional[str] = ..., mode: _Optional[_Union[_record_pb2.ArtifactMode, str]] = ..., description: _Optional[str] = ...) -> None: ...
+
+class SetArtifactsRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "artifacts", "write_id", "expected_seq", "turn_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.ArtifactWrite]
+    write_id: str
+    expected_seq: int
+    turn_token: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., write_id: _Optional[str] = ..., expected_seq: _Optional[int] = ..., turn_token: _Optional[str] = ...) -> None: ...
+
+class SetArtifactsResponse(_message.Message):
+    __slots__ = ("record", "seq", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    seq: int
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class CompleteTurnRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "output", "messages", "usage", "event", "artifacts", "expected_seq", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    turn_seq: int
+    attempt: int
+    turn_token: str
+    output: _containers.RepeatedCompositeFieldContainer[_record_pb2.Part]
+    messages: _containers.RepeatedCompositeFieldContainer[_record_pb2.Message]
+    usage: _record_pb2.Usage
+    event: str
+    artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.ArtifactWrite]
+    expected_seq: int
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., output: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., expected_seq: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CompleteTurnResponse(_message.Message):
+    __slots__ = ("record", "transition", "ended", "state", "status", "seq", "turn", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    TRANSITION_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    transition: _record_pb2.Record
+    ended: _record_pb2.Record
+    state: str
+    status: _record_pb2.RunStatus
+    seq: int
+    turn: _record_pb2.TurnRef
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., transition: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., state: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class FailTurnRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "error", "retryable", "usage", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    turn_seq: int
+    attempt: int
+    turn_token: str
+    error: _record_pb2.Fault
+    retryable: bool
+    usage: _record_pb2.Usage
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., retryable: bool = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class FailTurnResponse(_message.Message):
+    __slots__ = ("record", "ended", "status", "seq", "turn", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    ended: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    turn: _record_pb2.TurnRef
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class SuspendTurnRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    turn_seq: int
+    attempt: int
+    turn_token: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SuspendTurnResponse(_message.Message):
+    __slots__ = ("record", "status", "seq", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class StepRequest(_message.Message):
+    __slots__ = ("key", "tool", "payload_json", "reframe")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
+    REFRAME_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    tool: str
+    payload_json: str
+    reframe: bool
+    def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., payload_json: _Optional[str] = ..., reframe: bool = ...) -> None: ...
+
+class RequestStepRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "requests", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    turn_seq: int
+    attempt: int
+    turn_token: str
+    requests: _containers.RepeatedCompositeFieldContainer[StepRequest]
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., requests: _Optional[_Iterable[_Union[StepRequest, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class StepOutcome(_message.Message):
+    __slots__ = ("key", "step", "replayed", "denial")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    DENIAL_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    step: Step
+    replayed: bool
+    denial: _record_pb2.Denial
+    def __init__(self, key: _Optional[str] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., replayed: bool = ..., denial: _Optional[_Union[_record_pb2.Denial, _Mapping]] = ...) -> None: ...
+
+class RequestStepResponse(_message.Message):
+    __slots__ = ("outcomes", "ended", "status", "seq", "duplicate")
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[StepOutcome]
+    ended: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    duplicate: bool
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[StepOutcome, _Mapping]]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class ResolveStepRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "step", "tool", "attempt", "result_json", "error", "turn_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    step: int
+    tool: str
+    attempt: int
+    result_json: str
+    error: _record_pb2.Fault
+    turn_token: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., turn_token: _Optional[str] = ...) -> None: ...
+
+class ResolveStepResponse(_message.Message):
+    __slots__ = ("disposition", "record", "ended", "status", "seq")
+    DISPOSITION_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    disposition: Disposition
+    record: _record_pb2.Record
+    ended: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    def __init__(self, disposition: _Optional[_Union[Disposition, str]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class StreamTransitionsRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "filter", "kinds", "after_seq", "after_cursor", "follow", "snapshots", "output", "output_after")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQ_FIELD_NUMBER: _ClassVar[int]
+    AFTER_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    filter: RunFilter
+    kinds: _containers.RepeatedScalarFieldContainer[_record_pb2.RecordKind]
+    after_seq: int
+    after_cursor: str
+    follow: bool
+    snapshots: bool
+    output: bool
+    output_after: OutputPosition
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., after_cursor: _Optional[str] = ..., follow: bool = ..., snapshots: bool = ..., output: bool = ..., output_after: _Optional[_Union[OutputPosition, _Mapping]] = ...) -> None: ...
+
+class StreamTransitionsResponse(_message.Message):
+    __slots__ = ("record", "heartbeat", "output", "snapshot")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    heartbeat: Heartbeat
+    output: OutputChunk
+    snapshot: Snapshot
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., output: _Optional[_Union[OutputChunk, _Mapping]] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("cursor", "at")
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    cursor: str
+    at: _timestamp_pb2.Timestamp
+    def __init__(self, cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class OutputPosition(_message.Message):
+    __slots__ = ("turn_seq", "delivery", "offset")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    delivery: int
+    offset: int
+    def __init__(self, turn_seq: _Optional[int] = ..., delivery: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class OutputChunk(_message.Message):
+    __slots__ = ("turn_seq", "attempt", "delivery", "offset", "text", "reset")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    delivery: int
+    offset: int
+    text: str
+    reset: bool
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., delivery: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[str] = ..., reset: bool = ...) -> None: ...
+
+class Snapshot(_message.Message):
+    __slots__ = ("run", "artifacts")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Artifact]
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ...) -> None: ...
+
+class ListTransitionsRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "kinds", "after_seq", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQ_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    kinds: _containers.RepeatedScalarFieldContainer[_record_pb2.RecordKind]
+    after_seq: int
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListTransitionsResponse(_message.Message):
+    __slots__ = ("records", "next_page_token")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[_record_pb2.Record]
+    next_page_token: str
+    def __init__(self, records: _Optional[_Iterable[_Union[_record_pb2.Record, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "at_seq", "include_artifacts", "include_variables")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    AT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_VARIABLES_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    at_seq: int
+    include_artifacts: bool
+    include_variables: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., at_seq: _Optional[int] = ..., include_artifacts: bool = ..., include_variables: bool = ...) -> None: ...
+
+class GetRunResponse(_message.Message):
+    __slots__ = ("run", "artifacts", "variables_json")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    VARIABLES_JSON_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Artifact]
+    variables_json: str
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., variables_json: _Optional[str] = ...) -> None: ...
+
+class ListRunsRequest(_message.Message):
+    __slots__ = ("namespace", "filter", "order", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    filter: RunFilter
+    order: RunOrder
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., order: _Optional[_Union[RunOrder, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListRunsResponse(_message.Message):
+    __slots__ = ("runs", "next_page_token")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[Run]
+    next_page_token: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class WaitRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "until", "timeout")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    until: WaitUntil
+    timeout: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., until: _Optional[_Union[WaitUntil, str]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class WaitRunResponse(_message.Message):
+    __slots__ = ("run", "timed_out")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    timed_out: bool
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., timed_out: bool = ...) -> None: ...
+
+class PauseRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "note", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    note: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., note: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PauseRunResponse(_message.Message):
+    __slots__ = ("record", "status", "seq", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class ResumeRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "note", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    note: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., note: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ResumeRunResponse(_message.Message):
+    __slots__ = ("record", "status", "seq", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class CancelRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "note", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    note: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., note: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CancelRunResponse(_message.Message):
+    __slots__ = ("ended", "status", "seq", "duplicate")
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    ended: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    duplicate: bool
+    def __init__(self, ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class PutBlobRequest(_message.Message):
+    __slots__ = ("namespace", "upload_id", "media_type", "ref", "offset", "data", "last")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_ID_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    upload_id: str
+    media_type: str
+    ref: str
+    offset: int
+    data: bytes
+    last: bool
+    def __init__(self, namespace: _Optional[str] = ..., upload_id: _Optional[str] = ..., media_type: _Optional[str] = ..., ref: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., last: bool = ...) -> None: ...
+
+class PutBlobResponse(_message.Message):
+    __slots__ = ("ref", "size", "duplicate")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    ref: str
+    size: int
+    duplicate: bool
+    def __init__(self, ref: _Optional[str] = ..., size: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class GetBlobRequest(_message.Message):
+    __slots__ = ("namespace", "ref", "offset")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    ref: str
+    offset: int
+    def __init__(self, namespace: _Optional[str] = ..., ref: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class GetBlobResponse(_message.Message):
+    __slots__ = ("size", "media_type", "offset", "data")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    media_type: str
+    offset: int
+    data: bytes
+    def __init__(self, size: _Optional[int] = ..., media_type: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...

@@ -1,0 +1,25 @@
+package policy
+
+// Allowlist is the operator's list of tools that may be called at all. The
+// zero value admits nothing.
+type Allowlist struct {
+	all   bool
+	tools map[string]bool
+}
+
+// NewAllowlist takes exact tool names; the name "*" admits every tool. No name,
+// no tool: an empty list never means "everything".
+func NewAllowlist(names []string) Allowlist {
+	list := Allowlist{tools: make(map[string]bool, len(names))}
+	for _, name := range names {
+		if name == "*" {
+			list.all = true
+			continue
+		}
+		list.tools[name] = true
+	}
+	return list
+}
+
+// Admits reports whether the tool may be called.
+func (l Allowlist) Admits(tool string) bool { return l.all || l.tools[tool] }

@@ -1,0 +1,187 @@
+package policy
+
+// Act is what a caller wants to do to a run.
+type Act uint8
+
+const (
+	// Emit is an event that asks for a transition.
+	Emit Act = iota + 1
+	// Write sets artifacts without a transition; it follows Emit.
+	Write
+	// Complete ends the open turn with its output.
+	Complete
+	// Execute fails or suspends the open turn, or asks for its steps.
+	Execute
+	// Fetch reads the open turn to execute it.
+	Fetch
+	// Resolve answers a step.
+	Resolve
+	// Drive is what needs no turn: inputs, pause, resume, cancel.
+	Drive
+)
+
+// Orchestration says who may move a run out of a state (RFC 0005).
+type Orchestration uint8
+
+const (
+	// Internal: the holder of the turn.
+	Internal Orchestration = iota
+	// External: a principal with events:external.
+	External
+	// Hybrid: either of them.
+	Hybrid
+)
+
+// Token says how the turn token of a request stands.
+type Token uint8
+
+const (
+	// TokenAbsent: the request has none.
+	TokenAbsent Token = iota
+	// TokenStale: it is not, or no longer, the open turn's.
+	TokenStale
+	// TokenHeld: it is the open turn's.
+	TokenHeld
+)
+
+// Ask is one question to [Decide].
+type Ask struct {
+	Act       Act
+	Principal Principal
+	// Orchestration of the state that the run is in.
+	Orchestration Orchestration
+	Token         Token
+	// Leased: the run's turns are leased to workers; its callers hold no tokens.
+	Leased bool
+	// HoldsLease: the request comes through the lease of the turn or the step.
+	HoldsLease bool
+}
+
+// Verdict is a granted ask.
+type Verdict struct {
+	// Outside: by the right to move the run from outside, not as the turn's holder.
+	Outside bool
+}
+
+// Denied is the error of [Decide].
+type Denied struct {
+	// Reason is a stable UPPER_SNAKE word.
+	Reason string
+	// Field is the request field at fault, "" if it is the caller.
+	Field   string
+	Message string
+	// Scopes would have been enough, each by itself.
+	Scopes Scopes
+}
+
+func (d *Denied) Error() string { return d.Reason + ": " + d.Message }
+
+// Decide grants or refuses an ask (semantics §4 "Authority", §9 "Answering").
+//
+// A token that is shown must be current wherever a token counts: an executor
+// that was fenced off does not fall back to the right to act from outside.
+func Decide(ask Ask) (Verdict, error) {
+	switch ask.Act {
+	case Drive:
+		return Verdict{}, needScope(ask.Principal, RunsWrite)
+	case Resolve:
+		return decideResolve(ask)
+	case Fetch:
+		return decideFetch(ask)
+	default:
+		return decideTurn(ask)
+	}
+}
+
+func decideTurn(ask Ask) (Verdict, error) {
+	switch ask.Orchestration {
+	case External:
+		return Verdict{Outside: true}, needScope(ask.Principal, EventsExternal)
+	case Hybrid:
+		outside := ask.Act == Emit || ask.Act == Write
+		if outside && ask.Token == TokenAbsent && !ask.HoldsLease && ask.Principal.Scopes.Has(EventsExternal) {
+			return Verdict{Outside: true}, nil
+		}
+	}
+	return Verdict{}, holdsTurn(ask)
+}
+
+// holdsTurn asks for the lease of a leased turn or for the token of another.
+func holdsTurn(ask Ask) error {
+	switch {
+	case ask.HoldsLease:
+		return nil
+	case ask.Leased:
+		return leased()
+	case ask.Token == TokenHeld:
+		return needScope(ask.Principal, RunsWrite)
+	case ask.Token == TokenStale:
+		return stale()
+	}
+	return &Denied{
+		Reason: "TURN_TOKEN_REQUIRED", Field: "turn_token",
+		Message: "this takes the token of the open turn; GetTurn gives a new one",
+	}
+}
+
+func decideFetch(ask Ask) (Verdict, error) {
+	if ask.Orchestration == External {
+		return Verdict{Outside: true}, needScope(ask.Principal, EventsExternal)
+	}
+	if ask.Leased && !ask.HoldsLease {
+		return Verdict{}, leased()
+	}
+	return Verdict{}, needScope(ask.Principal, RunsWrite)
+}
+
+func decideResolve(ask Ask) (Verdict, error) {
+	switch {
+	case ask.HoldsLease, ask.Principal.Scopes.Has(Admin):
+		return Verdict{}, nil
+	case ask.Token == TokenHeld:
+		return Verdict{}, needScope(ask.Principal, RunsWrite)
+	case ask.Token == TokenStale:
+		return Verdict{}, stale()
+	}
+	return Verdict{}, &Denied{
+		Reason: "STEP_NOT_HELD", Field: "turn_token", Scopes: Admin,
+		Message: "a step is answered by the holder of its lease, with the token of its turn, or with the scope admin",
+	}
+}
+
+func stale() error {
+	return &Denied{
+		Reason: "TURN_TOKEN_STALE", Field: "turn_token",
+		Message: "the token is not the open turn's: the turn ended, another call of GetTurn fenced it off, or the server was started again; call GetTurn for a new one",
+	}
+}
+
+func leased() error {
+	return &Denied{
+		Reason:  "TURN_LEASED",
+		Message: "the run was started with execution WORKERS: only the worker that holds the turn's lease may act on it",
+	}
+}
+
+func needScope(p Principal, scope Scopes) error {
+	if p.Scopes.Has(scope) {
+		return nil
+	}
+	return &Denied{
+		Reason: "SCOPE_MISSING", Scopes: scope,
+		Message: "principal " + quote(p.Name) + " lacks the scope " + scope.String(),
+	}
+}
+
+func quote(name string) string { return `"` + name + `"` }
+
+// Require refuses a principal that has none of the scopes.
+func Require(p Principal, anyOf Scopes) error {
+	if p.Scopes.Any(anyOf) {
+		return nil
+	}
+	return &Denied{
+		Reason: "SCOPE_MISSING", Scopes: anyOf,
+		Message: "principal " + quote(p.Name) + " has none of the scopes " + anyOf.String(),
+	}
+}

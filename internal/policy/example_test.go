@@ -1,0 +1,45 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+)
+
+// A state of orchestration external is left by a principal with the scope, not
+// by whoever drives the run.
+func ExampleDecide() {
+	for _, p := range []policy.Principal{
+		{Name: "bot", Scopes: policy.RunsWrite | policy.RunsRead},
+		{Name: "alice", Scopes: policy.EventsExternal},
+	} {
+		verdict, err := policy.Decide(policy.Ask{Act: policy.Emit, Orchestration: policy.External, Principal: p})
+		if denied, ok := errors.AsType[*policy.Denied](err); ok {
+			fmt.Println(p.Name, denied.Reason, denied.Scopes)
+			continue
+		}
+		fmt.Println(p.Name, "from outside:", verdict.Outside)
+	}
+	// Output:
+	// bot SCOPE_MISSING events:external
+	// alice from outside: true
+}
+
+func ExampleScopes() {
+	scopes := policy.RunsRead | policy.RunsWrite
+	fmt.Println(scopes, scopes.Has(policy.RunsWrite), scopes.Has(policy.Work))
+	admin, known := policy.ScopeByName("admin")
+	fmt.Println(admin.Has(policy.Work), known)
+	// Output:
+	// runs:write runs:read true false
+	// true true
+}
+
+// No name, no tool.
+func ExampleAllowlist() {
+	var none policy.Allowlist
+	some, all := policy.NewAllowlist([]string{"run_tests"}), policy.NewAllowlist([]string{"*"})
+	fmt.Println(none.Admits("run_tests"), some.Admits("run_tests"), some.Admits("rm"), all.Admits("rm"))
+	// Output: false true false true
+}

@@ -1,0 +1,82 @@
+package policy
+
+import "strings"
+
+// Scopes is a set of rights.
+type Scopes uint8
+
+const (
+	// PacksWrite validates and registers packs.
+	PacksWrite Scopes = 1 << iota
+	// RunsWrite starts and drives runs.
+	RunsWrite
+	// RunsRead reads packs, runs and records.
+	RunsRead
+	// EventsExternal moves runs out of states of orchestration external or
+	// hybrid without the turn's token.
+	EventsExternal
+	// Work executes turns and steps as a worker.
+	Work
+	// Admin may, besides everything else, enter a workflow in the middle and
+	// answer any step.
+	Admin
+)
+
+const (
+	// AllScopes is every right.
+	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin
+	// AnonymousScopes are everybody's rights while authentication is off.
+	AnonymousScopes = AllScopes &^ Admin
+)
+
+// scopeNames are in the order of the bits.
+var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin"}
+
+// Has reports whether all of want are in the set; Admin holds every right.
+func (s Scopes) Has(want Scopes) bool { return s&Admin != 0 || s&want == want }
+
+// Any reports whether one of want is in the set; Admin holds every right.
+func (s Scopes) Any(want Scopes) bool { return s&(want|Admin) != 0 }
+
+// Names lists the scopes of the set.
+func (s Scopes) Names() []string {
+	var names []string
+	for i, name := range scopeNames {
+		if s&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// String joins the names with spaces.
+func (s Scopes) String() string { return strings.Join(s.Names(), " ") }
+
+// ScopeByName finds one scope by its name on the wire.
+func ScopeByName(name string) (Scopes, bool) {
+	for i, known := range scopeNames {
+		if known == name {
+			return 1 << i, true
+		}
+	}
+	return 0, false
+}
+
+// AnonymousName is the principal of everyone while authentication is off.
+const AnonymousName = "anonymous"
+
+// Principal is an authenticated caller.
+type Principal struct {
+	// Name is recorded on everything that the principal causes.
+	Name   string
+	Scopes Scopes
+}
+
+// Anonymous is the caller while authentication is off: every right but Admin.
+func Anonymous() Principal { return Principal{Name: AnonymousName, Scopes: AnonymousScopes} }
+
+// MaySeeRuns reports whether runs exist at all for the principal. To one that
+// may not, every run is as absent as one that never was.
+func (p Principal) MaySeeRuns() bool {
+	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal)
+}

@@ -1,0 +1,189 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxDepth is how deep fragments may nest.
+const MaxDepth = 8
+
+// DefaultMaxBytes bounds a rendered template when Scope.MaxBytes is 0.
+const DefaultMaxBytes = 4 << 20
+
+// Errors of [Render]; they come wrapped with the fragment's name.
+var (
+	// ErrNoFragment: a template names a fragment that the pack does not have.
+	ErrNoFragment = errors.New("the fragment does not exist")
+	// ErrCycle: a fragment contains itself.
+	ErrCycle = errors.New("the fragment contains itself")
+	// ErrDepth: fragments nest deeper than MaxDepth.
+	ErrDepth = fmt.Errorf("fragments nest more than %d deep", MaxDepth)
+	// ErrTooLarge: the result would pass Scope.MaxBytes.
+	ErrTooLarge = errors.New("the rendered text is too large")
+)
+
+// Scope is what placeholders are resolved in.
+type Scope struct {
+	// Variables are JSON values: what encoding/json decodes to (json.Number and
+	// json.RawMessage included). A missing one is empty text.
+	Variables map[string]any
+	// Artifacts likewise: decoded JSON for JSON types, a string for the others.
+	// An unset artifact is empty text.
+	Artifacts map[string]any
+	// Fragments are the pack's own templates. A missing one is an error.
+	Fragments map[string]string
+	// MaxBytes bounds the result; 0 = DefaultMaxBytes.
+	MaxBytes int
+}
+
+// Render parses and renders a template. Strings go in as they are, numbers and
+// booleans as JSON, objects and arrays as compact JSON, null and whatever does
+// not exist as empty text. Errors: those above, for fragments and size only.
+func Render(src string, scope Scope) (string, error) {
+	return Parse(src).Render(scope)
+}
+
+// Render is like the function [Render].
+func (t *Template) Render(scope Scope) (string, error) {
+	r := renderer{scope: scope, limit: scope.MaxBytes, parsed: map[string]*Template{}}
+	if r.limit <= 0 {
+		r.limit = DefaultMaxBytes
+	}
+	if err := r.template(t); err != nil {
+		return "", err
+	}
+	return r.out.String(), nil
+}
+
+type renderer struct {
+	scope Scope
+	out   strings.Builder
+	limit int
+	// open are the fragments being expanded, outermost first.
+	open []string
+	// parsed are the fragments met so far: each is parsed once.
+	parsed map[string]*Template
+	// steps bounds the work where fragments multiply without output.
+	steps int
+}
+
+func (r *renderer) template(t *Template) error {
+	at := 0
+	for _, ref := range t.refs {
+		if err := r.write(t.src[at:ref.Offset]); err != nil {
+			return err
+		}
+		if err := r.ref(ref); err != nil {
+			return err
+		}
+		at = ref.End
+	}
+	return r.write(t.src[at:])
+}
+
+// ref writes what a placeholder stands for.
+func (r *renderer) ref(ref Ref) error {
+	if r.steps++; r.steps > r.limit {
+		return fmt.Errorf("%w: more than %d placeholders", ErrTooLarge, r.limit)
+	}
+	switch ref.Namespace {
+	case Fragment:
+		return r.fragment(ref)
+	case Artifact:
+		return r.write(Format(walk(r.scope.Artifacts[ref.Name], ref.Path)))
+	default:
+		return r.write(Format(walk(r.scope.Variables[ref.Name], ref.Path)))
+	}
+}
+
+// fragment expands a fragment in place.
+func (r *renderer) fragment(ref Ref) error {
+	src, ok := r.scope.Fragments[ref.Name]
+	if !ok || len(ref.Path) > 0 {
+		return fmt.Errorf("fragment %q: %w", ref.Name, ErrNoFragment)
+	}
+	if slices.Contains(r.open, ref.Name) {
+		return fmt.Errorf("fragment %q: %w: %s", ref.Name, ErrCycle, strings.Join(append(r.open, ref.Name), " > "))
+	}
+	if len(r.open) >= MaxDepth {
+		return fmt.Errorf("fragment %q: %w", ref.Name, ErrDepth)
+	}
+	t := r.parsed[ref.Name]
+	if t == nil {
+		t = Parse(src)
+		r.parsed[ref.Name] = t
+	}
+	r.open = append(r.open, ref.Name)
+	err := r.template(t)
+	r.open = r.open[:len(r.open)-1]
+	return err
+}
+
+func (r *renderer) write(s string) error {
+	if r.out.Len()+len(s) > r.limit {
+		return fmt.Errorf("%w: the limit is %d bytes", ErrTooLarge, r.limit)
+	}
+	r.out.WriteString(s)
+	return nil
+}
+
+// walk follows a path into a value; nil where it leads nowhere.
+func walk(v any, path []Segment) any {
+	for _, seg := range path {
+		switch x := decoded(v).(type) {
+		case map[string]any:
+			if seg.Name == "" {
+				return nil
+			}
+			v = x[seg.Name]
+		case []any:
+			if seg.Name != "" || seg.Index >= len(x) {
+				return nil
+			}
+			v = x[seg.Index]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// decoded opens raw JSON; what does not parse is nothing.
+func decoded(v any) any {
+	raw, ok := v.(json.RawMessage)
+	if !ok {
+		return v
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var out any
+	if dec.Decode(&out) != nil {
+		return nil
+	}
+	return out
+}
+
+// Format renders one JSON value as a template does.
+func Format(v any) string {
+	switch x := decoded(v).(type) {
+	case nil:
+		return ""
+	case string:
+		return x
+	case json.Number:
+		return x.String()
+	default:
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if enc.Encode(x) != nil {
+			return ""
+		}
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+}

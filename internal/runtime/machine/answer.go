@@ -1,0 +1,195 @@
+package machine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+)
+
+// resolve takes an answer to a step, in the order of section 9. An answer that
+// is ignored is no error.
+func (t *txn) resolve(c *ResolveStep) (Disposition, error) {
+	if t.s.Status.Terminal() {
+		return IgnoredTerminal, nil
+	}
+	if c.Step == 0 {
+		return 0, &Refusal{Code: CodeInvalidArgument, Reason: "STEP_REQUIRED", Field: "step", Message: "step numbers begin at 1"}
+	}
+	if c.Step > t.s.LastStep {
+		return t.violate(), nil
+	}
+	i := findStep(t.s.Steps, c.Step)
+	if i < 0 || t.s.Steps[i].Status != StepStatusPending {
+		return repeated(t.s.Steps, i, c), nil
+	}
+	step := &t.s.Steps[i]
+	switch {
+	case step.Tool != c.Tool:
+		return t.violate(), nil
+	case c.Attempt < 0 || c.Attempt > step.Attempt:
+		return IgnoredStale, nil // no attempt of this step
+	case c.OK:
+		return t.accept(i, c)
+	case c.Attempt != step.Attempt && c.Attempt != 0:
+		return IgnoredStale, nil
+	}
+	tool := t.g.tool(step.Tool)
+	return t.failStep(i, tool.OnError, StepResolved{Error: c.Error, Worker: c.Worker}), nil
+}
+
+// violate ends a run whose tool side answers what was never asked.
+func (t *txn) violate() Disposition {
+	t.end(ending{status: Escalated, reason: "protocol_violation"})
+	return DispEscalated
+}
+
+// repeated tells the same answer again from a late other one.
+func repeated(steps []ToolStep, i int, c *ResolveStep) Disposition {
+	if i >= 0 && steps[i].Tool == c.Tool && steps[i].AnswerHash == answerHash(c.OK, c.Result, c.Error) {
+		return IgnoredDuplicate
+	}
+	return IgnoredStale
+}
+
+// accept records a good answer, from whichever attempt, and writes the
+// artifact that is bound to the tool.
+func (t *txn) accept(i int, c *ResolveStep) (Disposition, error) {
+	artifacts, err := t.boundArtifact(c)
+	if err != nil {
+		return 0, err
+	}
+	seq := t.record(&StepResolved{
+		Step: c.Step, Tool: c.Tool, Attempt: t.answered(i, c.Attempt), OK: true,
+		Result: c.Result, Worker: c.Worker, Artifacts: artifacts,
+	})
+	t.write(artifacts, seq)
+	t.settleStep(i, StepStatusOK, seq, answerHash(true, c.Result, Fault{}))
+	return Accepted, nil
+}
+
+// answered is the attempt that an answer names; 0 means the current one.
+func (t *txn) answered(i, attempt int) int {
+	if attempt == 0 {
+		return t.s.Steps[i].Attempt
+	}
+	return attempt
+}
+
+// boundArtifact is the write of x_pawl.result_bindings. Into a text artifact a
+// JSON string goes as its text; anything else as the compact JSON it is.
+func (t *txn) boundArtifact(c *ResolveStep) ([]ArtifactWrite, error) {
+	name := t.g.Tools[c.Tool].ResultArtifact
+	if name == "" {
+		return nil, nil
+	}
+	value := c.Result
+	var text string
+	if FormOf(t.g.Artifacts[name].Type) == FormText && bytes.HasPrefix(value, []byte(`"`)) && json.Unmarshal(value, &text) == nil {
+		value = []byte(text)
+	}
+	writes := []ArtifactWrite{{Name: name, Value: value}}
+	return writes, t.checkWrites(writes)
+}
+
+// settleStep closes a step with the answer that the record seq holds.
+func (t *txn) settleStep(i int, status StepStatus, seq uint64, hash [32]byte) {
+	step := &t.steps()[i]
+	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = status, seq, hash, 0
+	if turn := t.s.Turn; turn != nil && turn.Suspended && len(t.s.pending()) == 0 {
+		t.offerAgain()
+	}
+}
+
+// failStep is the way of every attempt without a good answer: the same step
+// again while policy and attempts allow it, else its error is handed to the
+// turn or ends the run. answer holds error, worker and whether the outcome is
+// unknown.
+func (t *txn) failStep(i int, policy OnFault, answer StepResolved) Disposition {
+	step := &t.steps()[i]
+	tool := t.g.tool(step.Tool)
+	answer.Step, answer.Tool, answer.Attempt = step.Step, step.Tool, step.Attempt
+	again := step.Attempt < tool.Attempts && (!answer.Unknown || policy == Retry)
+	if policy == Retry {
+		policy = tool.OnError
+	}
+	if again {
+		answer.Next = step.Attempt + 1
+		answer.Deadline = addCapped(t.in.At, int64(tool.Timeout))
+		step.Attempt, step.Deadline = answer.Next, answer.Deadline
+	}
+	seq := t.record(&answer)
+	if again {
+		return Accepted
+	}
+	hash := answerHash(false, nil, answer.Error)
+	if policy == Escalate {
+		step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = StepStatusError, seq, hash, 0
+		t.end(ending{status: Escalated, reason: "tool_error:" + step.Tool})
+		return DispEscalated
+	}
+	t.settleStep(i, StepStatusError, seq, hash)
+	return Accepted
+}
+
+// unknown: nobody can say whether the tool ran. A delegation is never sent as a
+// new attempt on that ground (the agent may be at work): it is called off.
+func (t *txn) unknown(i int, fault Fault, worker string) Disposition {
+	step := &t.s.Steps[i]
+	policy := t.g.tool(step.Tool).OnUnknown
+	if step.Delegation {
+		t.callOff(step)
+		if policy == Retry {
+			policy = Return
+		}
+	}
+	return t.failStep(i, policy, StepResolved{Error: fault, Unknown: true, Worker: worker})
+}
+
+// loseStep: the worker that executed a pending step is gone.
+func (t *txn) loseStep(c *LoseStep) Disposition {
+	if t.s.Status.Terminal() {
+		return IgnoredTerminal
+	}
+	i := findStep(t.s.Steps, c.Step)
+	if i < 0 || t.s.Steps[i].Status != StepStatusPending || t.s.Steps[i].Attempt != c.Attempt {
+		return IgnoredStale
+	}
+	fault := Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}
+	return t.unknown(i, fault, c.Worker)
+}
+
+// cancelSteps closes every pending step of the visit.
+func (t *txn) cancelSteps(why string) {
+	for i := range t.s.Steps {
+		if t.s.Steps[i].Status != StepStatusPending {
+			continue
+		}
+		step := &t.steps()[i]
+		t.record(&StepCancelled{Step: step.Step, Tool: step.Tool, Why: why})
+		if step.Delegation {
+			t.callOff(step)
+		}
+		step.Status, step.Deadline = StepStatusCancelled, 0
+	}
+}
+
+// callOff tells the agent of a delegation that went out earlier; one of this
+// very batch was never sent.
+func (t *txn) callOff(step *ToolStep) {
+	if t.old == nil || !stillOut(t.old.Steps, step) {
+		return
+	}
+	t.cancels = append(t.cancels, OutboxRow{
+		Namespace: t.s.Namespace, Kind: OutboxCancel, Due: t.in.At, RunID: t.s.RunID, Step: step.Step, Attempt: step.Attempt,
+	})
+}
+
+// answerHash tells equal answers: of a good one its result, of an error its
+// code and message.
+func answerHash(ok bool, result []byte, fault Fault) [32]byte {
+	if ok {
+		return sha256.Sum256(append([]byte{1}, result...))
+	}
+	return sha256.Sum256([]byte("\x00" + fault.Code + "\x00" + fault.Message))
+}

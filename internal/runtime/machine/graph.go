@@ -1,0 +1,151 @@
+package machine
+
+import "time"
+
+// Orchestration says who may move a run out of a state (RFC 0005).
+type Orchestration uint8
+
+const (
+	// Internal: the holder of the current turn. The default.
+	Internal Orchestration = iota
+	// External: a principal with the scope events:external.
+	External
+	// Hybrid: either of them.
+	Hybrid
+)
+
+// Mode says how a write changes an artifact (RFC 0009).
+type Mode uint8
+
+const (
+	// Replace overwrites the previous value. The default.
+	Replace Mode = iota
+	// Append adds to it: JSON as elements of one array, text joined by "\n",
+	// other media types by concatenation.
+	Append
+)
+
+// OnFault is what an exhausted or unknown step does to its run.
+type OnFault uint8
+
+const (
+	// Return hands the error to the turn as the step's answer. The default.
+	Return OnFault = iota
+	// Retry issues the same step number again with attempt+1 (on_unknown only).
+	Retry
+	// Escalate ends the run ESCALATED("tool_error:<tool>").
+	Escalate
+)
+
+// Graph is the compiled control flow of one entry of one pack: everything of
+// the pack that changes what a run does. Immutable once compiled and shared by
+// all runs of that pack and entry.
+type Graph struct {
+	// Digest addresses the pack: "sha256:<64 hex>".
+	Digest      string
+	PackID      string
+	PackVersion string
+	// Entry is the state entered at start.
+	Entry string
+	// Agent is the member key for a run of an agent, else "".
+	Agent     string
+	States    map[string]*Node
+	Prompts   map[string]*Prompt
+	Artifacts map[string]Artifact
+	Tools     map[string]Tool
+	Budget    Budget
+	Retry     RetryPolicy
+	// Lease is how long a worker holds a turn without a heartbeat.
+	Lease time.Duration
+	// MaxPendingSteps bounds the open steps of a run (x_pawl.max_pending_steps).
+	MaxPendingSteps int
+	// MaxArtifactBytes is x_pawl.max_artifact_bytes: one written value; 0 = the
+	// operator's limit alone.
+	MaxArtifactBytes int64
+	// WallExcludesWaiting stops the wall clock while the run is WAITING.
+	WallExcludesWaiting bool
+}
+
+// Node is one workflow state (RFC 0005, RFC 0009).
+type Node struct {
+	Name   string
+	Prompt string
+	// OnEvent maps a declared event to the state that it leads to.
+	OnEvent map[string]string
+	// Terminal: `terminal: true`, or no on_event at all. Its OnEvent never fires.
+	Terminal bool
+	// MaxVisits is how often the state may be entered; 0 = no guard.
+	MaxVisits int
+	// OnMaxVisits is the forced exit of a used-up guard; "" = none.
+	OnMaxVisits   string
+	Orchestration Orchestration
+	// Persistent hands the messages of earlier visits to the next one.
+	Persistent bool
+	// Timeout emits a declared event by itself; nil = never.
+	Timeout *Timeout
+	// MaxIterations bounds single edges: event -> how often it may be followed
+	// (RFC 0003 §5); absent = no bound.
+	MaxIterations map[string]int
+	// Artifacts are the names that this state declares.
+	Artifacts []string
+}
+
+// Timeout is x_pawl.timeouts of one state.
+type Timeout struct {
+	After time.Duration
+	Event string
+}
+
+// Artifact is a declared slot of the run-wide artifact namespace.
+type Artifact struct {
+	// Type is its media type, for example "application/json".
+	Type string
+	Mode Mode
+}
+
+// Prompt is what the machine needs of a prompt: which tools it may call.
+type Prompt struct {
+	Name string
+	// Tools are the tool names that it lists, member keys included.
+	Tools map[string]bool
+	// Blocklist overrides Tools.
+	Blocklist map[string]bool
+	// MaxToolCallsPerTurn is tool_policy.max_tool_calls_per_turn; 0 = no bound.
+	MaxToolCallsPerTurn int
+}
+
+// Tool is how one tool's steps are run (x_pawl.tools).
+type Tool struct {
+	// Timeout is the step's deadline counted from its request. Default 300 s.
+	Timeout time.Duration
+	// Attempts bounds executions of one step. Default 1.
+	Attempts  int
+	OnError   OnFault
+	OnUnknown OnFault
+	// Agent marks a member key: its steps are delegations.
+	Agent bool
+	// ResultArtifact receives an accepted answer in the same commit; "" = none.
+	ResultArtifact string
+}
+
+// Budget is engine.budget and the budgets of engine.x_pawl. Zero = no limit.
+type Budget struct {
+	MaxTotalVisits int
+	MaxToolCalls   int
+	MaxWallTime    time.Duration
+	MaxSteps       int
+	MaxReframes    int
+	MaxTokens      int64
+	// MaxCostMicroUSD is max_cost_usd in millionths of a dollar.
+	MaxCostMicroUSD int64
+}
+
+// RetryPolicy bounds the attempts of a turn.
+type RetryPolicy struct {
+	// MaxAttempts counts executions, the first included. Default 3.
+	MaxAttempts int
+	// Initial is the pause before attempt 2. Default 1 s; doubled per attempt.
+	Initial time.Duration
+	// Max caps the pause. Default 60 s.
+	Max time.Duration
+}

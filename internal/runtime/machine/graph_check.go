@@ -1,0 +1,64 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// CheckGraph reports everything that would make a graph unfit for Step, all at
+// once: names that lead nowhere and bounds below zero. Whoever compiles or
+// loads a Graph calls it once.
+func CheckGraph(g *Graph) error {
+	var faults []error
+	must := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	must(g.States[g.Entry] != nil, "entry: no state %q", g.Entry)
+	for name, n := range g.States {
+		if n == nil {
+			must(false, "state %q is empty", name)
+			continue
+		}
+		must(n.Name == name, "state %q calls itself %q", name, n.Name)
+		faults = append(faults, checkNode(g, n)...)
+	}
+	for name, tool := range g.Tools {
+		_, ok := g.Artifacts[tool.ResultArtifact]
+		must(ok || tool.ResultArtifact == "", "tool %q writes undeclared artifact %q", name, tool.ResultArtifact)
+		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.OnError != Retry, "tool %q: %+v", name, tool)
+	}
+	b := &g.Budget
+	must(min(b.MaxTotalVisits, b.MaxToolCalls, b.MaxSteps, b.MaxReframes, g.MaxPendingSteps, g.Retry.MaxAttempts) >= 0 &&
+		min(b.MaxTokens, b.MaxCostMicroUSD, g.MaxArtifactBytes) >= 0 &&
+		min(b.MaxWallTime, g.Retry.Initial, g.Retry.Max, g.Lease) >= 0, "a budget or bound is below zero")
+	return errors.Join(faults...)
+}
+
+func checkNode(g *Graph, n *Node) []error {
+	var faults []error
+	must := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("state %q: %w", n.Name, fmt.Errorf(format, args...)))
+		}
+	}
+	must(n.MaxVisits >= 0, "max_visits %d", n.MaxVisits)
+	must(n.Terminal || len(n.OnEvent) > 0, "no events, so it has to be terminal")
+	must(n.OnMaxVisits == "" || g.States[n.OnMaxVisits] != nil, "on_max_visits: no state %q", n.OnMaxVisits)
+	for event, target := range n.OnEvent {
+		must(g.States[target] != nil, "event %q: no state %q", event, target)
+	}
+	for event, limit := range n.MaxIterations {
+		must(limit > 0 && n.OnEvent[event] != "", "max_iterations: %d of event %q", limit, event)
+	}
+	if n.Timeout != nil {
+		must(n.Timeout.After > 0, "timeout after %s", n.Timeout.After)
+		must(n.Terminal || n.OnEvent[n.Timeout.Event] != "", "timeout: event %q is not declared", n.Timeout.Event)
+	}
+	for _, name := range n.Artifacts {
+		_, ok := g.Artifacts[name]
+		must(ok, "artifact %q is not in the graph", name)
+	}
+	return faults
+}

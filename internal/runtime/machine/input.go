@@ -1,0 +1,274 @@
+package machine
+
+import "time"
+
+// Input is one thing that happens to a run, with everything from outside
+// stamped into it. It is stored as it is; replay feeds it to Step again.
+type Input struct {
+	// At is Unix nanoseconds; Step raises it to the state's At, so that time
+	// never goes back within a run.
+	At        int64
+	Principal string
+	// ID is the caller's idempotency id (event_id, write_id, message_id,
+	// request_id, ...); "" = none. Unique per run and Command kind.
+	ID string
+	// BodyHash covers what must be equal for a repeat to be a repeat: event and
+	// canonical artifacts, never expected_seq or token.
+	BodyHash [32]byte
+	Command  Command
+}
+
+// Command is the kind of an Input and its fields; one of the types below.
+type Command interface{ command() CommandKind }
+
+// KindOf names a command's kind.
+func KindOf(c Command) CommandKind { return c.command() }
+
+// CommandKind numbers the commands; the numbers are stored, never renumber.
+type CommandKind uint8
+
+const (
+	CmdStart CommandKind = iota + 1
+	CmdEmitEvent
+	CmdSendInput
+	CmdSetArtifacts
+	CmdCompleteTurn
+	CmdFailTurn
+	CmdSuspendTurn
+	CmdRequestSteps
+	CmdResolveStep
+	CmdFireTimer
+	CmdPause
+	CmdResume
+	CmdCancel
+	CmdLoseTurn
+	CmdLoseStep
+)
+
+type (
+	// Start begins a run; State must be nil.
+	Start struct {
+		Namespace     uint32
+		RunID         string
+		EntryOverride bool
+		Execution     Execution
+		// Variables is one compact JSON object, defaults already applied.
+		Variables []byte
+		// Input is the first message of the entry visit; empty = none.
+		Input  []Part
+		Labels []Label
+		Limits Limits
+		Parent *Parent
+		Depth  int
+		// MaxWallTime lowers the pack's budget (delegations); 0 = the pack's.
+		MaxWallTime time.Duration
+		// MaxSteps lowers the pack's max_steps (RFC-103 context.max_steps); 0 = the pack's.
+		MaxSteps int
+	}
+	// EmitEvent asks for a transition. The caller never names the successor.
+	EmitEvent struct {
+		Event     string
+		Artifacts []ArtifactWrite
+		// ExpectedSeq must equal the run's VisitSeq; 0 = not asked.
+		ExpectedSeq uint64
+		// Outside: by a principal with events:external, not by the turn's holder.
+		Outside bool
+		// Assigned is the delivery that executed the turn; nil for CALLER.
+		Assigned *Assignment
+	}
+	// SendInput gives parts to the next turn of the visit.
+	SendInput struct {
+		Parts []Part
+		// ExpectedSeq must equal the run's VisitSeq; 0 = not asked.
+		ExpectedSeq uint64
+	}
+	// SetArtifacts writes without a transition.
+	SetArtifacts struct {
+		Artifacts   []ArtifactWrite
+		ExpectedSeq uint64
+	}
+	// CompleteTurn ends the open turn with an output and perhaps an event.
+	CompleteTurn struct {
+		TurnSeq  uint64
+		Attempt  int
+		Output   []Part
+		Messages []Message
+		Usage    Usage
+		// Event moves the run; "" = none.
+		Event       string
+		Artifacts   []ArtifactWrite
+		ExpectedSeq uint64
+		// Outside: completed by a principal with events:external in a state of
+		// orchestration external; such a completion carries no event.
+		Outside  bool
+		Assigned *Assignment
+	}
+	// FailTurn reports a failed execution.
+	FailTurn struct {
+		TurnSeq   uint64
+		Attempt   int
+		Error     Fault
+		Retryable bool
+		Usage     Usage
+		Assigned  *Assignment
+	}
+	// SuspendTurn releases a turn until its pending steps are answered.
+	SuspendTurn struct {
+		TurnSeq  uint64
+		Attempt  int
+		Assigned *Assignment
+	}
+	// RequestSteps asks for tool calls of the open turn, in order.
+	RequestSteps struct {
+		TurnSeq  uint64
+		Attempt  int
+		Requests []StepRequest
+		// First is the ordinal, from 1, of Requests[0] among the requests of this
+		// execution (one token, one delivery): the host counts them, replayed and
+		// refused ones included, so that a repeated execution finds its steps
+		// under the same default keys. 0 = go on from Turn.Requests.
+		First int
+		// Assigned: a new one is a new execution, whose default keys count from 1.
+		// For CALLER nil, or {Delivery: n} for the n-th token; without a Worker no
+		// TurnAssigned is recorded.
+		Assigned *Assignment
+	}
+	// ResolveStep answers a step. Authority was checked before.
+	ResolveStep struct {
+		Step    uint32
+		Tool    string
+		Attempt int
+		OK      bool
+		// Result is compact JSON (OK) and Error the fault (not OK).
+		Result []byte
+		Error  Fault
+		// Worker executed it; "" = ResolveStep by a caller.
+		Worker string
+	}
+	// FireTimer is a durable timer that came due.
+	FireTimer struct {
+		Kind TimerKind
+		// Step is set for step timers; Turn the turn seq for retry timers.
+		Step uint32
+		Turn uint64
+		// Due is the timer's own time: a timer that was replaced is ignored.
+		Due int64
+	}
+	// Pause sets the paused flag.
+	Pause struct{ Note string }
+	// Resume clears it.
+	Resume struct{ Note string }
+	// Cancel ends the run CANCELLED.
+	Cancel struct{ Note string }
+	// LoseTurn: the executor of the open turn is gone. LeaseExpired counts an
+	// attempt; Undeliverable (ten disconnects) ends the run.
+	LoseTurn struct {
+		TurnSeq       uint64
+		Attempt       int
+		LeaseExpired  bool
+		Undeliverable bool
+		Assigned      *Assignment
+	}
+	// LoseStep: the executor of a pending step is gone; its outcome is unknown.
+	LoseStep struct {
+		Step    uint32
+		Attempt int
+		Worker  string
+	}
+)
+
+func (Start) command() CommandKind        { return CmdStart }
+func (EmitEvent) command() CommandKind    { return CmdEmitEvent }
+func (SendInput) command() CommandKind    { return CmdSendInput }
+func (SetArtifacts) command() CommandKind { return CmdSetArtifacts }
+func (CompleteTurn) command() CommandKind { return CmdCompleteTurn }
+func (FailTurn) command() CommandKind     { return CmdFailTurn }
+func (SuspendTurn) command() CommandKind  { return CmdSuspendTurn }
+func (RequestSteps) command() CommandKind { return CmdRequestSteps }
+func (ResolveStep) command() CommandKind  { return CmdResolveStep }
+func (FireTimer) command() CommandKind    { return CmdFireTimer }
+func (Pause) command() CommandKind        { return CmdPause }
+func (Resume) command() CommandKind       { return CmdResume }
+func (Cancel) command() CommandKind       { return CmdCancel }
+func (LoseTurn) command() CommandKind     { return CmdLoseTurn }
+func (LoseStep) command() CommandKind     { return CmdLoseStep }
+
+// ArtifactWrite is one value for one artifact. JSON values are compact.
+type ArtifactWrite struct {
+	Name  string
+	Value []byte
+	// Form and Type are what the caller says of the value; zero = nothing. They
+	// must agree with the declaration and are neither stored nor hashed.
+	Form Form
+	Type string
+}
+
+// StepRequest is one tool call that a turn asks for.
+type StepRequest struct {
+	// Key is unique in the visit; "" = the request's ordinal in the attempt.
+	Key  string
+	Tool string
+	// Payload is compact JSON.
+	Payload []byte
+	// PayloadHash is SHA-256 of the canonical payload, stamped by the host.
+	PayloadHash [32]byte
+	// Reframe counts one against max_reframes.
+	Reframe bool
+	// Denied is the host's refusal (operator's allowlist, JSON Schema of the
+	// parameters), stamped in because it depends on more than the pack; nil = none.
+	Denied *Denial
+}
+
+// Denial is why a step was refused before it got a number.
+type Denial struct{ Code, Message string }
+
+// Fault is an error as data.
+type Fault struct{ Code, Message string }
+
+// Usage is what an execution consumed outside the sidecar.
+type Usage struct {
+	InputTokens, OutputTokens int64
+	CostMicro                 int64
+	// ToolCalls made outside the sidecar.
+	ToolCalls int
+}
+
+// Assignment is one delivery of a turn to a worker.
+type Assignment struct {
+	Worker   string
+	Delivery int
+	// At is Unix nanoseconds.
+	At int64
+}
+
+// PartKind is the form of a Part.
+type PartKind uint8
+
+const (
+	PartText PartKind = iota + 1
+	PartJSON
+	PartData
+	PartURI
+)
+
+// Part is one piece of a message.
+type Part struct {
+	Kind PartKind
+	// Text for PartText and PartURI; Data for PartJSON (compact) and PartData.
+	Text      string
+	Data      []byte
+	MediaType string
+	Filename  string
+	// Metadata is a compact JSON object or empty.
+	Metadata []byte
+}
+
+// Message is one entry of a conversation.
+type Message struct {
+	// Role is "user", "assistant", "tool" or "system".
+	Role  string
+	Parts []Part
+	// ToolCalls and ToolCallID carry a model's own tool exchange as compact JSON.
+	ToolCalls  []byte
+	ToolCallID string
+}

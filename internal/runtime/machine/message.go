@@ -1,0 +1,121 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+)
+
+// sendInput opens the next turn of the visit, or is queued for it.
+func (t *txn) sendInput(c *SendInput) error {
+	if err := first(t.checkOpen(), t.checkSeq(c.ExpectedSeq)); err != nil {
+		return err
+	}
+	if len(c.Parts) == 0 {
+		return &Refusal{Code: CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts", Message: "an input needs a part"}
+	}
+	size := partsBytes(c.Parts)
+	if err := first(t.checkMessageBytes(size), t.checkQueue()); err != nil {
+		return err
+	}
+	queued := t.s.Turn != nil
+	seq := t.record(&InputReceived{Parts: c.Parts, MessageID: t.in.ID, Queued: queued})
+	t.s.MessageBytes += size
+	t.s.Queue = append(slices.Clip(t.s.Queue), seq)
+	if !queued {
+		t.nextTurn()
+	}
+	return nil
+}
+
+// checkQueue bounds the inputs that wait for a turn that is still open.
+func (t *txn) checkQueue() error {
+	limit := t.s.Limits.MaxQueuedInputs
+	if t.s.Turn == nil || len(t.s.Queue) < limit {
+		return nil
+	}
+	return &Refusal{
+		Code: CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "parts",
+		Message: fmt.Sprintf("%d inputs wait for the open turn to end", limit), Limit: int64(limit), Got: int64(limit) + 1,
+	}
+}
+
+func (t *txn) checkMessageBytes(more int64) error {
+	limit, got := t.s.Limits.MaxMessageBytes, t.s.MessageBytes+more
+	if got <= limit {
+		return nil
+	}
+	return &Refusal{
+		Code: CodeResourceExhausted, Reason: "MESSAGES_TOO_LARGE", Field: "messages",
+		Message: fmt.Sprintf("the run's messages would hold %d bytes, at most %d", got, limit), Limit: limit, Got: got,
+	}
+}
+
+// nextTurn opens a further turn of the visit for all queued inputs.
+func (t *txn) nextTurn() {
+	seq := t.record(&TurnOpened{State: t.s.Current, Inputs: t.s.Queue})
+	t.openTurn(seq)
+	t.drainQueue()
+}
+
+// drainQueue makes the queued inputs messages of the state visited now.
+func (t *txn) drainQueue() {
+	for _, seq := range t.s.Queue {
+		t.addMessage(seq)
+	}
+	t.s.Queue = nil
+}
+
+// addMessage appends the message row that the record seq holds.
+func (t *txn) addMessage(seq uint64) {
+	c := t.conversation(t.s.Current)
+	t.messages = append(t.messages, MessageRow{State: c.State, N: c.Next, Seq: seq})
+	c.Next++
+}
+
+// resetConversation hides the messages of earlier visits from the next.
+func (t *txn) resetConversation(state string) {
+	for i := range t.s.Conversations {
+		c := &t.s.Conversations[i]
+		if c.State == state && c.From != c.Next {
+			c = t.conversation(state)
+			c.From = c.Next
+			return
+		}
+	}
+}
+
+// conversation returns a state's window for changing.
+func (t *txn) conversation(state string) *Conversation {
+	if !t.own.conversations {
+		t.s.Conversations, t.own.conversations = slices.Clone(t.s.Conversations), true
+	}
+	list := t.s.Conversations
+	for i := range list {
+		if list[i].State == state {
+			return &list[i]
+		}
+	}
+	list = append(list, Conversation{State: state})
+	t.s.Conversations = list
+	return &list[len(list)-1]
+}
+
+// partsBytes is what parts count against the bound of a run's messages.
+func partsBytes(parts []Part) int64 {
+	var n int
+	for i := range parts {
+		p := &parts[i]
+		n += len(p.Text) + len(p.Data) + len(p.MediaType) + len(p.Filename) + len(p.Metadata)
+	}
+	return int64(n)
+}
+
+// messagesBytes counts parts and a model's own tool exchange.
+func messagesBytes(messages []Message) int64 {
+	var n int64
+	for i := range messages {
+		m := &messages[i]
+		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID))
+	}
+	return n
+}

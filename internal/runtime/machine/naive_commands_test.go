@@ -1,0 +1,246 @@
+package machine
+
+func (n *naive) emit(c EmitEvent) *Refusal {
+	if r := n.refuse(true, 0, 0, 0); r != nil {
+		return r
+	}
+	if n.view().turn == nil && !c.Outside {
+		return &Refusal{Code: CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
+	}
+	if r := n.refuse(true, 0, 0, c.ExpectedSeq); r != nil {
+		return r
+	}
+	if r := n.refuseEvent(c.Event); r != nil {
+		return r
+	}
+	if r := n.refuseWrites(c.Artifacts); r != nil {
+		return r
+	}
+	if c.Outside {
+		n.abandon("outside_event")
+	} else {
+		n.assign(c.Assigned)
+	}
+	n.follow(c.Event, CauseEvent, c.Artifacts)
+	return nil
+}
+
+func (n *naive) abandon(why string) {
+	if turn := n.view().turn; turn != nil {
+		n.add(&TurnAbandoned{TurnSeq: turn.seq, Attempt: turn.attempt, Why: why})
+	}
+}
+
+func (n *naive) follow(event string, cause Cause, writes []ArtifactWrite) {
+	if reason := n.over(); reason != "" {
+		n.end(BudgetExhausted, reason, nil, writes)
+		return
+	}
+	from := n.g.States[n.view().current]
+	n.enter(from, event, from.OnEvent[event], cause, writes)
+}
+
+func (n *naive) complete(c CompleteTurn) *Refusal {
+	if r := n.refuse(false, c.TurnSeq, c.Attempt, 0); r != nil {
+		return r
+	}
+	if c.Outside && c.Event != "" {
+		return &Refusal{Code: CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event"}
+	}
+	if r := n.refuse(false, c.TurnSeq, c.Attempt, c.ExpectedSeq); r != nil {
+		return r
+	}
+	if r := refuseUsage(c.Usage); r != nil {
+		return r
+	}
+	if c.Event != "" {
+		if r := n.refuseEvent(c.Event); r != nil {
+			return r
+		}
+	}
+	if r := n.refuseWrites(c.Artifacts); r != nil {
+		return r
+	}
+	size := naiveBytes(c.Output)
+	for _, m := range c.Messages {
+		size += naiveBytes(m.Parts)
+	}
+	if r := n.refuseMessages(size); r != nil {
+		return r
+	}
+	n.assign(c.Assigned)
+	done := TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event}
+	n.add(&done)
+	terminal := n.g.States[n.view().current].Terminal
+	switch reason := n.over(); {
+	case reason != "":
+		n.end(BudgetExhausted, reason, nil, c.Artifacts)
+	case terminal:
+		n.end(Completed, "completed", nil, c.Artifacts)
+	case c.Event != "":
+		n.follow(c.Event, CauseEvent, c.Artifacts)
+	default:
+		done.Artifacts = c.Artifacts
+		if v := n.view(); len(v.queue) > 0 {
+			n.add(&TurnOpened{State: v.current, Inputs: v.queue})
+		}
+	}
+	return nil
+}
+
+func refuseUsage(u Usage) *Refusal {
+	if min(u.InputTokens, u.OutputTokens, u.CostMicro, int64(u.ToolCalls)) < 0 {
+		return &Refusal{Code: CodeInvalidArgument, Reason: "NEGATIVE_USAGE", Field: "usage"}
+	}
+	return nil
+}
+
+func (n *naive) input(c SendInput) *Refusal {
+	if r := n.refuse(false, 0, 0, c.ExpectedSeq); r != nil {
+		return r
+	}
+	if len(c.Parts) == 0 {
+		return &Refusal{Code: CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts"}
+	}
+	if r := n.refuseMessages(naiveBytes(c.Parts)); r != nil {
+		return r
+	}
+	v, most := n.view(), n.start().Limits.MaxQueuedInputs
+	if v.turn != nil && len(v.queue) >= most {
+		return &Refusal{Code: CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "parts", Limit: int64(most), Got: int64(most) + 1}
+	}
+	n.add(&InputReceived{Parts: c.Parts, MessageID: n.now.ID, Queued: v.turn != nil})
+	if v.turn == nil {
+		n.add(&TurnOpened{State: v.current, Inputs: n.view().queue})
+	}
+	return nil
+}
+
+func (n *naive) set(c SetArtifacts) *Refusal {
+	if r := n.refuse(false, 0, 0, c.ExpectedSeq); r != nil {
+		return r
+	}
+	if len(c.Artifacts) == 0 {
+		return &Refusal{Code: CodeInvalidArgument, Reason: "NO_ARTIFACTS", Field: "artifacts"}
+	}
+	if r := n.refuseWrites(c.Artifacts); r != nil {
+		return r
+	}
+	n.add(&ArtifactsSet{Artifacts: c.Artifacts})
+	return nil
+}
+
+func (n *naive) fail(c FailTurn, out *verdict) {
+	if out.refusal = n.refuse(false, 0, 0, 0); out.refusal != nil {
+		return
+	}
+	turn := n.view().turn
+	if turn != nil && turn.seq == c.TurnSeq && turn.attempt == c.Attempt+1 && turn.failure == n.now.BodyHash && turn.failure != [32]byte{} {
+		out.disposition = IgnoredDuplicate
+		return
+	}
+	if out.refusal = n.refuse(false, c.TurnSeq, c.Attempt, 0); out.refusal != nil {
+		return
+	}
+	if out.refusal = refuseUsage(c.Usage); out.refusal != nil {
+		return
+	}
+	n.assign(c.Assigned)
+	n.failed(c.Error, c.Retryable, c.Usage)
+}
+
+// failed records a failed attempt. Whether the usage passes a budget can be
+// known only with it in the journal.
+func (n *naive) failed(fault Fault, retryable bool, usage Usage) {
+	turn := n.view().turn
+	f := TurnFailed{TurnSeq: turn.seq, Attempt: turn.attempt, Error: fault, Retryable: retryable, Usage: usage}
+	n.add(&f)
+	attempts := n.g.Retry.MaxAttempts
+	if attempts == 0 {
+		attempts = 3
+	}
+	switch reason := n.over(); {
+	case reason != "":
+		n.end(BudgetExhausted, reason, nil, nil)
+	case !retryable:
+		n.end(Failed, "turn_failed", nil, nil)
+	case turn.attempt >= attempts:
+		n.end(Escalated, "turn_failed", nil, nil)
+	default:
+		f.Next, f.NotBefore = turn.attempt+1, n.now.At+n.pause(turn.seq, turn.attempt)
+	}
+}
+
+func (n *naive) suspend(c SuspendTurn) *Refusal {
+	if r := n.refuse(false, c.TurnSeq, c.Attempt, 0); r != nil {
+		return r
+	}
+	v := n.view()
+	if v.pending() == nil {
+		return &Refusal{Code: CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq"}
+	}
+	if !v.turn.suspended {
+		n.assign(c.Assigned)
+		n.add(&TurnSuspended{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Pending: v.pending()})
+	}
+	return nil
+}
+
+func (n *naive) lifecycle(c Command) *Refusal {
+	if r := n.refuse(false, 0, 0, 0); r != nil {
+		return r
+	}
+	paused := n.view().paused
+	switch c := c.(type) {
+	case Pause:
+		if !paused {
+			n.add(&Paused{Note: c.Note})
+		}
+	case Resume:
+		if paused {
+			n.add(&Resumed{Note: c.Note})
+		}
+	case Cancel:
+		n.end(Cancelled, "cancelled", nil, nil)
+	}
+	return nil
+}
+
+func (n *naive) loseTurn(c LoseTurn, out *verdict) {
+	v := n.view()
+	switch {
+	case v.ended != nil:
+		out.disposition = IgnoredTerminal
+	case n.start().Execution == Caller, v.turn == nil, v.turn.seq != c.TurnSeq, v.turn.attempt != c.Attempt:
+		out.disposition = IgnoredStale
+	case c.Undeliverable:
+		n.assign(c.Assigned)
+		n.end(Escalated, "turn_undeliverable", nil, nil)
+	case c.LeaseExpired:
+		n.assign(c.Assigned)
+		n.failed(Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, Usage{})
+	}
+}
+
+func (n *naive) fire(c FireTimer, out *verdict) {
+	v := n.view()
+	if v.ended != nil {
+		out.disposition = IgnoredTerminal
+		return
+	}
+	n.now.At = max(n.now.At, c.Due)
+	turn, step := v.turn, v.step(c.Step)
+	switch {
+	case c.Kind == TimerWall && c.Due == v.deadline && c.Due > 0:
+		n.end(BudgetExhausted, "max_wall_time_sec", nil, nil)
+	case c.Kind == TimerRetry && turn != nil && turn.seq == c.Turn && turn.notBefore == c.Due && c.Due > 0:
+		n.add(&TurnReady{TurnSeq: turn.seq, Attempt: turn.attempt})
+	case c.Kind == TimerState && c.Due == v.timeoutAt && c.Due > 0 && !v.paused:
+		n.abandon("state_timeout")
+		n.follow(n.g.States[v.current].Timeout.Event, CauseTimeout, nil)
+	case c.Kind == TimerStep && step != nil && step.status == StepStatusPending && step.deadline == c.Due:
+		n.unknown(step, Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "", out)
+	default:
+		out.disposition = IgnoredStale
+	}
+}

@@ -1,0 +1,213 @@
+package machine
+
+// Cause is why a Transition happened.
+type Cause uint8
+
+const (
+	CauseUnset Cause = iota
+	CauseEntry
+	CauseEvent
+	// CauseMaxVisits: at least one target was refused on the way.
+	CauseMaxVisits
+	CauseTimeout
+)
+
+// Record is one immutable entry of a run's history. Seq is dense from 1 over
+// all kinds.
+type Record struct {
+	Seq       uint64
+	At        int64
+	Principal string
+	Body      Body
+}
+
+// Body is the kind of a Record and its fields; one of the types below.
+type Body interface{ record() RecordKind }
+
+// RecordKindOf names a body's kind.
+func RecordKindOf(b Body) RecordKind { return b.record() }
+
+// RecordKind numbers the kinds; the numbers are stored, never renumber.
+type RecordKind uint8
+
+const (
+	RecTransition RecordKind = iota + 1
+	RecInputReceived
+	RecTurnOpened
+	RecTurnAssigned
+	RecTurnCompleted
+	RecTurnFailed
+	RecTurnAbandoned
+	RecTurnSuspended
+	RecStepRequested
+	RecStepResolved
+	RecStepRejected
+	RecStepCancelled
+	RecArtifactsSet
+	RecPaused
+	RecResumed
+	RecOrigin
+	RecEnded
+	RecTurnReady
+)
+
+type (
+	// Transition is one entry into a state; it opens the visit's first turn.
+	Transition struct {
+		From, Event, To string
+		// Intended is the target that the event names; differs from To after a redirect.
+		Intended  string
+		Redirects []Redirect
+		// Visit is the number of this visit of To; Total of all states.
+		Visit, Total int
+		Cause        Cause
+		// Artifacts of the event, or of the completion that carried it.
+		Artifacts []ArtifactWrite
+	}
+	// InputReceived is SendInput. Queued: held for the next turn.
+	InputReceived struct {
+		Parts     []Part
+		MessageID string
+		Queued    bool
+	}
+	// TurnOpened opens a further turn of the same visit; its seq is the turn's.
+	TurnOpened struct {
+		State string
+		// Inputs are the seqs of the InputReceived records that it answers.
+		Inputs []uint64
+	}
+	// TurnAssigned is recorded with the turn's next record.
+	TurnAssigned struct {
+		TurnSeq  uint64
+		Attempt  int
+		Assigned Assignment
+	}
+	// TurnCompleted is the end of a turn that was executed.
+	TurnCompleted struct {
+		TurnSeq  uint64
+		Attempt  int
+		Output   []Part
+		Messages []Message
+		Usage    Usage
+		Event    string
+		// Artifacts only where the visit goes on: a write is stored once, with the
+		// Transition or Ended of the same input if there is one.
+		Artifacts []ArtifactWrite
+	}
+	// TurnFailed: Next is the attempt that follows, 0 = none.
+	TurnFailed struct {
+		TurnSeq   uint64
+		Attempt   int
+		Error     Fault
+		Retryable bool
+		Next      int
+		// NotBefore is when Next may start, Unix nanoseconds.
+		NotBefore int64
+		Usage     Usage
+	}
+	// TurnAbandoned: the visit was left while the turn was open.
+	TurnAbandoned struct {
+		TurnSeq uint64
+		Attempt int
+		Why     string
+	}
+	// TurnSuspended: the turn was released until its steps are answered.
+	TurnSuspended struct {
+		TurnSeq uint64
+		Attempt int
+		// Pending are the steps that it waits for.
+		Pending []uint32
+	}
+	// TurnReady: a suspended turn whose steps are all answered, or a turn whose
+	// backoff is over, is offered again.
+	TurnReady struct {
+		TurnSeq uint64
+		Attempt int
+	}
+	// StepRequested is a step that got its number.
+	StepRequested struct {
+		Step    uint32
+		Key     string
+		Tool    string
+		TurnSeq uint64
+		Attempt int
+		Payload []byte
+		Reframe bool
+		// Deadline is Unix nanoseconds.
+		Deadline   int64
+		Delegation bool
+	}
+	// StepResolved is an accepted answer; Next > 0: the attempt failed and the
+	// same step is issued again with that attempt, due by Deadline.
+	StepResolved struct {
+		Step    uint32
+		Tool    string
+		Attempt int
+		OK      bool
+		Result  []byte
+		Error   Fault
+		// Unknown: nobody knows whether the tool ran.
+		Unknown   bool
+		Next      int
+		Deadline  int64
+		Worker    string
+		Artifacts []ArtifactWrite
+	}
+	// StepRejected never got a number.
+	StepRejected struct {
+		Key     string
+		Tool    string
+		TurnSeq uint64
+		Denial  Denial
+	}
+	// StepCancelled: the visit was left or the run ended before the answer.
+	StepCancelled struct {
+		Step uint32
+		Tool string
+		Why  string
+	}
+	// ArtifactsSet is a write without a transition.
+	ArtifactsSet struct{ Artifacts []ArtifactWrite }
+	// Paused: nothing is handed out any more.
+	Paused struct{ Note string }
+	// Resumed ends the pause.
+	Resumed struct{ Note string }
+	// Origin is seq 1 of a forked run.
+	Origin struct {
+		RunID string
+		Seq   uint64
+		State *State
+	}
+	// Ended is the last record of a run.
+	Ended struct {
+		Status Status
+		Reason string
+		// Redirects are the refused states when nothing could be entered.
+		Redirects []Redirect
+		// Artifacts written by the input that ended the run without a Transition.
+		Artifacts []ArtifactWrite
+	}
+)
+
+func (*Transition) record() RecordKind    { return RecTransition }
+func (*InputReceived) record() RecordKind { return RecInputReceived }
+func (*TurnOpened) record() RecordKind    { return RecTurnOpened }
+func (*TurnAssigned) record() RecordKind  { return RecTurnAssigned }
+func (*TurnCompleted) record() RecordKind { return RecTurnCompleted }
+func (*TurnFailed) record() RecordKind    { return RecTurnFailed }
+func (*TurnAbandoned) record() RecordKind { return RecTurnAbandoned }
+func (*TurnSuspended) record() RecordKind { return RecTurnSuspended }
+func (*TurnReady) record() RecordKind     { return RecTurnReady }
+func (*StepRequested) record() RecordKind { return RecStepRequested }
+func (*StepResolved) record() RecordKind  { return RecStepResolved }
+func (*StepRejected) record() RecordKind  { return RecStepRejected }
+func (*StepCancelled) record() RecordKind { return RecStepCancelled }
+func (*ArtifactsSet) record() RecordKind  { return RecArtifactsSet }
+func (*Paused) record() RecordKind        { return RecPaused }
+func (*Resumed) record() RecordKind       { return RecResumed }
+func (*Origin) record() RecordKind        { return RecOrigin }
+func (*Ended) record() RecordKind         { return RecEnded }
+
+// Redirect is a refused target and the guard that refused it
+// ("max_visits:implement", "max_iterations:review.ChangesNeeded").
+type Redirect struct{ State, Guard string }

@@ -1,0 +1,216 @@
+package machine
+
+// Execution says who executes the turns of a run.
+type Execution uint8
+
+const (
+	// ExecutionUnset is no valid choice: execution is required at start.
+	ExecutionUnset Execution = iota
+	// Caller: the app drives; turns are never leased and never expire.
+	Caller
+	// Workers: turns are leased to connected workers.
+	Workers
+)
+
+// Status of a run. A terminal one never changes again.
+type Status uint8
+
+const (
+	StatusUnset Status = iota
+	// Running: a turn is ready or out.
+	Running
+	// Waiting: only an input, an outside event, a step's answer or a timer can
+	// move the run.
+	Waiting
+	Completed
+	BudgetExhausted
+	Escalated
+	Failed
+	Cancelled
+)
+
+// Terminal reports whether a run in this status has ended.
+func (s Status) Terminal() bool { return s >= Completed }
+
+// Limits are the operator's bounds, copied into the run at start so that a
+// changed configuration never changes a run that is under way.
+type Limits struct {
+	// MaxTransitions is the backstop of RFC 0003 (MAX_STEPS). Default 10 000.
+	MaxTransitions int
+	// MaxArtifactBytes bounds one written value. Default 64 KiB.
+	MaxArtifactBytes int64
+	// MaxRunArtifactBytes bounds what a run's artifacts hold together. Default 1 MiB.
+	MaxRunArtifactBytes int64
+	// MaxMessageBytes bounds a run's conversation. Default 4 MiB.
+	MaxMessageBytes int64
+	// MaxQueuedInputs bounds inputs that wait for the next turn. Default 16.
+	MaxQueuedInputs int
+}
+
+// State is the whole of a run between two inputs: small, without bodies of
+// artifacts, messages or answers (those are read from the journal by seq).
+// A State is never changed in place: Step returns a new one.
+type State struct {
+	Namespace uint32
+	RunID     string
+	// Digest, Entry and Agent select the Graph.
+	Digest string
+	PackID string
+	// PackVersion is told to people; the digest decides.
+	PackVersion   string
+	Entry         string
+	Agent         string
+	EntryOverride bool
+	Execution     Execution
+	Labels        []Label
+	Limits        Limits
+	// Parent is set for child runs of a delegation.
+	Parent *Parent
+	// Depth is 0 for a run started by a caller, parent's + 1 for a child; <= 8.
+	Depth int
+
+	// Seq is the last record's number; PrevHash the chain up to it.
+	Seq      uint64
+	PrevHash [32]byte
+	// CreatedAt and At are Unix nanoseconds; At never goes back.
+	CreatedAt int64
+	At        int64
+
+	Status Status
+	Reason string
+	Paused bool
+
+	// Current is the name of the state visited now; VisitSeq the seq of the
+	// last Transition.
+	Current     string
+	VisitSeq    uint64
+	Visits      []Count
+	Edges       []EdgeCount
+	TotalVisits int
+	// Transitions counts Transition records, the entry included.
+	Transitions int
+	ToolCalls   int
+	Reframes    int
+	Tokens      int64
+	CostMicro   int64
+
+	// Deadline of the wall clock in Unix nanoseconds; 0 = none or stopped.
+	Deadline int64
+	// WallLeft is what remains in nanoseconds while the clock is stopped
+	// (wall_time_excludes_waiting).
+	WallLeft int64
+	// StateTimeoutAt is when the state's timeout fires; 0 = none.
+	StateTimeoutAt int64
+	// MaxSteps is the effective bound (pack's, lowered by start); 0 = none.
+	MaxSteps int
+
+	// Turn is the open turn, nil if there is none.
+	Turn *Turn
+	// Queue holds the seqs of InputReceived records for the next turn.
+	Queue []uint64
+	// Steps are the steps of the current visit in issue order.
+	Steps []ToolStep
+	// LastStep is the last issued step number; never reused.
+	LastStep uint32
+
+	Artifacts     []ArtifactHead
+	ArtifactBytes int64
+	// Conversations say which message rows of a state are visible.
+	Conversations []Conversation
+	MessageBytes  int64
+}
+
+// Label is a caller's key and value; sorted by key.
+type Label struct{ Key, Value string }
+
+// Parent names the step of another run that started this one.
+type Parent struct {
+	RunID   string
+	Step    uint32
+	Attempt int
+}
+
+// Count is how often a state was visited.
+type Count struct {
+	State string
+	N     int
+}
+
+// EdgeCount is how often an edge was followed.
+type EdgeCount struct {
+	State, Event string
+	N            int
+}
+
+// Turn is one open piece of work inside a visit.
+type Turn struct {
+	// Seq is the record that opened it: the Transition, or a TurnOpened.
+	Seq uint64
+	// Attempt counts from 1; failed executions raise it.
+	Attempt int
+	// NotBefore is the end of the backoff in Unix nanoseconds; 0 = ready.
+	NotBefore int64
+	// Suspended: released by SuspendTurn until its pending steps are answered.
+	Suspended bool
+	// Assigned is the delivery that the last TurnAssigned told of; zero = none yet.
+	Assigned Assignment
+	// Requests counts the recorded step requests of this execution (attempt and
+	// delivery): the default keys go on from there.
+	Requests int
+	// Calls counts the new steps issued in this turn (max_tool_calls_per_turn).
+	Calls int
+	// LastFailure hashes the body of the FailTurn that opened this attempt, so
+	// that its repeat is answered as a duplicate.
+	LastFailure [32]byte
+}
+
+// StepStatus is where a step stands.
+type StepStatus uint8
+
+const (
+	StepStatusPending StepStatus = iota + 1
+	StepStatusOK
+	StepStatusError
+	StepStatusCancelled
+)
+
+// ToolStep is one tool call of the current visit (RFC-103).
+type ToolStep struct {
+	Step        uint32
+	Key         string
+	Tool        string
+	PayloadHash [32]byte
+	Status      StepStatus
+	Attempt     int
+	// TurnSeq is the turn that issued it.
+	TurnSeq uint64
+	// RequestSeq and AnswerSeq are the records that hold payload and answer.
+	RequestSeq uint64
+	AnswerSeq  uint64
+	AnswerHash [32]byte
+	// Deadline is Unix nanoseconds; 0 once answered.
+	Deadline   int64
+	Delegation bool
+}
+
+// ArtifactHead describes an artifact's current value.
+type ArtifactHead struct {
+	Name string
+	Type string
+	Mode Mode
+	// Seq is the record of the last write.
+	Seq uint64
+	// Writes counts the writes; Bytes is the size of the current value (of all
+	// segments for Append).
+	Writes int
+	Bytes  int64
+	Hash   [32]byte
+}
+
+// Conversation is the window of message rows [From, Next) that a state's next
+// turn sees.
+type Conversation struct {
+	State string
+	From  uint64
+	Next  uint64
+}

@@ -1,0 +1,87 @@
+package machine
+
+import "fmt"
+
+// complete ends the open turn. Its artifacts are stored once: with the
+// Transition or Ended that follows, else with TurnCompleted.
+func (t *txn) complete(c *CompleteTurn) error {
+	if err := t.checkComplete(c); err != nil {
+		return err
+	}
+	size := partsBytes(c.Output) + messagesBytes(c.Messages)
+	if err := first(t.checkWrites(c.Artifacts), t.checkMessageBytes(size)); err != nil {
+		return err
+	}
+	t.assign(c.Assigned)
+	done := &TurnCompleted{
+		TurnSeq: c.TurnSeq, Attempt: c.Attempt,
+		Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event,
+	}
+	seq := t.record(done)
+	t.s.MessageBytes += size
+	if len(c.Output)+len(c.Messages) > 0 {
+		t.addMessage(seq)
+	}
+	t.s.Turn = nil
+	t.settle(c.Usage)
+	t.proceed(c, done, seq)
+	return nil
+}
+
+// proceed is what follows a completed turn.
+func (t *txn) proceed(c *CompleteTurn, done *TurnCompleted, seq uint64) {
+	switch {
+	case t.endIfOverBudget(c.Artifacts):
+	case t.node().Terminal:
+		t.end(ending{status: Completed, reason: "completed", artifacts: c.Artifacts})
+	case c.Event != "":
+		t.move(c.Event, CauseEvent, c.Artifacts)
+	default:
+		done.Artifacts = c.Artifacts
+		t.write(c.Artifacts, seq)
+		if len(t.s.Queue) > 0 {
+			t.nextTurn()
+		}
+	}
+}
+
+func (t *txn) checkComplete(c *CompleteTurn) error {
+	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+		return err
+	}
+	if c.Outside && c.Event != "" {
+		return &Refusal{
+			Code: CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event",
+			Message: fmt.Sprintf("state %q is moved by EmitEvent, its turn is completed without an event", t.s.Current),
+		}
+	}
+	if err := first(t.checkSeq(c.ExpectedSeq), t.checkUsage(c.Usage)); err != nil {
+		return err
+	}
+	if c.Event != "" {
+		return t.checkEvent(c.Event)
+	}
+	return nil
+}
+
+// assign records the delivery that executes the open turn, once, with the
+// turn's next record. A new delivery is a new execution: its default step keys
+// count from 1 again.
+func (t *txn) assign(a *Assignment) {
+	if a == nil || t.s.Turn == nil || *a == t.s.Turn.Assigned {
+		return
+	}
+	turn := t.turn()
+	turn.Assigned, turn.Requests = *a, 0
+	if a.Worker != "" {
+		t.record(&TurnAssigned{TurnSeq: turn.Seq, Attempt: turn.Attempt, Assigned: *a})
+	}
+}
+
+// begun ends the backoff: work on the current attempt shows that its executor
+// did not wait for it.
+func (t *txn) begun() {
+	if t.s.Turn.NotBefore != 0 {
+		t.turn().NotBefore = 0
+	}
+}

@@ -1,0 +1,108 @@
+package machine
+
+import "slices"
+
+// txn is one Step under way: a private copy of the state and what the input
+// has made so far. The copy is shallow; a slice or turn is copied before its
+// first change, as noted in own.
+type txn struct {
+	g   *Graph
+	old *State
+	s   *State
+	in  Input
+
+	records  []Record
+	writes   []ArtifactVersion
+	messages []MessageRow
+	cancels  []OutboxRow
+	outcomes []StepOutcome
+	refused  error
+	own      owned
+}
+
+// owned says which parts of txn.s are no longer shared with the old state.
+type owned struct{ turn, steps, artifacts, conversations bool }
+
+func newTxn(g *Graph, s *State, in Input) txn {
+	state := *s
+	in.At = max(in.At, s.At)
+	return txn{g: g, old: s, s: &state, in: in}
+}
+
+// node is the state that the run visits now.
+func (t *txn) node() *Node { return t.g.States[t.s.Current] }
+
+// record appends one record and returns its seq.
+func (t *txn) record(b Body) uint64 {
+	if t.records == nil {
+		t.records = make([]Record, 0, 2)
+	}
+	t.s.Seq++
+	t.records = append(t.records, Record{Seq: t.s.Seq, At: t.in.At, Principal: t.in.Principal, Body: b})
+	return t.s.Seq
+}
+
+// turn returns the open turn for changing.
+func (t *txn) turn() *Turn {
+	if !t.own.turn {
+		turn := *t.s.Turn
+		t.s.Turn, t.own.turn = &turn, true
+	}
+	return t.s.Turn
+}
+
+// openTurn opens the turn that the record seq stands for.
+func (t *txn) openTurn(seq uint64) {
+	t.s.Turn, t.own.turn = &Turn{Seq: seq, Attempt: 1}, true
+}
+
+// steps returns the visit's steps for changing.
+func (t *txn) steps() []ToolStep {
+	if !t.own.steps {
+		t.s.Steps, t.own.steps = slices.Clone(t.s.Steps), true
+	}
+	return t.s.Steps
+}
+
+// bump adds one visit of a state.
+func (t *txn) bump(state string) int {
+	i := slices.IndexFunc(t.s.Visits, func(c Count) bool { return c.State == state })
+	if i < 0 {
+		t.s.Visits = append(slices.Clip(t.s.Visits), Count{State: state, N: 1})
+		return 1
+	}
+	t.s.Visits = slices.Clone(t.s.Visits)
+	t.s.Visits[i].N++
+	return t.s.Visits[i].N
+}
+
+// follow counts one use of an edge.
+func (t *txn) follow(state, event string) {
+	i := slices.IndexFunc(t.s.Edges, func(c EdgeCount) bool { return c.State == state && c.Event == event })
+	if i < 0 {
+		t.s.Edges = append(slices.Clip(t.s.Edges), EdgeCount{State: state, Event: event, N: 1})
+		return
+	}
+	t.s.Edges = slices.Clone(t.s.Edges)
+	t.s.Edges[i].N++
+}
+
+// visits is how often a state was entered.
+func (s *State) visits(state string) int {
+	for i := range s.Visits {
+		if s.Visits[i].State == state {
+			return s.Visits[i].N
+		}
+	}
+	return 0
+}
+
+// followed is how often an edge was followed.
+func (s *State) followed(state, event string) int {
+	for i := range s.Edges {
+		if s.Edges[i].State == state && s.Edges[i].Event == event {
+			return s.Edges[i].N
+		}
+	}
+	return 0
+}

@@ -1,0 +1,133 @@
+package pack
+
+import "regexp"
+
+// checker applies the rules that a schema cannot express. The document may have
+// schema errors: every rule copes with missing and empty values, and says
+// nothing about what the schema has refused already.
+type checker struct {
+	p   *Pack
+	doc *Document
+	f   *findings
+	tpl *templates
+	// lists are names that messages offer, rendered once.
+	lists map[string]string
+	// listed are the tools that some prompt lists.
+	listed map[string]bool
+	// sources are the skill sources, sorted; nil until needed.
+	sources []string
+}
+
+// check applies all rules and resolves the templates and schemas of the pack.
+func (p *Pack) check(found *findings) {
+	c := &checker{p: p, doc: p.Doc, f: found, tpl: newTemplates(p.Doc.Fragments), lists: map[string]string{}, listed: map[string]bool{}}
+	p.uses, p.schemas, p.slots = map[string]*templateUse{}, map[string]*schema{}, map[string]bool{}
+	if w := p.Doc.Workflow; w != nil {
+		for _, s := range w.States {
+			for name := range s.Artifacts {
+				p.slots[name] = true
+			}
+		}
+	}
+	c.templateEngine()
+	c.fragments()
+	c.tools()
+	c.evals("/evals", c.doc.Evals)
+	for _, key := range keys(c.doc.Prompts) {
+		c.prompt(key, c.doc.Prompts[key])
+	}
+	c.skills()
+	c.compositions()
+	c.agents()
+	c.workflow()
+	c.entries()
+	if c.doc.Workflow == nil && c.doc.Agents == nil {
+		c.f.warn(ruleNothing, "", "Add a workflow, or list prompts under agents.members.",
+			"the pack has neither a workflow nor agents; it can be registered but nothing of it can be started")
+	}
+}
+
+// doubleBraces is {{variable}}, whatever name stands for the variable.
+var doubleBraces = regexp.MustCompile(`^\{\{ ?[a-zA-Z_][a-zA-Z0-9_]* ?\}\}$`)
+
+// templateEngine refuses what the renderer cannot do.
+func (c *checker) templateEngine() {
+	te := &c.doc.TemplateEngine
+	if te.Syntax != "" && !doubleBraces.MatchString(te.Syntax) {
+		c.f.err(ruleSyntaxKind, "/template_engine/syntax", "Rewrite the templates with double braces.",
+			"the template syntax %s is not supported; allowed: {{variable}}", quote(te.Syntax))
+	}
+	for i, feature := range te.Features {
+		switch feature {
+		case "conditionals", "loops", "filters":
+			c.f.err(ruleFeature, pointer("template_engine", "features", index(i)), "Move the logic into the workflow or the prompts.",
+				"the template feature %s is not supported; allowed: basic_substitution, fragments", quote(feature))
+		}
+	}
+}
+
+// fragments resolves every fragment, used or not.
+func (c *checker) fragments() {
+	for _, name := range keys(c.doc.Fragments) {
+		at := pointer("fragments", name)
+		if !identifier(name) {
+			c.f.warn(ruleUnnameable, at, "Use letters, digits and underscores.", "no template can name the fragment %s", quote(name))
+		}
+		if _, err := c.tpl.fragment(name); err != nil {
+			c.f.err(ruleFragment, at, "", "fragment %s: %v", quote(name), err)
+		}
+	}
+}
+
+// tools compiles the parameters of every tool.
+func (c *checker) tools() {
+	for _, name := range keys(c.doc.Tools) {
+		raw := c.doc.Tools[name].Parameters
+		if raw == nil {
+			continue
+		}
+		s, err := compileParameters(name, raw)
+		if err != nil {
+			for _, f := range schemaFaults(err) {
+				c.f.err(ruleToolSchema, pointer("tools", name, "parameters")+f.pointer, "", "not a usable JSON Schema: %s", f.msg)
+			}
+			continue
+		}
+		c.p.schemas[name] = s
+	}
+}
+
+// isTool says whether a name can be called: a tool of the pack or an agent.
+func (c *checker) isTool(name string) bool {
+	return c.doc.Tools[name] != nil || c.isMember(name)
+}
+
+func (c *checker) isMember(name string) bool {
+	a := c.doc.Agents
+	return a != nil && (a.Members[name] != nil || a.Entry == name)
+}
+
+// list renders the names of a map for messages, once for the document.
+func list[V any](c *checker, what string, m map[string]V) string {
+	text, ok := c.lists[what]
+	if !ok {
+		text = names(keys(m))
+		c.lists[what] = text
+	}
+	return text
+}
+
+func (c *checker) promptNames() string { return list(c, "prompts", c.doc.Prompts) }
+func (c *checker) toolNames() string   { return list(c, "tools", c.doc.Tools) }
+func (c *checker) memberNames() string { return list(c, "members", set(c.p.Members())) }
+
+func (c *checker) compositionNames() string {
+	return list(c, "compositions", c.doc.Compositions)
+}
+
+func (c *checker) stateNames() string {
+	if c.doc.Workflow == nil {
+		return "none"
+	}
+	return list(c, "states", c.doc.Workflow.States)
+}

@@ -1,0 +1,225 @@
+package pack
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// reservedNames are tools that the reference runtime gives to every state.
+var reservedNames = []string{"workflow__set_artifact", "workflow__transition"}
+
+// compositionState checks a state that a composition orchestrates (RFC 0010).
+func (c *checker) compositionState(name string, s *State, at func(...string) string) {
+	if s.PromptTask != "" {
+		c.f.warn("PP0010-3", at("prompt_task"), "Remove it.", "prompt_task is not used: the state %s is orchestrated by a composition", quote(name))
+	}
+	switch {
+	case s.Composition == "":
+		c.f.err("PP0010-2", at(), "Add composition.", "the state %s has orchestration composition but names none", quote(name))
+	case c.doc.Compositions[s.Composition] == nil:
+		c.f.err("PP0010-4", at("composition"), "", "the composition %s does not exist; compositions: %s", quote(s.Composition), c.compositionNames())
+	}
+}
+
+// compositions checks every composition, used or not.
+func (c *checker) compositions() {
+	used := map[string]bool{}
+	if c.doc.Workflow != nil {
+		for _, s := range c.doc.Workflow.States {
+			used[s.Composition] = true
+		}
+	}
+	for _, name := range keys(c.doc.Compositions) {
+		at := pointer("compositions", name)
+		if slices.Contains(reservedNames, name) {
+			c.f.err("PP0010-1", at, "Rename it.", "the name %s is reserved; reserved: %s", quote(name), names(reservedNames))
+		}
+		if !used[name] {
+			c.f.warn("PP0010-4", at, "Remove it, or name it in a state.", "no state uses the composition %s", quote(name))
+		}
+		newComposing(c, at, c.doc.Compositions[name]).check()
+	}
+}
+
+// composing is the check of one composition.
+type composing struct {
+	*checker
+	at string
+	in *Composition
+	// order is the place of each step id in document order, nested ones included;
+	// top the place of the top-level step that holds it.
+	order, top map[string]int
+	// targets are the steps that some branch leads to.
+	targets map[string]bool
+	evalIDs map[string]bool
+}
+
+func newComposing(c *checker, at string, in *Composition) *composing {
+	w := &composing{checker: c, at: at, in: in, order: map[string]int{}, top: map[string]int{}, targets: map[string]bool{}, evalIDs: map[string]bool{}}
+	for i := range c.doc.Evals {
+		w.evalIDs[c.doc.Evals[i].ID] = true
+	}
+	for i := range in.Steps {
+		w.collect(at+pointer("steps", index(i)), &in.Steps[i], i)
+	}
+	return w
+}
+
+// collect numbers a step and those nested in it.
+func (w *composing) collect(at string, s *Step, top int) {
+	if _, twice := w.order[s.ID]; twice {
+		w.f.err("PP0010-5", at+"/id", "Rename one of them.", "the step id %s is used twice in this composition", quote(s.ID))
+	} else {
+		w.order[s.ID], w.top[s.ID] = len(w.order), top
+	}
+	w.targets[s.Then], w.targets[s.Else] = true, true
+	for i := range s.Branches {
+		w.collect(at+pointer("branches", index(i)), &s.Branches[i], top)
+	}
+}
+
+func (w *composing) check() {
+	for i := range w.in.Steps {
+		w.step(w.at+pointer("steps", index(i)), &w.in.Steps[i])
+		w.join(i)
+	}
+	if out := w.in.Output; out != "" {
+		w.stepRef(w.at+"/output", out)
+	}
+	w.acyclic()
+}
+
+var vendorKind = regexp.MustCompile(`^[a-z][a-z0-9_-]*\.[a-z][a-z0-9_.-]*$`)
+
+func (w *composing) step(at string, s *Step) {
+	switch s.Kind {
+	case "prompt", "agent":
+		if s.PromptTask != "" && w.doc.Prompts[s.PromptTask] == nil {
+			w.f.err("PP0010-7", at+"/prompt_task", "", "the prompt_task %s is not a prompt; prompts: %s", quote(s.PromptTask), w.promptNames())
+		}
+	case "tool":
+		w.stepTool(at+"/tool", s.Tool)
+	case "branch":
+		w.stepRef(at+"/then", s.Then)
+		if s.Else != "" {
+			w.stepRef(at+"/else", s.Else)
+		}
+	case "parallel":
+		if r := s.Reduce; r != nil && r.Strategy != "" && !slices.Contains([]string{"append", "replace", "barrier"}, r.Strategy) {
+			w.f.warn("PP0010-13", at+"/reduce/strategy", "", "the strategy %s is not one of append, replace, barrier", quote(r.Strategy))
+		}
+	case "":
+	default:
+		if !vendorKind.MatchString(s.Kind) {
+			w.f.err(ruleStepKind, at+"/kind", "", "the step kind %s is not known; allowed: prompt, agent, tool, branch, parallel, or a vendor's own like acme.judge", quote(s.Kind))
+		}
+	}
+	w.stepRefs(at, s)
+	for i := range s.Branches {
+		w.step(at+pointer("branches", index(i)), &s.Branches[i])
+	}
+}
+
+// stepRefs checks everything in a step that names something else.
+func (w *composing) stepRefs(at string, s *Step) {
+	for i, tool := range s.Tools {
+		w.stepTool(at+pointer("tools", index(i)), tool)
+	}
+	if s.Termination != nil && s.Termination.ToolCalled != "" {
+		w.stepTool(at+"/termination/tool_called", s.Termination.ToolCalled)
+	}
+	for i, dep := range s.DependsOn {
+		w.stepRef(at+pointer("depends_on", index(i)), dep)
+	}
+	for i, id := range s.Modifiers.Eval {
+		if !w.evalIDs[id] {
+			w.f.err("PP0010-10", at+pointer("modifiers", "eval", index(i)), "", "the eval %s is not an eval of the pack", quote(id))
+		}
+	}
+	for field, raw := range map[string]json.RawMessage{"input": s.Input, "args": s.Args, "predicate": s.Predicate} {
+		w.references(at+"/"+field, s.ID, raw)
+	}
+}
+
+func (w *composing) stepTool(at, tool string) {
+	if tool != "" && w.doc.Tools[tool] == nil {
+		w.f.err("PP0010-8", at, "Declare it under tools.", "the tool %s is not declared; the pack has: %s", quote(tool), w.toolNames())
+	}
+}
+
+func (w *composing) stepRef(at, id string) {
+	if _, ok := w.order[id]; id != "" && !ok {
+		w.f.err("PP0010-9", at, "", "%s is not a step of this composition", quote(id))
+	}
+}
+
+var reference = regexp.MustCompile(`\$\{([^}]*)\}`)
+
+// references checks the roots of the ${…} references in a value.
+func (w *composing) references(at, step string, raw json.RawMessage) {
+	for _, m := range reference.FindAllStringSubmatch(string(raw), -1) {
+		root, rest, _ := strings.Cut(m[1], ".")
+		if root == "input" {
+			continue
+		}
+		field, _, _ := strings.Cut(rest, ".")
+		place, known := w.order[root]
+		switch {
+		case !known:
+			w.f.err("PP0010-11", at, "References begin with input or with the id of an earlier step.", "the reference %s begins with %s, which is no step", quote(m[0]), quote(root))
+		case place >= w.order[step]:
+			w.f.err("PP0010-11", at, "", "the reference %s uses the step %s, which does not come before %s", quote(m[0]), quote(root), quote(step))
+		case field != "output":
+			w.f.err("PP0010-11", at, "Write ${step.output.field}.", "the reference %s names %s; a step has only output", quote(m[0]), quote(field))
+		}
+	}
+}
+
+// join warns of a step that follows a branch or a parallel block and leaves open
+// what it waits for.
+func (w *composing) join(i int) {
+	s := &w.in.Steps[i]
+	if i == 0 || len(s.DependsOn) > 0 || w.targets[s.ID] {
+		return
+	}
+	prev := &w.in.Steps[i-1]
+	if prev.Kind == "branch" || prev.Kind == "parallel" || w.targets[prev.ID] {
+		w.f.warn("PP0010-9", w.at+pointer("steps", index(i)), "Add depends_on.", "the step %s follows a branch or parallel step without saying what it waits for", quote(s.ID))
+	}
+}
+
+// acyclic checks the order that sequence, depends_on and branches make.
+func (w *composing) acyclic() {
+	steps := w.in.Steps
+	graph := make([][]residualEdge, len(steps))
+	edge := func(from, to string) {
+		i, ok := w.top[from]
+		j, ok2 := w.top[to]
+		if ok && ok2 && (i != j || from == to) {
+			graph[i] = append(graph[i], residualEdge{event: steps[i].ID, to: j})
+		}
+	}
+	for i := range steps {
+		if i > 0 && len(steps[i].DependsOn) == 0 {
+			edge(steps[i-1].ID, steps[i].ID)
+		}
+		w.edges(&steps[i], edge)
+	}
+	if start, ids := findCycle(graph, slices.Repeat([]bool{true}, len(steps))); start != none {
+		w.f.err("PP0010-15", w.at+pointer("steps", index(start)), "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
+	}
+}
+
+// edges adds the edges of a step and of the steps nested in it.
+func (w *composing) edges(s *Step, edge func(from, to string)) {
+	for _, dep := range s.DependsOn {
+		edge(dep, s.ID)
+	}
+	edge(s.ID, s.Then)
+	edge(s.ID, s.Else)
+	for i := range s.Branches {
+		w.edges(&s.Branches[i], edge)
+	}
+}

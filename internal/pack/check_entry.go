@@ -1,0 +1,187 @@
+package pack
+
+import (
+	"slices"
+)
+
+// maxStateBacked bounds the agents that start in different states, because each
+// is an entry of its own that has to be checked.
+const maxStateBacked = 256
+
+// agents checks the agent members (RFC 0007, RFC 0011).
+func (c *checker) agents() {
+	a := c.doc.Agents
+	if a == nil {
+		return
+	}
+	if a.Entry != "" && c.doc.Prompts[a.Entry] == nil {
+		c.f.err("PP0007-1", "/agents/entry", "", "the entry agent %s is not a prompt; prompts: %s", quote(a.Entry), c.promptNames())
+	}
+	if a.Entry != "" && a.Members[a.Entry] == nil {
+		c.f.warn("PP0007-3", "/agents/entry", "Add it to members.", "the entry agent %s is not listed in members; it is exposed anyway", quote(a.Entry))
+	}
+	if n := len(c.p.stateBacked()); n > maxStateBacked {
+		c.f.err(ruleAgents, "/agents/members", "", "the agents start in %d different states; the limit is %d", n, maxStateBacked)
+	}
+	for _, key := range c.p.Members() {
+		c.member(key, a.Members[key])
+	}
+	if entry := c.doc.Prompts[a.Entry]; entry != nil {
+		for i, tool := range entry.Tools {
+			if c.doc.Prompts[tool] != nil && !c.isTool(tool) {
+				c.f.warn("PP0007-4", pointer("prompts", a.Entry, "tools", index(i)), "Add it to agents.members.",
+					"the tool %s is a prompt but not an agent member", quote(tool))
+			}
+		}
+	}
+}
+
+// member checks one agent; def is nil for an entry that members do not list.
+func (c *checker) member(key string, def *AgentDef) {
+	at := pointer("agents", "members", key)
+	p := c.doc.Prompts[key]
+	if p == nil && def != nil {
+		c.f.err("PP0007-2", at, "", "the agent member %s is not a prompt; prompts: %s", quote(key), c.promptNames())
+	}
+	if p != nil {
+		if i := slices.Index(p.Tools, key); i >= 0 {
+			c.f.err("PP0007-5", pointer("prompts", key, "tools", index(i)), "Remove it.", "the agent %s lists itself as a tool", quote(key))
+		}
+	}
+	if def == nil {
+		return
+	}
+	c.modes(at+"/input_modes", def.InputModes)
+	c.modes(at+"/output_modes", def.OutputModes)
+	switch {
+	case def.State == "":
+	case c.doc.Workflow == nil:
+		c.f.err("PP0011-2", at+"/state", "Add a workflow, or remove state.", "the agent %s starts in a state but the pack has no workflow", quote(key))
+	case c.doc.Workflow.States[def.State] == nil:
+		c.f.err("PP0011-1", at+"/state", "", "the agent %s starts in %s, which is not a state; states: %s", quote(key), quote(def.State), c.stateNames())
+	}
+}
+
+func (c *checker) modes(at string, modes []string) {
+	for i, m := range modes {
+		if !mediaRange.MatchString(m) {
+			c.f.warn("PP0007-6", at+pointer(index(i)), "For example text/plain or image/*.", "the mode %s does not look like type/subtype", quote(m))
+		}
+	}
+}
+
+// entries checks what depends on where runs begin: reachability, termination and
+// the variables of each entry. Entries that do not exist are reported elsewhere.
+func (c *checker) entries() {
+	var starts []start
+	if w := c.doc.Workflow; w != nil {
+		if w.States[w.Entry] != nil {
+			starts = append(starts, start{state: w.Entry})
+		}
+		for _, s := range c.p.stateBacked() {
+			if s != w.Entry && w.States[s] != nil && len(starts) <= maxStateBacked {
+				starts = append(starts, start{state: s})
+			}
+		}
+		c.reachability(starts)
+		c.endless(starts)
+	}
+	for _, member := range c.p.Members() {
+		if s := c.p.agentStart(member); s.prompt && c.doc.Prompts[member] != nil {
+			starts = append(starts, s)
+		}
+	}
+	undeclared := map[string]bool{}
+	for _, s := range starts {
+		c.entryVariables(s, undeclared)
+	}
+}
+
+// reachability warns of states that no entry leads to, refuses reachable
+// composition states, and warns of entries from which no end can be reached.
+func (c *checker) reachability(starts []start) {
+	states := c.doc.Workflow.States
+	f := newFlow(states, nil)
+	reached := make([]bool, len(f.states))
+	for _, s := range starts {
+		ends := false
+		for i, in := range f.reach(f.at(s.state)) {
+			if !in {
+				continue
+			}
+			reached[i] = true
+			ends = ends || states[f.states[i].name].ends()
+		}
+		if !ends {
+			c.f.warn(ruleNoEnd, pointer("workflow", "states", s.state), "Add a terminal state, or rely on budgets and CancelRun.",
+				"from the state %s no terminal state can be reached", quote(s.state))
+		}
+	}
+	for i, in := range reached {
+		name := f.states[i].name
+		at := pointer("workflow", "states", name)
+		switch {
+		case !in:
+			c.f.warn("PP0005-Q3", at, "Remove it, or lead an event to it.", "the state %s cannot be reached from any entry", quote(name))
+		case states[name].Orchestration == "composition":
+			c.f.err(ruleComposed, at+"/orchestration", "Use a prompt with orchestration internal, external or hybrid.",
+				"the state %s is orchestrated by a composition, which is not supported yet", quote(name))
+		}
+	}
+}
+
+// endless warns of entries whose runs need not end. A pack with errors is not
+// analysed: its graph is not what the author meant.
+func (c *checker) endless(starts []start) {
+	if c.f.errors > 0 {
+		return
+	}
+	a := c.p.newAnalysis()
+	for _, s := range starts {
+		t := a.state(s.state)
+		if t.Bounded {
+			continue
+		}
+		what := "can repeat for ever"
+		if !t.Exact {
+			what = "cannot be shown to end"
+		}
+		c.f.warn("PP0005-2", pointer("workflow", "states", t.CycleStart), "Set max_visits on a state of the cycle, or engine.budget.max_total_visits.",
+			"from %s the cycle through %s by the events %s %s; also limited by %s", quote(s.state), quote(t.CycleStart), names(t.Cycle), what, names(t.AlsoLimitedBy))
+	}
+}
+
+// entryVariables checks that the prompts of one entry agree on their variables,
+// and warns of names that none of them declares.
+func (c *checker) entryVariables(s start, undeclared map[string]bool) {
+	prompts := c.p.promptsFrom(s)
+	type decl struct{ prompt, typ, def string }
+	first := map[string]decl{}
+	for _, key := range prompts {
+		for i := range c.doc.Prompts[key].Variables {
+			v := &c.doc.Prompts[key].Variables[i]
+			at := pointer("prompts", key, "variables", index(i))
+			d, seen := first[v.Name]
+			switch {
+			case !seen:
+				first[v.Name] = decl{key, v.Type, string(v.Default)}
+			case d.typ != v.Type:
+				c.f.err(ruleVarType, at+"/type", "Use one type, or two names: a run has one variable namespace.",
+					"the variable %s is %s here and %s in the prompt %s, and one run can reach both", quote(v.Name), v.Type, d.typ, quote(d.prompt))
+			case v.Default != nil && d.def != "" && d.def != string(v.Default):
+				c.f.warn(ruleVarType, at+"/default", "Use one default.",
+					"the default of the variable %s is not used: the prompt %s declares another one, which comes first", quote(v.Name), quote(d.prompt))
+			}
+		}
+	}
+	for _, key := range prompts {
+		for _, name := range keys(c.p.uses[key].variables) {
+			if _, ok := first[name]; ok || undeclared[key+"\x00"+name] {
+				continue
+			}
+			undeclared[key+"\x00"+name] = true
+			c.f.warn("PP0003-1", pointer("prompts", key, "system_template"), "Declare it under variables, or give it at start.",
+				"the template uses %s, which no prompt reachable from %s declares; it is empty unless given", quote(name), quote(s.state))
+		}
+	}
+}

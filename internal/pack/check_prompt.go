@@ -1,0 +1,235 @@
+package pack
+
+import (
+	"encoding/json"
+	"regexp"
+
+	"github.com/pawl-dev/pawl/internal/prompt"
+)
+
+func identifier(name string) bool { return prompt.IsIdentifier(name) }
+
+// prompt checks one prompt (RFC 0001, 0003, 0004, 0006).
+func (c *checker) prompt(key string, p *Prompt) {
+	at := func(tokens ...string) string { return pointer(append([]string{"prompts", key}, tokens...)...) }
+	if p.ID != "" && p.ID != key {
+		c.f.warn("PP0001-2", at("id"), "Give the prompt and its key the same name; the key is what counts.",
+			"the prompt's id %s is not its key %s", quote(p.ID), quote(key))
+	}
+	for i, tool := range p.Tools {
+		c.listed[tool] = true
+		c.promptTool(at("tools", index(i)), tool)
+	}
+	if pol := p.ToolPolicy; pol != nil {
+		for i, tool := range pol.Blocklist {
+			if !c.isTool(tool) {
+				c.f.warn("PP0001-1", at("tool_policy", "blocklist", index(i)), "Check the spelling.", "the blocked tool %s does not exist", quote(tool))
+			}
+		}
+	}
+	c.variables(at("variables"), p.Variables)
+	c.evals(at("evals"), p.Evals)
+	c.media(at("media"), p.Media)
+	use := c.promptTemplates(key, p)
+	c.p.uses[key] = use
+	for _, a := range keys(use.artifacts) {
+		if !c.p.slots[a] {
+			c.f.warn(ruleArtifact, at("system_template"), "Declare it in a state, or it is always empty.",
+				"the template uses the artifact %s, which no state declares", quote(a))
+		}
+	}
+}
+
+// promptTool: RFC 0007's own examples list tools that resolve to nothing, so
+// that a pack with agents is only warned.
+func (c *checker) promptTool(at, tool string) {
+	if c.isTool(tool) {
+		return
+	}
+	hint := "Declare it under tools."
+	if c.doc.Agents != nil {
+		c.f.warn("PP0001-1", at, hint, "the tool %s is neither a tool of the pack nor an agent member; tools: %s; members: %s",
+			quote(tool), c.toolNames(), c.memberNames())
+		return
+	}
+	c.f.err("PP0001-1", at, hint, "the tool %s is not declared; the pack has: %s", quote(tool), c.toolNames())
+}
+
+// promptTemplates resolves the system template and those of model overrides.
+func (c *checker) promptTemplates(key string, p *Prompt) *templateUse {
+	all := &templateUse{variables: map[string]bool{}, artifacts: map[string]bool{}}
+	add := func(at, src string) {
+		u, err := c.tpl.use(src)
+		if err != nil {
+			c.f.err(ruleFragment, at, "", "%v", err)
+		}
+		if u.literal != "" {
+			c.f.warn(ruleLiteral, at, "A placeholder is {{name}}, {{artifacts.name}} or {{fragments.name}}, with .member and [index] parts.",
+				"the braces at %s are no placeholder and stay literal text", quote(u.literal))
+		}
+		all.include(u)
+	}
+	add(pointer("prompts", key, "system_template"), p.SystemTemplate)
+	for _, model := range keys(p.ModelOverrides) {
+		o, at := p.ModelOverrides[model], func(f string) string { return pointer("prompts", key, "model_overrides", model, f) }
+		add(at("system_template_prefix"), o.Prefix)
+		add(at("system_template_suffix"), o.Suffix)
+		add(at("system_template"), o.Template)
+	}
+	return all
+}
+
+// variables checks the declarations of one prompt (RFC 0003).
+func (c *checker) variables(at string, vars []Variable) {
+	seen := map[string]bool{}
+	for i := range vars {
+		v, here := &vars[i], at+pointer(index(i))
+		if seen[v.Name] {
+			c.f.err("PP0003-4", here+"/name", "Remove one of them.", "the variable %s is declared twice", quote(v.Name))
+		}
+		seen[v.Name] = true
+		if _, known := variableTypes[v.Type]; !known && v.Type != "" {
+			c.f.warn("PP0003-5", here+"/type", "", "values of type %s are not checked; known: string, number, boolean, object, array", quote(v.Type))
+		}
+		if v.Name == "artifacts" || v.Name == "fragments" {
+			c.f.warn("PP0003-6", here+"/name", "Rename the variable.", "the members of a variable called %s cannot be reached: the name is a namespace", v.Name)
+		}
+		if v.Required && v.Default != nil {
+			c.f.warn("PP0003-2", here+"/default", "Remove the default, or make the variable optional.",
+				"the variable %s is required, so that its default is never used", quote(v.Name))
+		}
+		c.validation(here, v)
+	}
+}
+
+// validation checks that a validation can be met and that default and example
+// meet it.
+func (c *checker) validation(at string, v *Variable) {
+	val := v.Validation
+	if val == nil {
+		val = &Validation{}
+	}
+	bad := func(field, format string, args ...any) {
+		c.f.err("PP0003-3", at+"/validation"+field, "", format, args...)
+	}
+	if _, err := regexp.Compile(val.Pattern); err != nil {
+		bad("/pattern", "not a regular expression (RE2): %s", clip(err.Error(), 200))
+		return
+	}
+	if val.MinLength != nil && val.MaxLength != nil && *val.MinLength > *val.MaxLength {
+		bad("/min_length", "min_length %d is more than max_length %d", *val.MinLength, *val.MaxLength)
+	}
+	if val.Minimum != nil && val.Maximum != nil && *val.Minimum > *val.Maximum {
+		bad("/minimum", "minimum %v is more than maximum %v", *val.Minimum, *val.Maximum)
+	}
+	if val.Enum != nil && len(val.Enum) == 0 {
+		bad("/enum", "an empty enum allows no value")
+	}
+	if msg := valueFault(v.Type, val, v.Default); msg != "" && string(v.Default) != "null" {
+		c.f.err("PP0003-3", at+"/default", "", "the default of %s: %s", quote(v.Name), msg)
+	}
+	if msg := valueFault(v.Type, val, v.Example); msg != "" {
+		c.f.warn("PP0003-3", at+"/example", "", "the example of %s: %s", quote(v.Name), msg)
+	}
+}
+
+// valueFault checks a value of the document against its declaration.
+func valueFault(typ string, val *Validation, raw json.RawMessage) string {
+	if raw == nil {
+		return ""
+	}
+	v, f := readJSON(raw, newFindings())
+	if f != nil {
+		return f.msg
+	}
+	if msg := checkType(typ, v); msg != "" {
+		return msg
+	}
+	return val.check(v)
+}
+
+var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9_]*(:[a-z0-9_]+)*$`)
+
+// evals checks one scope of evals (RFC 0006).
+func (c *checker) evals(at string, evals []Eval) {
+	seen := map[string]bool{}
+	for i := range evals {
+		e, here := &evals[i], at+pointer(index(i))
+		if seen[e.ID] && e.ID != "" {
+			c.f.err("PP0006-1", here+"/id", "Rename one of them.", "the eval id %s is used twice in this scope", quote(e.ID))
+		}
+		seen[e.ID] = true
+		if e.SamplePercentage != nil && e.Trigger != "sample_turns" && e.Trigger != "sample_sessions" {
+			c.f.warn("PP0006-2", here+"/sample_percentage", "", "sample_percentage has no effect with the trigger %s; it belongs to sample_turns and sample_sessions", quote(e.Trigger))
+		}
+		m := e.Metric
+		if m == nil {
+			continue
+		}
+		if m.Name != "" && !snakeCase.MatchString(m.Name) {
+			c.f.warn("PP0006-3", here+"/metric/name", "", "the metric name %s is not snake_case", quote(m.Name))
+		}
+		if r := m.Range; r != nil && r.Min != nil && r.Max != nil && *r.Min > *r.Max {
+			c.f.err("PP0006-3", here+"/metric/range/min", "", "min %v is more than max %v", *r.Min, *r.Max)
+		}
+	}
+}
+
+// mediaConfig is what the rules need of Prompt.Media.
+type mediaConfig struct {
+	SupportedTypes []string `json:"supported_types"`
+	Examples       []struct {
+		Parts []mediaPart `json:"parts"`
+	} `json:"examples"`
+}
+
+type mediaPart struct {
+	Type  string  `json:"type"`
+	Text  *string `json:"text"`
+	Media *struct {
+		FilePath *string `json:"file_path"`
+		URL      *string `json:"url"`
+		Base64   *string `json:"base64"`
+	} `json:"media"`
+}
+
+// media checks the media configuration of a prompt (RFC 0004).
+func (c *checker) media(at string, raw json.RawMessage) {
+	var cfg mediaConfig
+	var members map[string]json.RawMessage
+	if raw == nil || json.Unmarshal(raw, &members) != nil || unmarshalExact(raw, &cfg) != nil {
+		return
+	}
+	for i, typ := range cfg.SupportedTypes {
+		if _, ok := members[typ]; !ok && typ != "text" {
+			c.f.err("PP0004-1", at+pointer("supported_types", index(i)), "Add the object, or remove the type.",
+				"the supported type %s has no configuration object", quote(typ))
+		}
+	}
+	for i := range cfg.Examples {
+		for j := range cfg.Examples[i].Parts {
+			c.mediaPart(at+pointer("examples", index(i), "parts", index(j)), &cfg.Examples[i].Parts[j])
+		}
+	}
+}
+
+func (c *checker) mediaPart(at string, p *mediaPart) {
+	switch {
+	case p.Type == "text" && p.Text == nil:
+		c.f.err("PP0004-2", at, "Add text.", "a part of type text has no text")
+	case p.Type != "text" && p.Type != "" && p.Media == nil:
+		c.f.err("PP0004-2", at, "Add media.", "a part of type %s has no media", quote(p.Type))
+	}
+	if p.Media == nil {
+		return
+	}
+	n := 0
+	for _, source := range []*string{p.Media.FilePath, p.Media.URL, p.Media.Base64} {
+		if source != nil {
+			n++
+		}
+	}
+	if n != 1 {
+		c.f.err("PP0004-3", at+"/media", "", "media names %d of file_path, url and base64; it must name exactly one", n)
+	}
+}

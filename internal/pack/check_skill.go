@@ -1,0 +1,71 @@
+package pack
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mediaRange is type/subtype, where the subtype may be a wildcard.
+var mediaRange = regexp.MustCompile(`^[a-zA-Z0-9!#$&^_.+-]+/([a-zA-Z0-9!#$&^_.+-]+|\*)$|^\*/\*$`)
+
+// skills checks the skill sources (RFC 0008). Whether a path exists is only
+// known where the skills are loaded, by the executor.
+func (c *checker) skills() {
+	seen := map[string]bool{}
+	for i := range c.doc.Skills {
+		name := c.doc.Skills[i].Name
+		if name == "" {
+			continue
+		}
+		if seen[name] {
+			c.f.warn("PP0008-1", pointer("skills", index(i), "name"), "Rename one of them.", "the inline skill %s is declared twice", quote(name))
+		}
+		seen[name] = true
+	}
+}
+
+// stateSkills checks the filter of a state: a path at or below a declared source
+// (or the name of an inline skill), or "none".
+func (c *checker) stateSkills(at string, filter *string) {
+	if filter == nil || *filter == "none" {
+		return
+	}
+	if strings.TrimSpace(*filter) == "" {
+		c.f.err("PP0008-3", at, "Write \"none\" to disable skills.", "skills is empty; allowed: a path or \"none\"")
+		return
+	}
+	if c.skillSource(strings.TrimSuffix(*filter, "/")) {
+		return
+	}
+	c.f.warn("PP0008-3", at, "Declare the source under skills.", "the skill filter %s matches no declared skill source", quote(*filter))
+}
+
+// skillSource says whether a path is a source, lies below one or above one.
+func (c *checker) skillSource(want string) bool {
+	if c.sources == nil {
+		c.sources = []string{}
+		for _, s := range c.doc.Skills {
+			if source := strings.TrimSuffix(s.Path, "/") + s.Name; source != "" {
+				c.sources = append(c.sources, source)
+			}
+		}
+		slices.Sort(c.sources)
+	}
+	at, found := slices.BinarySearch(c.sources, want)
+	if found || at < len(c.sources) && strings.HasPrefix(c.sources[at], want+"/") {
+		return true
+	}
+	// A source above it: one look-up per path element; no real path has more.
+	for range 64 {
+		i := strings.LastIndexByte(want, '/')
+		if i <= 0 {
+			return false
+		}
+		want = want[:i]
+		if _, found := slices.BinarySearch(c.sources, want); found {
+			return true
+		}
+	}
+	return false
+}

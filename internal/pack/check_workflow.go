@@ -1,0 +1,248 @@
+package pack
+
+import (
+	"mime"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var pascalCase = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*$`)
+
+// workflow checks the state machine (RFC 0005, RFC 0009).
+func (c *checker) workflow() {
+	w := c.doc.Workflow
+	if w == nil {
+		return
+	}
+	if w.Version > 2 {
+		c.f.err("PP0009-Q1", "/workflow/version", "Use version 2, or a newer sidecar.",
+			"workflow version %d is not understood; allowed: 1, 2", w.Version)
+	}
+	if w.Entry != "" && w.States[w.Entry] == nil {
+		c.f.err("PP0005-1", "/workflow/entry", "", "the entry %s is not a state; states: %s", quote(w.Entry), c.stateNames())
+	}
+	for _, name := range keys(w.States) {
+		c.state(name, w.States[name])
+	}
+	c.slots()
+	c.forcedExits()
+	c.budget()
+	c.engine()
+	c.xpawl()
+}
+
+// state checks one state by itself.
+func (c *checker) state(name string, s *State) {
+	at := func(tokens ...string) string {
+		return pointer(append([]string{"workflow", "states", name}, tokens...)...)
+	}
+	c.stateWork(name, s, at)
+	for _, event := range keys(s.OnEvent) {
+		if !pascalCase.MatchString(event) {
+			c.f.warn("PP0005-3", at("on_event", event), "Write it like GoalDefined.", "the event %s is not PascalCase", quote(event))
+		}
+		if target := s.OnEvent[event]; c.doc.Workflow.States[target] == nil {
+			c.f.err("PP0005-2", at("on_event", event), "", "the event %s leads to %s, which is not a state; states: %s",
+				quote(event), quote(target), c.stateNames())
+		}
+	}
+	switch {
+	case s.Terminal && len(s.OnEvent) > 0:
+		c.f.warn("PP0009-1", at("on_event"), "Remove on_event, or terminal.", "the events of the terminal state %s never fire", quote(name))
+	case !s.Terminal && len(s.OnEvent) == 0:
+		c.f.warn("PP0009-7", at(), "Say terminal: true, or declare events.", "the state %s has no events and is taken as terminal", quote(name))
+	}
+	c.stateSkills(at("skills"), s.Skills)
+	c.stateArtifacts(name, s)
+}
+
+// stateWork checks what a state runs: a prompt, or a composition (RFC 0010).
+func (c *checker) stateWork(name string, s *State, at func(...string) string) {
+	if s.Orchestration == "composition" {
+		c.compositionState(name, s, at)
+		return
+	}
+	if s.Composition != "" {
+		c.f.err("PP0010-3", at("composition"), "Remove it, or set orchestration: composition.",
+			"the state %s names a composition but its orchestration is %s", quote(name), quote(s.Orchestration))
+	}
+	switch {
+	case s.PromptTask == "":
+		c.f.err("PP0010-3", at(), "Add prompt_task.", "the state %s has no prompt_task", quote(name))
+	case c.doc.Prompts[s.PromptTask] == nil:
+		code := "PP0005-2"
+		if name == c.doc.Workflow.Entry {
+			code = "PP0005-1"
+		}
+		c.f.err(code, at("prompt_task"), "", "the prompt_task %s is not a prompt; prompts: %s", quote(s.PromptTask), c.promptNames())
+	}
+}
+
+// stateArtifacts checks the declarations of a state and what its prompt uses.
+func (c *checker) stateArtifacts(name string, s *State) {
+	for _, a := range keys(s.Artifacts) {
+		at := pointer("workflow", "states", name, "artifacts", a)
+		if !identifier(a) {
+			c.f.warn(ruleUnnameable, at, "Use letters, digits and underscores.", "no template can name the artifact %s", quote(a))
+		}
+		if _, _, err := mime.ParseMediaType(s.Artifacts[a].Type); s.Artifacts[a].Type != "" && (err != nil || !strings.Contains(s.Artifacts[a].Type, "/")) {
+			c.f.warn(ruleMedia, at+"/type", "For example text/plain or application/json.",
+				"the artifact type %s is no media type; values are taken as bytes", quote(s.Artifacts[a].Type))
+		}
+	}
+	use := c.p.uses[s.PromptTask]
+	// Only warnings follow: past the limit of findings they cost and say nothing.
+	if use == nil || c.f.full() {
+		return
+	}
+	for _, a := range keys(use.artifacts) {
+		if c.p.slots[a] && s.Artifacts[a] == nil {
+			c.f.warn("PP0009-4", pointer("workflow", "states", name, "prompt_task"), "Declare it in this state too, for the reader; the namespace is the workflow's.",
+				"the prompt %s uses the artifact %s, which the state %s does not declare", quote(s.PromptTask), quote(a), quote(name))
+		}
+	}
+}
+
+// slots: a name is one slot for the whole workflow, so that its declarations
+// must agree.
+func (c *checker) slots() {
+	first := map[string]string{}
+	states := c.doc.Workflow.States
+	for _, name := range keys(states) {
+		for _, a := range keys(states[name].Artifacts) {
+			other, seen := first[a]
+			if !seen {
+				first[a] = name
+				continue
+			}
+			x, y := states[other].Artifacts[a], states[name].Artifacts[a]
+			if x.Type != y.Type || modeOf(x.Mode) != modeOf(y.Mode) {
+				c.f.err(ruleSlot, pointer("workflow", "states", name, "artifacts", a), "Use the same type and mode in all states.",
+					"the artifact %s is %s/%s here and %s/%s in the state %s; it is one slot", quote(a), y.Type, modeName(y.Mode), x.Type, modeName(x.Mode), quote(other))
+			}
+		}
+	}
+}
+
+func modeName(mode string) string {
+	if mode == "" {
+		return "replace"
+	}
+	return mode
+}
+
+// forcedExits checks on_max_visits by itself and as chains.
+func (c *checker) forcedExits() {
+	states := c.doc.Workflow.States
+	circles := c.forcedCircles()
+	for _, name := range keys(states) {
+		s := states[name]
+		if s.OnMaxVisits == nil {
+			continue
+		}
+		at, target := pointer("workflow", "states", name, "on_max_visits"), *s.OnMaxVisits
+		switch {
+		case states[target] == nil:
+			c.f.err("PP0009-2", at, "", "on_max_visits names %s, which is not a state; states: %s", quote(target), c.stateNames())
+		case s.MaxVisits == 0 && len(c.p.xpawl().MaxIterations[name]) == 0:
+			c.f.warn(ruleNoGuard, at, "Add max_visits.", "on_max_visits of the state %s has no max_visits beside it and never applies", quote(name))
+		case circles[name]:
+			c.f.err("PP0009-2", at, "Let one of them lead to a state without max_visits.",
+				"the forced exits go in a circle: %s", names(c.forcedChain(name)))
+		case s.MaxVisits > 0 && states[target].MaxVisits > 0:
+			c.f.warn("PP0009-2", at, "", "the forced exit of %s is guarded itself; when both are used up the run goes on to %s or ends",
+				quote(name), names(c.forcedChain(name)[1:]))
+		}
+	}
+}
+
+// guardedExit is where a guarded state's forced exit leads; "" without one.
+func (c *checker) guardedExit(name string) string {
+	s := c.doc.Workflow.States[name]
+	if s == nil || s.MaxVisits == 0 || s.OnMaxVisits == nil {
+		return ""
+	}
+	return *s.OnMaxVisits
+}
+
+// forcedCircles finds the guarded states whose forced exits come back to them.
+func (c *checker) forcedCircles() map[string]bool {
+	const open, done = 1, 2
+	color, circles := map[string]int{}, map[string]bool{}
+	for name := range c.doc.Workflow.States {
+		var chain []string
+		at := name
+		for at != "" && color[at] == 0 {
+			color[at] = open
+			chain = append(chain, at)
+			at = c.guardedExit(at)
+		}
+		if at != "" && color[at] == open {
+			for i := slices.Index(chain, at); i < len(chain); i++ {
+				circles[chain[i]] = true
+			}
+		}
+		for _, n := range chain {
+			color[n] = done
+		}
+	}
+	return circles
+}
+
+// forcedChain lists the states that a forced exit tries in order, at most 32.
+func (c *checker) forcedChain(name string) []string {
+	chain := []string{name}
+	for at := c.guardedExit(name); at != "" && len(chain) < 32; at = c.guardedExit(at) {
+		chain = append(chain, at)
+		if at == name {
+			break
+		}
+	}
+	return chain
+}
+
+// budget compares the run-wide budget with the guards.
+func (c *checker) budget() {
+	b := c.p.budget()
+	if b == nil {
+		return
+	}
+	if n := c.f.root.get("workflow").get("engine").get("budget"); n != nil {
+		for _, m := range n.members {
+			if !slices.Contains([]string{"max_total_visits", "max_tool_calls", "max_wall_time_sec"}, m.name) {
+				c.f.warn(ruleBudgetKey, pointer("workflow", "engine", "budget", m.name), "Check the spelling.",
+					"the budget %s is not known and not enforced; known: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.name))
+			}
+		}
+	}
+	if b.MaxTotalVisits == nil || c.doc.Workflow.States[c.doc.Workflow.Entry] == nil {
+		return
+	}
+	total := *b.MaxTotalVisits
+	sum, at := int64(0), "/workflow/engine/budget/max_total_visits"
+	for _, name := range reachable(c.doc.Workflow.States, c.doc.Workflow.Entry) {
+		n := c.doc.Workflow.States[name].MaxVisits
+		sum = addSat(sum, n)
+		if n > total {
+			c.f.warn("PP0009-5", pointer("workflow", "states", name, "max_visits"), "", "max_visits %d of the state %s can never be reached: max_total_visits is %d", n, quote(name), total)
+		}
+	}
+	if sum > total {
+		c.f.warn("PP0009-5", at, "", "max_total_visits %d is less than the %d visits that the guards of the reachable states allow", total, sum)
+	}
+}
+
+// engine warns of settings that are not ours.
+func (c *checker) engine() {
+	n := c.f.root.get("workflow").get("engine")
+	if n == nil {
+		return
+	}
+	for _, m := range n.members {
+		if m.name != "budget" && m.name != "x_pawl" {
+			c.f.warn("PP0005-4", pointer("workflow", "engine", m.name), "Settings of this product go under x_pawl.",
+				"the engine setting %s is not known and has no effect; known: budget, x_pawl", quote(m.name))
+		}
+	}
+}

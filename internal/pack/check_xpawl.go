@@ -1,0 +1,52 @@
+package pack
+
+// xpawl checks that the settings of this product name what exists. Their shape
+// is checked by the schema.
+func (c *checker) xpawl() {
+	x := c.p.xpawl()
+	at := func(tokens ...string) string {
+		return pointer(append([]string{"workflow", "engine", "x_pawl"}, tokens...)...)
+	}
+	for _, state := range keys(x.MaxIterations) {
+		for _, event := range keys(x.MaxIterations[state]) {
+			c.xpawlEvent(at("max_iterations", state, event), state, event)
+		}
+	}
+	for _, state := range keys(x.Timeouts) {
+		c.xpawlEvent(at("timeouts", state, "event"), state, x.Timeouts[state].Event)
+	}
+	for _, tool := range keys(x.ResultBindings) {
+		c.xpawlTool(at("result_bindings", tool), tool)
+		if a := x.ResultBindings[tool]; !c.p.slots[a] {
+			c.f.err(ruleXPawlRef, at("result_bindings", tool), "Declare the artifact in a state.",
+				"the tool %s is bound to the artifact %s, which no state declares; artifacts: %s", quote(tool), quote(a), list(c, "slots", c.p.slots))
+		}
+	}
+	for _, tool := range keys(x.Tools) {
+		c.xpawlTool(at("tools", tool), tool)
+	}
+	if r := x.Retry; r != nil && r.InitialSec != nil && r.MaxSec != nil && *r.InitialSec > *r.MaxSec {
+		c.f.err(ruleXPawl, at("retry", "initial_sec"), "", "initial_sec %d is more than max_sec %d", *r.InitialSec, *r.MaxSec)
+	}
+}
+
+// xpawlEvent checks a state and one of its events.
+func (c *checker) xpawlEvent(at, state, event string) {
+	s := c.doc.Workflow.States[state]
+	switch {
+	case s == nil:
+		c.f.err(ruleXPawlRef, at, "", "%s is not a state; states: %s", quote(state), c.stateNames())
+	case s.OnEvent[event] == "":
+		c.f.err(ruleXPawlRef, at, "", "the state %s does not declare the event %s; its events: %s", quote(state), quote(event), names(keys(s.OnEvent)))
+	case s.Terminal:
+		c.f.warn(ruleXPawlRef, at, "", "the events of the terminal state %s never fire", quote(state))
+	}
+}
+
+// xpawlTool warns of a tool that no prompt can call.
+func (c *checker) xpawlTool(at, tool string) {
+	if c.listed[tool] {
+		return
+	}
+	c.f.warn(ruleXPawlRef, at, "Check the spelling.", "no prompt lists the tool %s", quote(tool))
+}

@@ -1,0 +1,252 @@
+package pack
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Defaults of engine.x_pawl.
+const (
+	defaultLease       = 60 * time.Second
+	defaultPending     = 8
+	defaultToolTimeout = 300 * time.Second
+	defaultToolCalls   = 10
+	defaultAttempts    = 3
+	defaultPause       = time.Second
+	defaultMaxPause    = 60 * time.Second
+)
+
+// Compile makes the control flow of one entry. The states are those that the
+// entry can reach. Errors: [*EntryError]; any other is a fault of this package,
+// since [Load] refuses what has no sound graph.
+func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
+	start, err := p.resolve(entry)
+	if err != nil {
+		return nil, err
+	}
+	g := &machine.Graph{
+		Digest: p.Digest, PackID: p.ID, PackVersion: p.Version,
+		Entry: start.state, Agent: start.agent,
+		States:    map[string]*machine.Node{},
+		Prompts:   map[string]*machine.Prompt{},
+		Artifacts: map[string]machine.Artifact{},
+		Tools:     map[string]machine.Tool{},
+	}
+	if start.prompt {
+		g.States[start.state] = &machine.Node{Name: start.state, Prompt: start.agent, Terminal: true}
+	} else {
+		p.compileStates(g, start.state)
+	}
+	for _, n := range g.States {
+		g.Prompts[n.Prompt] = p.compilePrompt(n.Prompt)
+	}
+	p.compileEngine(g)
+	p.compileTools(g)
+	if err := machine.CheckGraph(g); err != nil {
+		return nil, fmt.Errorf("pack %s@%s: the graph of %s is unsound: %w", p.ID, p.Version, start.state, err)
+	}
+	return g, nil
+}
+
+// compileStates adds the states that start can reach, forced exits included.
+func (p *Pack) compileStates(g *machine.Graph, start string) {
+	states := p.Doc.Workflow.States
+	x := p.xpawl()
+	for _, name := range reachable(states, start) {
+		s := states[name]
+		n := &machine.Node{
+			Name: name, Prompt: s.PromptTask, Terminal: s.ends(),
+			MaxVisits:     clampInt(s.MaxVisits),
+			OnMaxVisits:   deref(s.OnMaxVisits),
+			Orchestration: orchestrationOf(s.Orchestration),
+			Persistent:    s.Persistence == "persistent",
+			Artifacts:     keys(s.Artifacts),
+		}
+		// The events of a terminal state never fire, and they may lead to states
+		// that nothing else reaches: the graph is without them.
+		if !n.Terminal {
+			compileEdges(n, s, x)
+		}
+		g.States[name] = n
+	}
+	// The namespace is the workflow's, not the reachable part's: a write to a slot
+	// that only an unreachable state declares is still a declared write.
+	for _, s := range states {
+		for name, a := range s.Artifacts {
+			g.Artifacts[name] = machine.Artifact{Type: a.Type, Mode: modeOf(a.Mode)}
+		}
+	}
+}
+
+// compileEdges adds the ways out of a state.
+func compileEdges(n *machine.Node, s *State, x *XPawl) {
+	n.OnEvent = s.OnEvent
+	if t, ok := x.Timeouts[n.Name]; ok {
+		n.Timeout = &machine.Timeout{After: seconds(t.AfterSec), Event: t.Event}
+	}
+	for event, most := range x.MaxIterations[n.Name] {
+		if n.MaxIterations == nil {
+			n.MaxIterations = map[string]int{}
+		}
+		n.MaxIterations[event] = clampInt(most)
+	}
+}
+
+func (p *Pack) compilePrompt(key string) *machine.Prompt {
+	doc := p.Doc.Prompts[key]
+	out := &machine.Prompt{Name: key, Tools: set(doc.Tools)}
+	// The default of 10 calls is one of tool_policy: without it there is no bound.
+	if pol := doc.ToolPolicy; pol != nil {
+		out.Blocklist = set(pol.Blocklist)
+		out.MaxToolCallsPerTurn = clampInt(valueOr(pol.MaxToolCallsPerTurn, defaultToolCalls))
+	}
+	return out
+}
+
+// compileEngine sets budgets and runtime settings. engine belongs to the
+// workflow; a prompt-backed agent of a pack without one has the defaults.
+func (p *Pack) compileEngine(g *machine.Graph) {
+	x := p.xpawl()
+	g.Lease = secondsOr(x.LeaseSec, defaultLease)
+	g.MaxPendingSteps = clampInt(valueOr(x.MaxPendingSteps, defaultPending))
+	g.MaxArtifactBytes = valueOr(x.MaxArtifactBytes, 0)
+	g.WallExcludesWaiting = x.WallTimeExcludesWaiting
+	g.Retry = machine.RetryPolicy{MaxAttempts: defaultAttempts, Initial: defaultPause, Max: defaultMaxPause}
+	if r := x.Retry; r != nil {
+		g.Retry.MaxAttempts = clampInt(valueOr(r.MaxAttempts, defaultAttempts))
+		g.Retry.Initial = secondsOr(r.InitialSec, defaultPause)
+		g.Retry.Max = max(secondsOr(r.MaxSec, defaultMaxPause), g.Retry.Initial)
+	}
+	g.Budget = machine.Budget{
+		MaxSteps:    clampInt(valueOr(x.MaxSteps, 0)),
+		MaxReframes: clampInt(valueOr(x.MaxReframes, 0)),
+		MaxTokens:   valueOr(x.MaxTokens, 0),
+	}
+	if x.MaxCostUSD != nil {
+		// Rounded up: a budget below one millionth must not become "no budget".
+		g.Budget.MaxCostMicroUSD = int64(math.Ceil(*x.MaxCostUSD * 1e6))
+	}
+	if b := p.budget(); b != nil {
+		g.Budget.MaxTotalVisits = clampInt(valueOr(b.MaxTotalVisits, 0))
+		g.Budget.MaxToolCalls = clampInt(valueOr(b.MaxToolCalls, 0))
+		g.Budget.MaxWallTime = secondsOr(b.MaxWallTimeSec, 0)
+	}
+}
+
+// compileTools adds every tool that a prompt of the graph lists. A run of a
+// prompt-backed agent has no artifacts, so no answer is bound to one there.
+func (p *Pack) compileTools(g *machine.Graph) {
+	x, members := p.xpawl(), set(p.Members())
+	for _, prompt := range g.Prompts {
+		for name := range prompt.Tools {
+			limits, bound := x.Tools[name], x.ResultBindings[name]
+			if _, declared := g.Artifacts[bound]; !declared {
+				bound = ""
+			}
+			g.Tools[name] = machine.Tool{
+				Timeout:        secondsOr(limits.TimeoutSec, defaultToolTimeout),
+				Attempts:       clampInt(valueOr(limits.Attempts, 1)),
+				OnError:        faultOf(limits.OnError),
+				OnUnknown:      faultOf(limits.OnUnknown),
+				Agent:          members[name],
+				ResultArtifact: bound,
+			}
+		}
+	}
+}
+
+// xpawl returns engine.x_pawl; the zero value if there is none.
+func (p *Pack) xpawl() *XPawl {
+	if w := p.Doc.Workflow; w != nil && w.Engine != nil && w.Engine.XPawl != nil {
+		return w.Engine.XPawl
+	}
+	return &XPawl{}
+}
+
+// budget returns engine.budget; nil if there is none.
+func (p *Pack) budget() *Budget {
+	if w := p.Doc.Workflow; w != nil && w.Engine != nil {
+		return w.Engine.Budget
+	}
+	return nil
+}
+
+func orchestrationOf(s string) machine.Orchestration {
+	switch s {
+	case "external":
+		return machine.External
+	case "hybrid":
+		return machine.Hybrid
+	default:
+		return machine.Internal
+	}
+}
+
+func modeOf(s string) machine.Mode {
+	if s == "append" {
+		return machine.Append
+	}
+	return machine.Replace
+}
+
+func faultOf(s string) machine.OnFault {
+	switch s {
+	case "retry":
+		return machine.Retry
+	case "escalate":
+		return machine.Escalate
+	default:
+		return machine.Return
+	}
+}
+
+// keys returns the sorted names of a map.
+func keys[K cmp.Ordered, V any](m map[K]V) []K {
+	out := make([]K, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func set(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func valueOr(v *int64, def int64) int64 {
+	if v == nil {
+		return def
+	}
+	return *v
+}
+
+// seconds converts a number that the schema bounds to 100 years.
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+func secondsOr(n *int64, def time.Duration) time.Duration {
+	if n == nil {
+		return def
+	}
+	return seconds(*n)
+}
+
+// clampInt keeps a count within what 32-bit platforms and stored counters hold;
+// no run reaches it.
+func clampInt(n int64) int { return int(min(n, math.MaxInt32)) }

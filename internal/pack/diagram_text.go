@@ -1,0 +1,175 @@
+package pack
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// numbered gives every node an identifier that no name can break out of.
+func (d *Diagram) numbered() map[string]string {
+	ids := make(map[string]string, len(d.Nodes))
+	for i, n := range d.Nodes {
+		ids[n.Kind+"\x00"+n.ID] = fmt.Sprintf("n%d", i)
+	}
+	return ids
+}
+
+// ends returns the identifiers of an edge's nodes.
+func (e *DiagramEdge) ends(ids map[string]string) (from, to string) {
+	fromKind, toKind := NodeState, NodeState
+	if e.Kind == EdgeStart {
+		fromKind = NodeAgent
+	}
+	if e.Kind == EdgeDelegation {
+		toKind = NodeAgent
+		if ids[fromKind+"\x00"+e.From] == "" {
+			fromKind = NodeAgent
+		}
+	}
+	return ids[fromKind+"\x00"+e.From], ids[toKind+"\x00"+e.To]
+}
+
+// label is the text of an edge.
+func (e *DiagramEdge) label() string {
+	switch e.Kind {
+	case EdgeRedirect:
+		return "on max_visits"
+	case EdgeStart:
+		return "starts"
+	case EdgeDelegation:
+		return "delegates"
+	}
+	text := e.Event
+	if e.MaxIterations > 0 {
+		text += fmt.Sprintf(" (max %d)", e.MaxIterations)
+	}
+	if e.TimeoutSec > 0 {
+		text += fmt.Sprintf(" (after %d s)", e.TimeoutSec)
+	}
+	return text
+}
+
+// lines are the texts inside a node.
+func (n *DiagramNode) lines() []string {
+	out := []string{n.ID}
+	if n.Prompt != "" && n.Kind == NodeState {
+		out = append(out, "prompt: "+n.Prompt)
+	}
+	if n.MaxVisits > 0 {
+		out = append(out, fmt.Sprintf("max_visits: %d", n.MaxVisits))
+	}
+	if n.Orchestration != "" && n.Orchestration != "internal" {
+		out = append(out, n.Orchestration)
+	}
+	return out
+}
+
+// Mermaid renders a flowchart. Names only appear inside quoted labels, encoded.
+func (d *Diagram) Mermaid() string {
+	var b strings.Builder
+	ids := d.numbered()
+	b.WriteString("flowchart TD\n")
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		lines := n.lines()
+		for j := range lines {
+			lines[j] = mermaidText(lines[j])
+		}
+		left, right := "[", "]"
+		switch {
+		case n.Kind == NodeAgent:
+			left, right = "{{", "}}"
+		case n.Terminal:
+			left, right = "([", "])"
+		}
+		fmt.Fprintf(&b, "  n%d%s\"%s\"%s\n", i, left, strings.Join(lines, "<br/>"), right)
+		if n.Entry {
+			fmt.Fprintf(&b, "  start(( )) --> n%d\n", i)
+		}
+	}
+	for i := range d.Edges {
+		e := &d.Edges[i]
+		from, to := e.ends(ids)
+		arrow := "-->"
+		if e.Kind != EdgeEvent {
+			arrow = "-.->"
+		}
+		fmt.Fprintf(&b, "  %s %s|\"%s\"| %s\n", from, arrow, mermaidText(e.label()), to)
+	}
+	return b.String()
+}
+
+// mermaidText encodes everything but letters, digits and harmless signs as the
+// entities that Mermaid decodes after parsing.
+func mermaidText(s string) string {
+	var b strings.Builder
+	for _, r := range clip(s, 200) {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" _-.:,()…", r) {
+			b.WriteRune(r)
+			continue
+		}
+		if unicode.IsControl(r) {
+			r = ' '
+		}
+		fmt.Fprintf(&b, "#%d;", r)
+	}
+	return b.String()
+}
+
+// DOT renders a Graphviz digraph. Names only appear inside quoted labels, escaped.
+func (d *Diagram) DOT() string {
+	var b strings.Builder
+	ids := d.numbered()
+	fmt.Fprintf(&b, "digraph %s {\n  rankdir=TB;\n  node [shape=box, style=rounded];\n", dotText(d.Pack))
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		shape := ""
+		switch {
+		case n.Kind == NodeAgent:
+			shape = ", shape=hexagon"
+		case n.Terminal:
+			shape = ", peripheries=2"
+		}
+		fmt.Fprintf(&b, "  n%d [label=%s%s];\n", i, dotText(n.lines()...), shape)
+		if n.Entry {
+			fmt.Fprintf(&b, "  start [shape=point];\n  start -> n%d;\n", i)
+		}
+	}
+	for i := range d.Edges {
+		e := &d.Edges[i]
+		from, to := e.ends(ids)
+		style := ""
+		if e.Kind != EdgeEvent {
+			style = ", style=dashed"
+		}
+		fmt.Fprintf(&b, "  %s -> %s [label=%s%s];\n", from, to, dotText(e.label()), style)
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// dotText quotes lines as one DOT string. Backslashes are doubled, so that no
+// name makes one of Graphviz's own escapes.
+func dotText(lines ...string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i, line := range lines {
+		if i > 0 {
+			b.WriteString(`\n`)
+		}
+		for _, r := range clip(line, 200) {
+			switch {
+			case r == '"' || r == '\\':
+				b.WriteByte('\\')
+				b.WriteRune(r)
+			case unicode.IsControl(r):
+				b.WriteByte(' ')
+			default:
+				b.WriteRune(r)
+			}
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

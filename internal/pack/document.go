@@ -1,0 +1,196 @@
+package pack
+
+import "encoding/json"
+
+// Document is a pack as it is written (RFC 0001). Absent optional objects are
+// nil; JSON values of free form are kept raw.
+type Document struct {
+	Schema         string                  `json:"$schema"`
+	ID             string                  `json:"id"`
+	Name           string                  `json:"name"`
+	Version        string                  `json:"version"`
+	Description    string                  `json:"description"`
+	TemplateEngine TemplateEngine          `json:"template_engine"`
+	Prompts        map[string]*Prompt      `json:"prompts"`
+	Fragments      map[string]string       `json:"fragments"`
+	Tools          map[string]*Tool        `json:"tools"`
+	Metadata       json.RawMessage         `json:"metadata"`
+	Compilation    *Compilation            `json:"compilation"`
+	Evals          []Eval                  `json:"evals"`
+	Workflow       *Workflow               `json:"workflow"`
+	Agents         *Agents                 `json:"agents"`
+	Skills         []SkillSource           `json:"skills"`
+	Compositions   map[string]*Composition `json:"compositions"`
+}
+
+// TemplateEngine says how templates are written (RFC 0003).
+type TemplateEngine struct {
+	Version  string   `json:"version"`
+	Syntax   string   `json:"syntax"`
+	Features []string `json:"features"`
+}
+
+// Compilation tells where a pack comes from.
+type Compilation struct {
+	CompiledWith string `json:"compiled_with"`
+	CreatedAt    string `json:"created_at"`
+	Schema       string `json:"schema"`
+	Source       string `json:"source"`
+}
+
+// Prompt is one entry of prompts; its key is the task type.
+type Prompt struct {
+	ID             string                   `json:"id"`
+	Name           string                   `json:"name"`
+	Description    string                   `json:"description"`
+	Version        string                   `json:"version"`
+	SystemTemplate string                   `json:"system_template"`
+	Variables      []Variable               `json:"variables"`
+	Tools          []string                 `json:"tools"`
+	ToolPolicy     *ToolPolicy              `json:"tool_policy"`
+	Pipeline       *Pipeline                `json:"pipeline"`
+	Parameters     json.RawMessage          `json:"parameters"`
+	Validators     []Validator              `json:"validators"`
+	Evals          []Eval                   `json:"evals"`
+	TestedModels   json.RawMessage          `json:"tested_models"`
+	ModelOverrides map[string]ModelOverride `json:"model_overrides"`
+	Media          json.RawMessage          `json:"media"`
+}
+
+// Variable declares a template variable (RFC 0003).
+type Variable struct {
+	Name        string          `json:"name"`
+	Type        string          `json:"type"`
+	Required    bool            `json:"required"`
+	Default     json.RawMessage `json:"default"`
+	Description string          `json:"description"`
+	Example     json.RawMessage `json:"example"`
+	Validation  *Validation     `json:"validation"`
+	Binding     json.RawMessage `json:"binding"`
+}
+
+// Validation restricts the values of a variable.
+type Validation struct {
+	Pattern   string            `json:"pattern"`
+	MinLength *int64            `json:"min_length"`
+	MaxLength *int64            `json:"max_length"`
+	Minimum   *float64          `json:"minimum"`
+	Maximum   *float64          `json:"maximum"`
+	Enum      []json.RawMessage `json:"enum"`
+}
+
+// Tool describes a callable; its identity is its key, not its name.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// ToolPolicy governs the tool calls of one prompt.
+type ToolPolicy struct {
+	// ToolChoice is auto (default), required or none.
+	ToolChoice string `json:"tool_choice"`
+	// MaxRounds; nil means 5.
+	MaxRounds *int64 `json:"max_rounds"`
+	// MaxToolCallsPerTurn; nil means 10.
+	MaxToolCallsPerTurn *int64 `json:"max_tool_calls_per_turn"`
+	// Blocklist overrides the prompt's tools.
+	Blocklist []string `json:"blocklist"`
+}
+
+// Pipeline is handed to the executor.
+type Pipeline struct {
+	Stages     []string        `json:"stages"`
+	Middleware json.RawMessage `json:"middleware"`
+}
+
+// Validator is a guardrail; the executor runs it.
+type Validator struct {
+	Type            string          `json:"type"`
+	Enabled         *bool           `json:"enabled"`
+	FailOnViolation bool            `json:"fail_on_violation"`
+	Message         string          `json:"message"`
+	Params          json.RawMessage `json:"params"`
+}
+
+// ModelOverride changes a prompt for one model; the executor applies it.
+type ModelOverride struct {
+	Prefix     string          `json:"system_template_prefix"`
+	Suffix     string          `json:"system_template_suffix"`
+	Template   string          `json:"system_template"`
+	Parameters json.RawMessage `json:"parameters"`
+}
+
+// Eval assesses outputs (RFC 0006); the executor runs it.
+type Eval struct {
+	ID               string          `json:"id"`
+	Description      string          `json:"description"`
+	Type             string          `json:"type"`
+	Trigger          string          `json:"trigger"`
+	SamplePercentage *float64        `json:"sample_percentage"`
+	Enabled          *bool           `json:"enabled"`
+	Params           json.RawMessage `json:"params"`
+	Metric           *Metric         `json:"metric"`
+	Threshold        json.RawMessage `json:"threshold"`
+	Message          string          `json:"message"`
+	When             json.RawMessage `json:"when"`
+	Groups           []string        `json:"groups"`
+}
+
+// Metric declares what an eval measures.
+type Metric struct {
+	Name  string       `json:"name"`
+	Type  string       `json:"type"`
+	Range *MetricRange `json:"range"`
+}
+
+// MetricRange bounds a metric; nil is open.
+type MetricRange struct {
+	Min *float64 `json:"min"`
+	Max *float64 `json:"max"`
+}
+
+// SkillSource is a path or package, or a skill written inline (RFC 0008).
+type SkillSource struct {
+	// Path is set for "path" and {path, preload}.
+	Path    string
+	Preload bool
+	// Name, Description and Instructions are set for inline skills.
+	Name, Description, Instructions string
+}
+
+// UnmarshalJSON takes both forms.
+func (s *SkillSource) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '"' {
+		return json.Unmarshal(raw, &s.Path)
+	}
+	var obj struct {
+		Path         string `json:"path"`
+		Preload      bool   `json:"preload"`
+		Name         string `json:"name"`
+		Description  string `json:"description"`
+		Instructions string `json:"instructions"`
+	}
+	if err := json.Unmarshal(raw, &obj); err != nil {
+		return err
+	}
+	*s = SkillSource(obj)
+	return nil
+}
+
+// Agents exposes prompts as agents (RFC 0007, RFC 0011).
+type Agents struct {
+	Entry   string               `json:"entry"`
+	Members map[string]*AgentDef `json:"members"`
+}
+
+// AgentDef configures one member.
+type AgentDef struct {
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
+	// InputModes and OutputModes; nil means text/plain.
+	InputModes  []string `json:"input_modes"`
+	OutputModes []string `json:"output_modes"`
+	// State starts the workflow there; "" runs the member's prompt once.
+	State string `json:"state"`
+}

@@ -1,0 +1,168 @@
+package pack
+
+import "encoding/json"
+
+// Workflow is the state machine of a pack (RFC 0005, RFC 0009).
+type Workflow struct {
+	Version int64             `json:"version"`
+	Entry   string            `json:"entry"`
+	States  map[string]*State `json:"states"`
+	Engine  *Engine           `json:"engine"`
+}
+
+// State is one workflow state.
+type State struct {
+	PromptTask  string            `json:"prompt_task"`
+	Description string            `json:"description"`
+	OnEvent     map[string]string `json:"on_event"`
+	// Persistence is transient (default) or persistent.
+	Persistence string `json:"persistence"`
+	// Orchestration is internal (default), external, hybrid or composition.
+	Orchestration string  `json:"orchestration"`
+	Composition   string  `json:"composition"`
+	Skills        *string `json:"skills"`
+	Terminal      bool    `json:"terminal"`
+	// MaxVisits is 0 without a guard.
+	MaxVisits   int64                `json:"max_visits"`
+	OnMaxVisits *string              `json:"on_max_visits"`
+	Artifacts   map[string]*Artifact `json:"artifacts"`
+}
+
+// ends says whether no event leaves the state: terminal, or without events.
+func (s *State) ends() bool { return s.Terminal || len(s.OnEvent) == 0 }
+
+// Artifact declares a slot of the workflow-scoped namespace (RFC 0009).
+type Artifact struct {
+	// Type is a media type.
+	Type        string `json:"type"`
+	Description string `json:"description"`
+	// Mode is replace (default) or append.
+	Mode string `json:"mode"`
+}
+
+// Engine holds budgets and runtime settings; unknown keys are ignored.
+type Engine struct {
+	Budget *Budget `json:"budget"`
+	XPawl  *XPawl  `json:"x_pawl"`
+}
+
+// Budget limits a run (RFC 0009); nil fields are no limit.
+type Budget struct {
+	MaxTotalVisits *int64 `json:"max_total_visits"`
+	MaxToolCalls   *int64 `json:"max_tool_calls"`
+	MaxWallTimeSec *int64 `json:"max_wall_time_sec"`
+}
+
+// XPawl is engine.x_pawl: settings of this product. Unknown keys are errors.
+type XPawl struct {
+	// MaxIterations bounds single edges: state -> event -> how often.
+	MaxIterations map[string]map[string]int64 `json:"max_iterations"`
+	MaxSteps      *int64                      `json:"max_steps"`
+	MaxReframes   *int64                      `json:"max_reframes"`
+	MaxTokens     *int64                      `json:"max_tokens"`
+	MaxCostUSD    *float64                    `json:"max_cost_usd"`
+	// Timeouts emit a declared event after a time in a state.
+	Timeouts                map[string]StateTimeout `json:"timeouts"`
+	WallTimeExcludesWaiting bool                    `json:"wall_time_excludes_waiting"`
+	Retry                   *Retry                  `json:"retry"`
+	LeaseSec                *int64                  `json:"lease_sec"`
+	// MaxPendingSteps; nil means 8.
+	MaxPendingSteps  *int64 `json:"max_pending_steps"`
+	MaxArtifactBytes *int64 `json:"max_artifact_bytes"`
+	// ResultBindings write a tool's accepted answer to an artifact.
+	ResultBindings map[string]string     `json:"result_bindings"`
+	Tools          map[string]ToolLimits `json:"tools"`
+}
+
+// StateTimeout is x_pawl.timeouts of one state.
+type StateTimeout struct {
+	AfterSec int64  `json:"after_sec"`
+	Event    string `json:"event"`
+}
+
+// Retry bounds the attempts of a turn: a number, or an object with the pauses.
+type Retry struct {
+	// MaxAttempts counts the first execution; nil means 3.
+	MaxAttempts *int64 `json:"max_attempts"`
+	// InitialSec is the pause before attempt 2; nil means 1.
+	InitialSec *int64 `json:"initial_sec"`
+	// MaxSec caps the pause; nil means 60.
+	MaxSec *int64 `json:"max_sec"`
+}
+
+// UnmarshalJSON takes both forms.
+func (r *Retry) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] != '{' {
+		return json.Unmarshal(raw, &r.MaxAttempts)
+	}
+	type object Retry
+	return json.Unmarshal(raw, (*object)(r))
+}
+
+// ToolLimits is x_pawl.tools of one tool.
+type ToolLimits struct {
+	// TimeoutSec; nil means 300.
+	TimeoutSec *int64 `json:"timeout_sec"`
+	// Attempts; nil means 1.
+	Attempts *int64 `json:"attempts"`
+	// OnError is return (default) or escalate.
+	OnError string `json:"on_error"`
+	// OnUnknown is return (default), retry or escalate.
+	OnUnknown string `json:"on_unknown"`
+}
+
+// Composition is a step graph (RFC 0010).
+type Composition struct {
+	Version      int64           `json:"version"`
+	Description  string          `json:"description"`
+	InputSchema  string          `json:"input_schema"`
+	OutputSchema string          `json:"output_schema"`
+	Output       string          `json:"output"`
+	Steps        []Step          `json:"steps"`
+	Engine       json.RawMessage `json:"engine"`
+}
+
+// Step is one step of a composition; which fields count depends on Kind.
+type Step struct {
+	ID           string           `json:"id"`
+	Kind         string           `json:"kind"`
+	Description  string           `json:"description"`
+	DependsOn    []string         `json:"depends_on"`
+	Modifiers    StepModifiers    `json:"modifiers"`
+	PromptTask   string           `json:"prompt_task"`
+	Input        json.RawMessage  `json:"input"`
+	OutputSchema string           `json:"output_schema"`
+	Tools        []string         `json:"tools"`
+	Termination  *StepTermination `json:"termination"`
+	Tool         string           `json:"tool"`
+	Args         json.RawMessage  `json:"args"`
+	Predicate    json.RawMessage  `json:"predicate"`
+	Then         string           `json:"then"`
+	Else         string           `json:"else"`
+	Branches     []Step           `json:"branches"`
+	Reduce       *Reducer         `json:"reduce"`
+}
+
+// StepModifiers annotate a step.
+type StepModifiers struct {
+	Retry *StepRetry `json:"retry"`
+	Eval  []string   `json:"eval"`
+}
+
+// StepRetry bounds the executions of a step.
+type StepRetry struct {
+	MaxAttempts *int64 `json:"max_attempts"`
+}
+
+// StepTermination ends the loop of an agent step.
+type StepTermination struct {
+	MaxSteps   *int64 `json:"max_steps"`
+	ToolCalled string `json:"tool_called"`
+}
+
+// Reducer merges the outputs of parallel branches.
+type Reducer struct {
+	// Strategy is append, replace or barrier.
+	Strategy string `json:"strategy"`
+	Into     string `json:"into"`
+}

@@ -1,0 +1,149 @@
+package pack
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// agentPrefix names the one-state graph of a prompt-backed agent.
+const agentPrefix = "agent:"
+
+// Entry says where a run begins. The zero value is the workflow's entry, or the
+// entry agent of a pack without a workflow.
+type Entry struct {
+	// Agent is the key of an agent member.
+	Agent string
+	// State begins at any state of the workflow; it needs the right to do so and
+	// is recorded as an override. Not together with Agent.
+	State string
+}
+
+// EntryError says that a pack has no such entry.
+type EntryError struct {
+	// Field is "agent", "state" or "entry".
+	Field string
+	// Name was asked for; empty when the pack cannot be started at all.
+	Name string
+	// Allowed are the names that exist, sorted.
+	Allowed []string
+}
+
+func (e *EntryError) Error() string {
+	if e.Name == "" {
+		return "pack: it has neither a workflow nor agents, so nothing of it can be started"
+	}
+	if len(e.Allowed) == 0 {
+		return fmt.Sprintf("pack: %s %q does not exist; the pack has none", e.Field, e.Name)
+	}
+	return fmt.Sprintf("pack: %s %q does not exist; allowed: %s", e.Field, e.Name, strings.Join(e.Allowed, ", "))
+}
+
+// start is a resolved entry.
+type start struct {
+	// state is the first state: of the workflow, or of the one-state graph of a
+	// prompt-backed agent when prompt is set.
+	state string
+	// agent is the member key of a run of an agent, else "".
+	agent  string
+	prompt bool
+}
+
+// resolve turns an entry into the state that a run enters first.
+func (p *Pack) resolve(entry Entry) (start, error) {
+	members, states := p.Members(), p.States()
+	switch {
+	case entry.Agent != "" && entry.State != "":
+		return start{}, &EntryError{Field: "entry", Name: entry.Agent + " and " + entry.State, Allowed: []string{"an agent or a state, not both"}}
+	case entry.State != "":
+		if !slices.Contains(states, entry.State) {
+			return start{}, &EntryError{Field: "state", Name: entry.State, Allowed: states}
+		}
+		return start{state: entry.State}, nil
+	case entry.Agent != "":
+		if !slices.Contains(members, entry.Agent) {
+			return start{}, &EntryError{Field: "agent", Name: entry.Agent, Allowed: members}
+		}
+		return p.agentStart(entry.Agent), nil
+	case p.Doc.Workflow != nil:
+		return start{state: p.Doc.Workflow.Entry}, nil
+	case p.Doc.Agents != nil:
+		return p.agentStart(p.Doc.Agents.Entry), nil
+	}
+	return start{}, &EntryError{Field: "entry"}
+}
+
+// Overrides reports whether an entry begins at another state than the workflow's
+// own entry, and so may skip what comes before it.
+func (p *Pack) Overrides(entry Entry) bool {
+	return entry.State != "" && (p.Doc.Workflow == nil || entry.State != p.Doc.Workflow.Entry)
+}
+
+// agentStart is where a member's runs begin: in its workflow state (RFC 0011) or
+// in the one-state graph of its prompt.
+func (p *Pack) agentStart(member string) start {
+	if def := p.Doc.Agents.Members[member]; def != nil && def.State != "" {
+		return start{state: def.State, agent: member}
+	}
+	return start{state: agentPrefix + member, agent: member, prompt: true}
+}
+
+// stateBacked lists the distinct states that agents start in, sorted.
+func (p *Pack) stateBacked() []string {
+	states := map[string]bool{}
+	if p.Doc.Agents != nil {
+		for _, def := range p.Doc.Agents.Members {
+			if def.State != "" {
+				states[def.State] = true
+			}
+		}
+	}
+	return keys(states)
+}
+
+// Members lists the agents of the pack, sorted; agents.entry is one even if the
+// members do not say so.
+func (p *Pack) Members() []string {
+	if p.Doc.Agents == nil {
+		return nil
+	}
+	names := keys(p.Doc.Agents.Members)
+	if !slices.Contains(names, p.Doc.Agents.Entry) {
+		names = append(names, p.Doc.Agents.Entry)
+		slices.Sort(names)
+	}
+	return names
+}
+
+// States lists the workflow states, sorted; nil without a workflow.
+func (p *Pack) States() []string {
+	if p.Doc.Workflow == nil {
+		return nil
+	}
+	return keys(p.Doc.Workflow.States)
+}
+
+// reachable lists the states that events and forced exits lead to, sorted. A
+// terminal state's events never fire.
+func reachable(states map[string]*State, start string) []string {
+	seen := map[string]bool{}
+	todo := []string{start}
+	for len(todo) > 0 {
+		name := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		s := states[name]
+		if s == nil || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if !s.Terminal {
+			for _, to := range s.OnEvent {
+				todo = append(todo, to)
+			}
+		}
+		if s.OnMaxVisits != nil {
+			todo = append(todo, *s.OnMaxVisits)
+		}
+	}
+	return keys(seen)
+}

@@ -1,0 +1,129 @@
+package pack
+
+import (
+	"slices"
+	"strings"
+)
+
+// Treatment is what becomes of a feature of the format.
+type Treatment string
+
+const (
+	// Enforced: this product acts on it.
+	Enforced Treatment = "enforced"
+	// HandedOn: kept with the pack and given to whatever executes turns, or shown
+	// in the agent card; nothing here acts on it.
+	HandedOn Treatment = "handed on"
+	// Refused: a pack that uses it is not registered.
+	Refused Treatment = "refused"
+	// Warned: it has no effect, and a warning says so.
+	Warned Treatment = "warned"
+)
+
+// Feature is one row of the table of what is supported.
+type Feature struct {
+	// Path of the fields in the document: "*" stands for any key, "[]" for any
+	// element. A path covers everything below it that has no row of its own.
+	Path string
+	// When restricts the row to some values of the field; empty = all.
+	When      string
+	Treatment Treatment
+	// Note says how, or what to do instead.
+	Note string
+}
+
+// features is the table; a test walks the schema and finds every field in it,
+// and every row has a test of what it says.
+var features = []Feature{
+	{"$schema", "", HandedOn, "not followed; `--strict` names the schema"},
+	{"id", "", Enforced, "with `version` it names one digest for ever"},
+	{"name", "", HandedOn, ""},
+	{"version", "", Enforced, "with `id` it names one digest for ever"},
+	{"description", "", HandedOn, ""},
+	{"metadata", "", HandedOn, ""},
+	{"compilation", "", HandedOn, ""},
+
+	{"template_engine.version", "", HandedOn, ""},
+	{"template_engine.syntax", "`{{variable}}`", Enforced, "one pass, values are never expanded again"},
+	{"template_engine.syntax", "any other", Refused, "rewrite the templates with double braces"},
+	{"template_engine.features[]", "basic_substitution, fragments", Enforced, ""},
+	{"template_engine.features[]", "conditionals, loops, filters", Refused, "move the logic into the workflow or the prompts"},
+	{"fragments", "", Enforced, "nest to depth 8"},
+
+	{"prompts", "", Enforced, "the key is the prompt's identity"},
+	{"prompts.*.id", "other than its key", Warned, "the key counts"},
+	{"prompts.*.name", "", HandedOn, "agent card"},
+	{"prompts.*.description", "", HandedOn, "agent card"},
+	{"prompts.*.version", "", HandedOn, "agent card"},
+	{"prompts.*.system_template", "", Enforced, "rendered when the turn is fetched or assigned"},
+	{"prompts.*.variables[]", "", Enforced, "one namespace per run: the union of the prompts that its entry can reach"},
+	{"prompts.*.variables[].validation", "", Enforced, "at StartRun"},
+	{"prompts.*.variables[].type", "not one of the five", Warned, "values are not checked"},
+	{"prompts.*.variables[].description", "", HandedOn, ""},
+	{"prompts.*.variables[].example", "", HandedOn, ""},
+	{"prompts.*.variables[].binding", "", HandedOn, "whoever starts the run fills the variable"},
+	{"prompts.*.tools[]", "", Enforced, "a step with another tool is refused; an agent's key is a delegation"},
+	{"prompts.*.tool_policy.blocklist", "", Enforced, "overrides `tools`"},
+	{"prompts.*.tool_policy.max_tool_calls_per_turn", "", Enforced, "10 where there is a `tool_policy` without it"},
+	{"prompts.*.tool_policy.tool_choice", "", HandedOn, ""},
+	{"prompts.*.tool_policy.max_rounds", "", HandedOn, ""},
+	{"prompts.*.pipeline", "", HandedOn, ""},
+	{"prompts.*.parameters", "", HandedOn, ""},
+	{"prompts.*.validators", "", HandedOn, ""},
+	{"prompts.*.evals", "", HandedOn, ""},
+	{"prompts.*.tested_models", "", HandedOn, ""},
+	{"prompts.*.model_overrides", "", HandedOn, "the template of an override is checked, not rendered"},
+	{"prompts.*.media", "", HandedOn, ""},
+
+	{"tools.*.name", "", HandedOn, "the key is the tool's identity"},
+	{"tools.*.description", "", HandedOn, ""},
+	{"tools.*.parameters", "", Enforced, "the payload of a step is checked against it"},
+	{"evals", "", HandedOn, ""},
+	{"skills", "", HandedOn, "paths are not read"},
+
+	{"workflow.version", "1, 2", Enforced, "a minimum: all features in both"},
+	{"workflow.version", "3 and above", Refused, "use a newer sidecar"},
+	{"workflow.entry", "", Enforced, ""},
+	{"workflow.states", "", Enforced, ""},
+	{"workflow.states.*.prompt_task", "", Enforced, ""},
+	{"workflow.states.*.description", "", HandedOn, ""},
+	{"workflow.states.*.on_event", "", Enforced, "on a terminal state it never fires, with a warning"},
+	{"workflow.states.*.persistence", "", Enforced, "whether messages of earlier visits are handed to the next"},
+	{"workflow.states.*.orchestration", "internal, external, hybrid", Enforced, "who may move the run"},
+	{"workflow.states.*.orchestration", "composition, in a reachable state", Refused, "use a prompt"},
+	{"workflow.states.*.composition", "in a reachable state", Refused, "use a prompt"},
+	{"workflow.states.*.skills", "", HandedOn, ""},
+	{"workflow.states.*.terminal", "", Enforced, "the prompt still runs"},
+	{"workflow.states.*.max_visits", "", Enforced, ""},
+	{"workflow.states.*.on_max_visits", "", Enforced, "the chain is followed"},
+	{"workflow.states.*.artifacts.*.type", "", Enforced, "JSON must parse, text must be UTF-8"},
+	{"workflow.states.*.artifacts.*.mode", "", Enforced, ""},
+	{"workflow.states.*.artifacts.*.description", "", HandedOn, ""},
+	{"workflow.engine.budget", "", Enforced, ""},
+	{"workflow.engine.budget.*", "unknown keys", Warned, "not enforced"},
+	{"workflow.engine.x_pawl", "", Enforced, "unknown keys are errors"},
+	{"workflow.engine.*", "unknown keys", Warned, "no effect"},
+
+	{"agents.entry", "", Enforced, "where runs of a pack without a workflow begin"},
+	{"agents.members", "", Enforced, "every invocation is a run of its own"},
+	{"agents.members.*.state", "", Enforced, ""},
+	{"agents.members.*.description", "", HandedOn, "agent card"},
+	{"agents.members.*.tags", "", HandedOn, "agent card"},
+	{"agents.members.*.input_modes", "", HandedOn, "agent card"},
+	{"agents.members.*.output_modes", "", HandedOn, "agent card"},
+
+	{"compositions", "that no reachable state uses", Warned, "checked and kept"},
+}
+
+// Features lists what becomes of every field of the format.
+func Features() []Feature { return slices.Clone(features) }
+
+// FeatureTable renders [Features] as a Markdown table.
+func FeatureTable() string {
+	var b strings.Builder
+	b.WriteString("| field | values | treatment | note |\n|---|---|---|---|\n")
+	for _, f := range features {
+		b.WriteString("| `" + f.Path + "` | " + f.When + " | *" + string(f.Treatment) + "* | " + f.Note + " |\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,33 @@
+package pack
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestFeatureTableInDocs: the table of docs/semantics.md is the one that the
+// code has; -rewrite renews it.
+func TestFeatureTableInDocs(t *testing.T) {
+	t.Parallel()
+	const path, begin, end = "../../docs/semantics.md", "<!-- features:begin", "<!-- features:end -->"
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(raw), begin)
+	marker, rest, closed := strings.Cut(rest, "-->\n")
+	got, tail, ended := strings.Cut(rest, end)
+	if !ok || !closed || !ended {
+		t.Fatalf("%s has no %q and %q", path, begin, end)
+	}
+	if got == FeatureTable() {
+		return
+	}
+	if !*rewrite {
+		t.Fatalf("the feature table of %s is not that of the code: go test ./internal/pack -run FeatureTableInDocs -rewrite", path)
+	}
+	if err := os.WriteFile(path, []byte(head+begin+marker+"-->\n"+FeatureTable()+end+tail), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

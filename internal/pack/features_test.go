@@ -1,0 +1,309 @@
+package pack
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/prompt"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// featureBase is base with an agent, so that rows about agents change something.
+const featureChange = `agents = {"entry":"b","members":{"b":{},"a":{"state":"s"}}}`
+
+// graphs are the compiled entries of a pack without what every change changes.
+func graphs(t *testing.T, p *Pack) map[string]*machine.Graph {
+	t.Helper()
+	out := map[string]*machine.Graph{}
+	entries := map[string]Entry{"": {}}
+	for _, m := range p.Members() {
+		entries[m] = Entry{Agent: m}
+	}
+	for name, entry := range entries {
+		g, err := p.Compile(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Digest = ""
+		out[name] = g
+	}
+	return out
+}
+
+// handed: the change is kept in the document, causes no finding of ours and
+// changes nothing that is enforced.
+func handed(change, at string) func(*testing.T) {
+	return func(t *testing.T) {
+		before := mustLoad(t, changed(t, featureChange))
+		after, ds, _ := Load(changed(t, featureChange+"\n"+change), Options{})
+		if after == nil {
+			t.Fatal(render(ds))
+		}
+		for _, d := range ds {
+			if !strings.HasPrefix(d.Code, schemaPrefix) {
+				t.Errorf("finding: %v", d)
+			}
+		}
+		if !reflect.DeepEqual(graphs(t, before), graphs(t, after)) {
+			t.Error("the graphs differ")
+		}
+		root, f := readJSON(after.Canonical, newFindings())
+		if f != nil {
+			t.Fatal(f)
+		}
+		for _, tok := range pointerTokens(at) {
+			if root, _, _ = root.child(tok); root == nil {
+				t.Fatalf("%s is not in the canonical form", at)
+			}
+		}
+	}
+}
+
+// alters: the change reaches the compiled graph.
+func alters(change string) func(*testing.T) {
+	return func(t *testing.T) {
+		before, after := mustLoad(t, changed(t, featureChange)), mustLoad(t, changed(t, featureChange+"\n"+change))
+		if reflect.DeepEqual(graphs(t, before), graphs(t, after)) {
+			t.Error("the graphs are the same")
+		}
+	}
+}
+
+// finds: the change causes the finding.
+func finds(code string, sev Severity, change string) func(*testing.T) {
+	return func(t *testing.T) {
+		p, ds, _ := Load(changed(t, change), Options{})
+		if (p == nil) != (sev == SeverityError) || !slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Code == code && d.Severity == sev }) {
+			t.Errorf("no %s %s in\n%s", sev, code, render(ds))
+		}
+	}
+}
+
+// startFails: with the change these variables are refused.
+func startFails(change, variables, want string) func(*testing.T) {
+	return func(t *testing.T) {
+		_, faults, err := mustLoad(t, changed(t, change)).CheckVariables(Entry{}, []byte(variables))
+		if err != nil || len(faults) == 0 || !strings.Contains(faults[0].Error(), want) {
+			t.Errorf("%v %v", faults, err)
+		}
+	}
+}
+
+const (
+	composed = `workflow.states.s.orchestration = "composition"
+workflow.states.s.composition = "c"
+workflow.states.s.prompt_task = -
+compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`
+	variable = `prompts.a.variables.0 = {"name":"v","type":"string","required":false,`
+)
+
+var featureTests = map[string]func(*testing.T){
+	"$schema |":     handed(`$schema = "https://example.org/x"`, "/$schema"),
+	"id |":          alters(`id = "q"`),
+	"name |":        handed(`name = "Q"`, "/name"),
+	"version |":     alters(`version = "2.0.0"`),
+	"description |": handed(`description = "d"`, "/description"),
+	"metadata |":    handed(`metadata = {"domain":"x"}`, "/metadata/domain"),
+	"compilation |": handed(`compilation = {"compiled_with":"x","created_at":"2026-01-01T00:00:00Z","schema":"y"}`, "/compilation/schema"),
+
+	"template_engine.version |": handed(`template_engine.version = "v9"`, "/template_engine/version"),
+	"template_engine.syntax | `{{variable}}`": func(t *testing.T) {
+		p := mustLoad(t, []byte(base))
+		got, err := prompt.Render(p.Doc.Prompts["a"].SystemTemplate, prompt.Scope{
+			Variables: map[string]any{"v": "{{v}}"}, Artifacts: map[string]any{"x": "X"}, Fragments: p.Doc.Fragments})
+		if err != nil || got != "Hi {{v}} X text" {
+			t.Errorf("%q %v", got, err)
+		}
+	},
+	"template_engine.syntax | any other":                         finds(ruleSyntaxKind, e, `template_engine.syntax = "{variable}"`),
+	"template_engine.features[] | basic_substitution, fragments": handed(`template_engine.features = ["basic_substitution","fragments"]`, "/template_engine/features"),
+	"template_engine.features[] | conditionals, loops, filters":  finds(ruleFeature, e, `template_engine.features = ["filters"]`),
+	"fragments |":                                      finds(ruleFragment, e, `fragments = {}`),
+	"prompts |":                                        finds("PP0005-2", e, `workflow.states.e.prompt_task = "gone"`),
+	"prompts.*.id | other than its key":                finds("PP0001-2", w, `prompts.a.id = "z"`),
+	"prompts.*.name |":                                 handed(`prompts.a.name = "Z"`, "/prompts/a/name"),
+	"prompts.*.description |":                          handed(`prompts.a.description = "Z"`, "/prompts/a/description"),
+	"prompts.*.version |":                              handed(`prompts.a.version = "9.0.0"`, "/prompts/a/version"),
+	"prompts.*.system_template |":                      finds("PP0003-1", w, `prompts.a.system_template = "{{other}}"`),
+	"prompts.*.variables[] |":                          startFails(``, `{"w":1}`, "unknown variable"),
+	"prompts.*.variables[].validation |":               startFails(variable+`"validation":{"max_length":1}}`, `{"v":"ab"}`, "maximum is 1"),
+	"prompts.*.variables[].type | not one of the five": finds("PP0003-5", w, `prompts.a.variables.0 = {"name":"v","type":"uuid","required":false}`),
+	"prompts.*.variables[].description |":              handed(variable+`"description":"d"}`, "/prompts/a/variables/0/description"),
+	"prompts.*.variables[].example |":                  handed(variable+`"example":"d"}`, "/prompts/a/variables/0/example"),
+	"prompts.*.variables[].binding |":                  handed(variable+`"binding":{"kind":"env","field":"X"}}`, "/prompts/a/variables/0/binding/kind"),
+	"prompts.*.tools[] |":                              alters(`prompts.a.tools = ["t","b"]`),
+	"prompts.*.tool_policy.blocklist |":                alters(`prompts.a.tool_policy = {"blocklist":["t"]}`),
+	"prompts.*.tool_policy.max_tool_calls_per_turn |":  alters(`prompts.a.tool_policy = {"max_tool_calls_per_turn":2}`),
+	"prompts.*.tool_policy.tool_choice |":              sameBut(`prompts.a.tool_policy = {}`, `prompts.a.tool_policy = {"tool_choice":"none"}`),
+	"prompts.*.tool_policy.max_rounds |":               sameBut(`prompts.a.tool_policy = {}`, `prompts.a.tool_policy = {"max_rounds":1}`),
+	"prompts.*.pipeline |":                             handed(`prompts.a.pipeline = {"stages":["x"]}`, "/prompts/a/pipeline/stages/0"),
+	"prompts.*.parameters |":                           handed(`prompts.a.parameters = {"temperature":0.5,"top_k":null}`, "/prompts/a/parameters/top_k"),
+	"prompts.*.validators |":                           handed(`prompts.a.validators = [{"type":"x","enabled":true,"params":{"a":1}}]`, "/prompts/a/validators/0/params/a"),
+	"prompts.*.evals |":                                handed(`prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`, "/prompts/a/evals/0/id"),
+	"prompts.*.tested_models |":                        handed(`prompts.a.tested_models = [{"provider":"p","model":"m","date":"2026-01-01"}]`, "/prompts/a/tested_models/0/model"),
+	"prompts.*.model_overrides |":                      handed(`prompts.a.model_overrides = {"m":{"system_template":"Yo {{v}}"}}`, "/prompts/a/model_overrides/m/system_template"),
+	"prompts.*.media |":                                handed(`prompts.a.media = {"enabled":true,"supported_types":["image"],"image":{"max_size_mb":1}}`, "/prompts/a/media/image"),
+	"tools.*.name |":                                   handed(`tools.t.name = "other"`, "/tools/t/name"),
+	"tools.*.description |":                            handed(`tools.t.description = "other"`, "/tools/t/description"),
+	"tools.*.parameters |": func(t *testing.T) {
+		if faults := mustLoad(t, []byte(base)).CheckPayload("t", []byte(`{}`)); len(faults) != 1 {
+			t.Error(faults)
+		}
+	},
+	"evals |":  handed(`evals = [{"id":"x","type":"y","trigger":"every_turn"}]`, "/evals/0/id"),
+	"skills |": handed(`skills = ["./a",{"path":"./b","preload":true},{"name":"n","description":"d","instructions":"i"}]`, "/skills/2/instructions"),
+
+	"workflow.version | 1, 2":                                             handed(`workflow.version = 1`, "/workflow/version"),
+	"workflow.version | 3 and above":                                      finds("PP0009-Q1", e, `workflow.version = 3`),
+	"workflow.entry |":                                                    alters(`workflow.entry = "e"`),
+	"workflow.states |":                                                   alters(`workflow.states.s.on_event = {"Go":"e"}`),
+	"workflow.states.*.prompt_task |":                                     alters(`workflow.states.s.prompt_task = "b"`),
+	"workflow.states.*.description |":                                     handed(`workflow.states.s.description = "d"`, "/workflow/states/s/description"),
+	"workflow.states.*.on_event |":                                        alters(`workflow.states.s.on_event.More = "s"`),
+	"workflow.states.*.persistence |":                                     alters(`workflow.states.s.persistence = "persistent"`),
+	"workflow.states.*.orchestration | internal, external, hybrid":        alters(`workflow.states.s.orchestration = "external"`),
+	"workflow.states.*.orchestration | composition, in a reachable state": finds(ruleComposed, e, composed),
+	"workflow.states.*.composition | in a reachable state":                finds(ruleComposed, e, composed),
+	"workflow.states.*.skills |":                                          handed(`workflow.states.s.skills = "none"`, "/workflow/states/s/skills"),
+	"workflow.states.*.terminal |":                                        alters(`workflow.states.s.terminal = true`),
+	"workflow.states.*.max_visits |":                                      alters(`workflow.states.s.max_visits = 6`),
+	"workflow.states.*.on_max_visits |":                                   alters(`workflow.states.s.on_max_visits = -`),
+	"workflow.states.*.artifacts.*.type |":                                alters(`workflow.states.s.artifacts.x.type = "text/markdown"`),
+	"workflow.states.*.artifacts.*.mode |":                                alters(`workflow.states.s.artifacts.x.mode = "append"`),
+	"workflow.states.*.artifacts.*.description |":                         handed(`workflow.states.s.artifacts.x.description = "d"`, "/workflow/states/s/artifacts/x/description"),
+	"workflow.engine.budget |":                                            alters(`workflow.engine.budget = {"max_tool_calls":3}`),
+	"workflow.engine.budget.* | unknown keys":                             finds(ruleBudgetKey, w, `workflow.engine.budget.max_cost = 3`),
+	"workflow.engine.x_pawl |":                                            alters(`workflow.engine.x_pawl = {"max_steps":3}`),
+	"workflow.engine.* | unknown keys":                                    finds("PP0005-4", w, `workflow.engine.more = 3`),
+
+	"agents.entry |": func(t *testing.T) {
+		g, err := mustLoad(t, changed(t, "workflow = -\nagents = {\"entry\":\"b\",\"members\":{\"a\":{},\"b\":{}}}")).Compile(Entry{})
+		if err != nil || g.Entry != "agent:b" {
+			t.Errorf("%+v %v", g, err)
+		}
+	},
+	"agents.members |":                            alters(`agents = {"entry":"b","members":{"b":{}}}`),
+	"agents.members.*.state |":                    alters(`agents = {"entry":"b","members":{"b":{},"a":{}}}`),
+	"agents.members.*.description |":              handed(`agents.members.b.description = "d"`, "/agents/members/b/description"),
+	"agents.members.*.tags |":                     handed(`agents.members.b.tags = ["d"]`, "/agents/members/b/tags/0"),
+	"agents.members.*.input_modes |":              handed(`agents.members.b.input_modes = ["image/*"]`, "/agents/members/b/input_modes/0"),
+	"agents.members.*.output_modes |":             handed(`agents.members.b.output_modes = ["text/plain"]`, "/agents/members/b/output_modes/0"),
+	"compositions | that no reachable state uses": finds("PP0010-4", w, `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`),
+}
+
+// sameBut: the second change makes no difference over the first.
+func sameBut(first, second string) func(*testing.T) {
+	return func(t *testing.T) {
+		x, y := mustLoad(t, changed(t, first)), mustLoad(t, changed(t, second))
+		if !reflect.DeepEqual(graphs(t, x), graphs(t, y)) || x.Digest == y.Digest {
+			t.Error("the graphs differ, or the documents do not")
+		}
+	}
+}
+
+func TestFeatures(t *testing.T) {
+	t.Parallel()
+	rows := map[string]bool{}
+	for _, f := range Features() {
+		key := strings.TrimSpace(f.Path + " | " + f.When)
+		if f.When == "" {
+			key = f.Path + " |"
+		}
+		rows[key] = true
+		check := featureTests[key]
+		if check == nil {
+			t.Errorf("no test for the row %q", key)
+			continue
+		}
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			check(t)
+		})
+	}
+	for key := range featureTests {
+		if !rows[key] {
+			t.Errorf("a test for %q, which is no row", key)
+		}
+	}
+}
+
+// TestFeatureTableIsComplete walks the schema: every field has a row or lies
+// below one.
+func TestFeatureTableIsComplete(t *testing.T) {
+	t.Parallel()
+	s, err := unionSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var missing []string
+	walkSchema(s.doc.(map[string]any), s.doc.(map[string]any), "", 0, func(path string) {
+		for _, f := range features {
+			if path == f.Path || strings.HasPrefix(path, f.Path+".") || strings.HasPrefix(path, f.Path+"[]") || strings.HasPrefix(f.Path, path) {
+				return
+			}
+		}
+		missing = append(missing, path)
+	})
+	if len(missing) > 0 {
+		t.Errorf("no row for %v", missing)
+	}
+	if table := FeatureTable(); strings.Count(table, "\n") != len(features)+2 || !strings.Contains(table, "| `id` |  | *enforced* |") {
+		t.Errorf("table:\n%s", table)
+	}
+}
+
+// walkSchema visits the path of every property.
+func walkSchema(root, schema map[string]any, path string, depth int, visit func(string)) {
+	if ref, ok := schema["$ref"].(string); ok {
+		name := strings.TrimPrefix(ref, "#/$defs/")
+		schema, _ = root["$defs"].(map[string]any)[name].(map[string]any)
+	}
+	if depth > 8 {
+		return
+	}
+	if path != "" {
+		visit(path)
+	}
+	props, _ := schema["properties"].(map[string]any)
+	for name, sub := range props {
+		if m, ok := sub.(map[string]any); ok {
+			walkSchema(root, m, strings.TrimPrefix(path+"."+name, "."), depth+1, visit)
+		}
+	}
+	if extra, ok := schema["additionalProperties"].(map[string]any); ok {
+		walkSchema(root, extra, path+".*", depth+1, visit)
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		walkSchema(root, items, path+"[]", depth+1, visit)
+	}
+}
+
+// TestDocumentKeepsEverything: the typed document holds every field of a full
+// pack, so that nothing is lost between reading and use.
+func TestDocumentKeepsEverything(t *testing.T) {
+	t.Parallel()
+	p := mustLoad(t, changed(t, featureChange+`
+prompts.a.tool_policy = {"tool_choice":"none","max_rounds":3,"max_tool_calls_per_turn":4,"blocklist":["t"]}
+prompts.a.model_overrides = {"m":{"system_template_prefix":"p","system_template_suffix":"s","system_template":"t"}}
+skills = ["./a",{"path":"./b","preload":true},{"name":"n","description":"d","instructions":"i"}]
+evals = [{"id":"x","type":"y","trigger":"every_turn","metric":{"name":"m","type":"gauge","Range":"kept apart","range":{"min":1,"max":2}}}]`))
+	pol := p.Doc.Prompts["a"].ToolPolicy
+	if pol.ToolChoice != "none" || *pol.MaxRounds != 3 || *pol.MaxToolCallsPerTurn != 4 || !slices.Equal(pol.Blocklist, []string{"t"}) {
+		t.Errorf("tool policy %+v", pol)
+	}
+	if o := p.Doc.Prompts["a"].ModelOverrides["m"]; o.Prefix != "p" || o.Suffix != "s" || o.Template != "t" {
+		t.Errorf("override %+v", o)
+	}
+	if want := []SkillSource{{Path: "./a"}, {Path: "./b", Preload: true}, {Name: "n", Description: "d", Instructions: "i"}}; !reflect.DeepEqual(p.Doc.Skills, want) {
+		t.Errorf("skills %+v", p.Doc.Skills)
+	}
+	if m := p.Doc.Evals[0].Metric; m.Range == nil || *m.Range.Min != 1 || *m.Range.Max != 2 {
+		t.Errorf("metric %+v", m)
+	}
+	if raw, err := json.Marshal(p.Doc.Evals[0]); err != nil || len(raw) == 0 {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,224 @@
+package pack
+
+import "slices"
+
+// flow is the control flow of a workflow, reduced to what decides how often
+// states are visited. States are numbered in the order of their names.
+type flow struct {
+	states []flowState
+	number map[string]int
+	// guards counts the guarded states, limits the limited edges.
+	guards, limits int
+	// exits says for each state where a forced exit leads when every guard is used
+	// up: to the first unguarded state, or none.
+	exits []int
+}
+
+const none = -1
+
+type flowState struct {
+	name string
+	// max is the guard, 0 = none; guard is its place among the counters.
+	max   int64
+	guard int
+	onMax int
+	// edges are the events that can fire, by name.
+	edges []flowEdge
+}
+
+type flowEdge struct {
+	event string
+	to    int
+	// max is the bound of max_iterations, 0 = none; limit its place among the counters.
+	max   int64
+	limit int
+}
+
+// newFlow reduces a workflow and its x_pawl.max_iterations.
+func newFlow(states map[string]*State, iterations map[string]map[string]int64) *flow {
+	names := keys(states)
+	f := &flow{number: make(map[string]int, len(names))}
+	for i, name := range names {
+		f.number[name] = i
+	}
+	for _, name := range names {
+		s := states[name]
+		fs := flowState{name: name, max: max(s.MaxVisits, 0), guard: f.guards, onMax: none}
+		if fs.max > 0 {
+			f.guards++
+		}
+		if s.OnMaxVisits != nil {
+			fs.onMax = f.at(*s.OnMaxVisits)
+		}
+		if !s.Terminal {
+			fs.edges = f.edges(s.OnEvent, iterations[name])
+		}
+		f.states = append(f.states, fs)
+	}
+	f.resolveExits()
+	return f
+}
+
+// at numbers a state; none if there is no such state.
+func (f *flow) at(name string) int {
+	if i, ok := f.number[name]; ok {
+		return i
+	}
+	return none
+}
+
+func (f *flow) edges(onEvent map[string]string, limits map[string]int64) []flowEdge {
+	var out []flowEdge
+	for _, event := range keys(onEvent) {
+		e := flowEdge{event: event, to: f.at(onEvent[event]), max: max(limits[event], 0), limit: f.limits}
+		if e.max > 0 {
+			f.limits++
+		}
+		if e.to != none {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// resolveExits follows every chain of forced exits once.
+func (f *flow) resolveExits() {
+	const unknown, open = -2, -3
+	f.exits = slices.Repeat([]int{unknown}, len(f.states))
+	for i := range f.states {
+		var chain []int
+		at := i
+		for at != none && f.exits[at] == unknown {
+			if f.states[at].max == 0 {
+				f.exits[at] = at
+				break
+			}
+			f.exits[at] = open
+			chain = append(chain, at)
+			at = f.states[at].onMax
+		}
+		exit := none
+		// A chain that meets itself never leaves the used-up states.
+		if at != none && f.exits[at] != open {
+			exit = f.exits[at]
+		}
+		for _, c := range chain {
+			f.exits[c] = exit
+		}
+	}
+}
+
+// reach marks the states that events and forced exits lead to from start.
+func (f *flow) reach(start int) []bool {
+	seen := make([]bool, len(f.states))
+	todo := []int{start}
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if i == none || seen[i] {
+			continue
+		}
+		seen[i] = true
+		todo = append(todo, f.states[i].onMax)
+		for _, e := range f.states[i].edges {
+			todo = append(todo, e.to)
+		}
+	}
+	return seen
+}
+
+// residualEdge is an event that can lead on without any counter changing.
+type residualEdge struct {
+	event string
+	to    int
+}
+
+// residue is the flow that remains when every guard and limit is used up: for
+// each unguarded state the unguarded states that its events lead to. A run that
+// never ends stays inside it from some point on.
+func (f *flow) residue() [][]residualEdge {
+	out := make([][]residualEdge, len(f.states))
+	for i := range f.states {
+		if f.states[i].max > 0 {
+			continue
+		}
+		for _, e := range f.states[i].edges {
+			// A limited edge counts as followed when its own target is entered, but
+			// not when that target is used up and refused.
+			if to := f.exits[e.to]; to != none && (e.max == 0 || to != e.to) {
+				out[i] = append(out[i], residualEdge{e.event, to})
+			}
+			if to := f.exitWithout(f.states[i].onMax, e.to); e.max > 0 && to != none {
+				out[i] = append(out[i], residualEdge{e.event, to})
+			}
+		}
+	}
+	return out
+}
+
+// exitWithout is exits[start] for a used-up edge, whose target counts as refused
+// and is not tried again.
+func (f *flow) exitWithout(start, refused int) int {
+	for range f.states {
+		switch {
+		case start == none || start == refused:
+			return none
+		case f.states[start].max == 0:
+			return start
+		}
+		start = f.states[start].onMax
+	}
+	return none
+}
+
+// drawn is the flow as it is drawn: events and forced exits, guards ignored.
+func (f *flow) drawn() [][]residualEdge {
+	out := make([][]residualEdge, len(f.states))
+	for i := range f.states {
+		for _, e := range f.states[i].edges {
+			out[i] = append(out[i], residualEdge{e.event, e.to})
+		}
+		if on := f.states[i].onMax; on != none {
+			out[i] = append(out[i], residualEdge{to: on})
+		}
+	}
+	return out
+}
+
+// findCycle finds a cycle among the states that within marks: its first state
+// and its events; none if there is no cycle.
+func findCycle(graph [][]residualEdge, within []bool) (start int, evs []string) {
+	const fresh, open, done = 0, 1, 2
+	color := make([]int, len(graph))
+	var path []pathStep
+	var visit func(i int) int
+	visit = func(i int) int {
+		color[i] = open
+		path = append(path, pathStep{state: i})
+		at := len(path) - 1
+		for _, e := range graph[i] {
+			path[at].event = e.event
+			if color[e.to] == open {
+				return e.to
+			}
+			if color[e.to] == fresh {
+				if to := visit(e.to); to != none {
+					return to
+				}
+			}
+		}
+		path = path[:at]
+		color[i] = done
+		return none
+	}
+	for i := range graph {
+		if !within[i] || color[i] != fresh {
+			continue
+		}
+		if start := visit(i); start != none {
+			from := slices.IndexFunc(path, func(s pathStep) bool { return s.state == start })
+			return start, events(path[from:])
+		}
+	}
+	return none, nil
+}

@@ -1,0 +1,112 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+// FuzzLoad: no document panics or hangs; a pack that loads does so again from
+// its canonical form, to the same digest; everything made from it works.
+func FuzzLoad(f *testing.F) {
+	for _, src := range examples(f) {
+		f.Add(src)
+	}
+	f.Add([]byte(base))
+	f.Add([]byte(yamlBase))
+	for _, c := range readRuleCases {
+		if len(c.change) < 4096 {
+			f.Add([]byte(c.change))
+		}
+	}
+	for _, c := range ruleCases {
+		f.Add(changed(f, c.change))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		begin := time.Now()
+		p, ds, err := Load(src, Options{})
+		if err != nil {
+			t.Fatalf("Load: %v", err)
+		}
+		if d := time.Since(begin); d > 10*time.Second {
+			t.Fatalf("%d bytes took %v", len(src), d)
+		}
+		if (p == nil) != HasErrors(ds) {
+			t.Fatalf("pack %v with\n%s", p, render(ds))
+		}
+		for _, d := range ds {
+			if d.Code == "" || d.Message == "" || d.Code != ruleMore && (d.Line < 1 || d.Column < 1) {
+				t.Fatalf("incomplete: %+v", d)
+			}
+		}
+		if p != nil {
+			exercise(t, p)
+		}
+	})
+}
+
+// exercise makes everything from a pack that can be made.
+func exercise(t *testing.T, p *Pack) {
+	t.Helper()
+	again, ds, err := Load(p.Canonical, Options{})
+	if err != nil || again == nil || again.Digest != p.Digest || !bytes.Equal(again.Canonical, p.Canonical) {
+		t.Fatalf("canonical form: %v\n%s", err, render(ds))
+	}
+	if _, err := json.Marshal(p.Diagram()); err != nil || p.Diagram().Mermaid() == "" || p.Diagram().DOT() == "" {
+		t.Fatal(err)
+	}
+	p.Analyze()
+	entries := []Entry{{}}
+	for _, s := range p.States() {
+		entries = append(entries, Entry{State: s})
+	}
+	for _, m := range p.Members() {
+		entries = append(entries, Entry{Agent: m})
+	}
+	for _, entry := range entries {
+		g, err := p.Compile(entry)
+		if err != nil {
+			if entry == (Entry{}) && p.Doc.Workflow == nil && p.Doc.Agents == nil {
+				continue
+			}
+			t.Fatal(err)
+		}
+		checkGraph(t, g)
+		if _, _, err := p.CheckVariables(entry, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tool := range p.Doc.Tools {
+		p.CheckPayload(tool, []byte(`{"q":1}`))
+	}
+}
+
+// FuzzScanYAML: the lexical pass refuses nothing that lies within the limits.
+// Scalars are excepted: the pass measures them as written, with escapes.
+func FuzzScanYAML(f *testing.F) {
+	for _, src := range examples(f) {
+		f.Add(src)
+	}
+	for _, c := range readRuleCases {
+		if len(c.change) < 4096 {
+			f.Add([]byte(c.change))
+		}
+	}
+	for _, src := range []string{"a:\n- b:\n  - c\n-\n  - d", "? a\n: - b\n  - c", "a: b\n  c: d", "- - - a\n  - b\n- c", "a: [b,\n c]\nd: {e: 'f''g'}"} {
+		f.Add([]byte(src))
+	}
+	limits := Limits{Bytes: 1 << 16, Depth: 8, Scalar: 1 << 16, Nodes: 40}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		if scanBytes(src, limits) != nil || isJSON(src) {
+			return
+		}
+		if _, exact := readYAML(src, limits, newFindings()); exact != nil {
+			return
+		}
+		s := yamlScanner{scanner: scanner{src: src, limits: limits}}
+		if early := s.scanYAML(); early != nil {
+			t.Fatalf("%q: %v", src, early)
+		}
+	})
+}

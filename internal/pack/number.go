@@ -1,0 +1,39 @@
+package pack
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// maxInteger is the largest integer that a double, and therefore RFC 8785, keeps
+// exactly together with its neighbours.
+const maxInteger = 1 << 53
+
+var (
+	errInteger = errors.New("integers lie between -9007199254740992 and 9007199254740992")
+	errDouble  = errors.New("the number does not fit a 64-bit floating point number")
+)
+
+// parseNumber converts a decimal literal. Integers beyond ±2^53, however they
+// are written, and numbers beyond the range of a double are errors.
+func parseNumber(lit string) (float64, error) {
+	v, err := strconv.ParseFloat(lit, 64)
+	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, errDouble
+	}
+	if !strings.ContainsAny(lit, ".eE") {
+		n, err := strconv.ParseInt(strings.TrimPrefix(lit, "+"), 10, 64)
+		if err != nil || n > maxInteger || n < -maxInteger {
+			return 0, errInteger
+		}
+		return float64(n), nil
+	}
+	// At 2^53 and above every double is an integer; whether the literal was that
+	// integer or a neighbour cannot be told any more.
+	if math.Abs(v) >= maxInteger {
+		return 0, errInteger
+	}
+	return v, nil
+}

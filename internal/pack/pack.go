@@ -1,0 +1,95 @@
+package pack
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Options of [Load]; the zero value is lenient with default limits.
+type Options struct {
+	// Strict names the one published schema to apply exactly, "1.4.0" or
+	// "1.5.0". Empty accepts what either of them accepts and warns of the
+	// difference.
+	Strict string
+	// Limits of the document; zero fields take their default.
+	Limits Limits
+}
+
+// Pack is a checked pack. Immutable; safe for concurrent use.
+type Pack struct {
+	// ID and Version name the pack; ID@Version is one digest for ever.
+	ID, Version string
+	// Digest addresses the content: "sha256:<64 hex>" of Canonical.
+	Digest string
+	// Canonical is the document as RFC 8785 canonical JSON.
+	Canonical []byte
+	// Source is the document as it was given.
+	Source []byte
+	// Doc is the document's content. Read only.
+	Doc *Document
+	// Warnings are the findings that let it pass, in source order.
+	Warnings []Diagnostic
+
+	// uses are the templates of the prompts, model overrides included.
+	uses map[string]*templateUse
+	// slots are the artifacts that some state declares.
+	slots map[string]bool
+	// schemas are the compiled parameters of the tools that have any.
+	schemas map[string]*schema
+}
+
+// Load reads and checks one pack. The diagnostics come in source order; the pack
+// is nil if one of them is an error. The error is for a fault of the caller (an
+// unknown Options.Strict, a negative limit), never for what the document holds.
+func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
+	limits, err := opts.Limits.withDefaults()
+	if err != nil {
+		return nil, nil, err
+	}
+	if opts.Strict != "" {
+		if _, err := publishedSchema(opts.Strict); err != nil {
+			return nil, nil, err
+		}
+	}
+	found := newFindings()
+	root := read(src, limits, found)
+	if root == nil {
+		return nil, found.sorted(), nil
+	}
+	found.root = root
+	p, err := build(root, opts.Strict, found)
+	if err != nil {
+		return nil, nil, err
+	}
+	if found.errors > 0 || p == nil {
+		return nil, found.sorted(), nil
+	}
+	p.Source = slices.Clone(src)
+	p.Warnings = found.sorted()
+	return p, slices.Clone(p.Warnings), nil
+}
+
+// build applies the schemas and the rules to a tree.
+func build(root *node, strict string, found *findings) (*Pack, error) {
+	value := root.plain()
+	if err := checkSchema(value, strict, found); err != nil {
+		return nil, err
+	}
+	form, err := canonical(value)
+	if err != nil {
+		return nil, err
+	}
+	doc := new(Document)
+	if err := json.Unmarshal(form, doc); err != nil {
+		if found.errors == 0 {
+			return nil, fmt.Errorf("pack: a document that passed the schema does not fit the types: %w", err)
+		}
+		// The schema has said which value has the wrong type.
+		return nil, nil
+	}
+	doc.fill()
+	p := &Pack{ID: doc.ID, Version: doc.Version, Digest: digestOf(form), Canonical: form, Doc: doc}
+	p.check(found)
+	return p, nil
+}

@@ -1,0 +1,78 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// compileParameters compiles the parameters of a tool as JSON Schema. References
+// that leave the schema are errors.
+func compileParameters(tool string, raw json.RawMessage) (*schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	url := "urn:pawl:tool:" + digestOf([]byte(tool))
+	c := newCompiler()
+	if err := c.AddResource(url, doc); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(url)
+	if err != nil {
+		return nil, err
+	}
+	return &schema{compiled: compiled, doc: doc}, nil
+}
+
+// schemaFaults words why a schema does not compile; the pointers lead into it.
+func schemaFaults(err error) []schemaFault {
+	var invalid *jsonschema.SchemaValidationError
+	var ve *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &ve) {
+		return new(schema).leaves(ve, nil)
+	}
+	return []schemaFault{{msg: clip(err.Error(), 300)}}
+}
+
+// CheckPayload checks the payload of a tool call, one JSON object (empty = {}),
+// against the parameters that the pack declares for the tool. A tool without
+// parameters, declared or not, takes any object. Faults come ordered by field.
+func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
+	value, fault := payloadValue(payload)
+	if fault != nil {
+		return []FieldError{*fault}
+	}
+	s := p.schemas[tool]
+	if s == nil {
+		return nil
+	}
+	var out []FieldError
+	for _, f := range s.validate(value) {
+		out = append(out, FieldError{"payload" + f.pointer, f.msg})
+	}
+	return out
+}
+
+// payloadValue reads a payload. Numbers become doubles, for the check only.
+func payloadValue(payload []byte) (map[string]any, *FieldError) {
+	if len(payload) == 0 {
+		return map[string]any{}, nil
+	}
+	s := scanner{src: payload, limits: DefaultLimits()}
+	if f := s.scanJSON(); f != nil {
+		return nil, &FieldError{"payload", f.Error()}
+	}
+	var value any
+	if err := json.Unmarshal(payload, &value); err != nil {
+		return nil, &FieldError{"payload", fmt.Sprintf("not valid JSON: %v", err)}
+	}
+	obj, ok := value.(map[string]any)
+	if !ok {
+		return nil, &FieldError{"payload", "must be a JSON object"}
+	}
+	return obj, nil
+}

@@ -1,0 +1,150 @@
+package pack
+
+import "slices"
+
+// Rule is one thing that [Load] checks beside the schema.
+type Rule struct {
+	// Code of its diagnostics.
+	Code string
+	// Error and Warning say which severities it can have; a rule with both is an
+	// error or a warning by what was found.
+	Error, Warning bool
+	// Text says what the rule asks for.
+	Text string
+}
+
+// Codes that more than one file uses.
+const (
+	ruleSize       = "PPPAWL-1"
+	ruleUTF8       = "PPPAWL-2"
+	ruleDepth      = "PPPAWL-3"
+	ruleScalar     = "PPPAWL-4"
+	ruleNodes      = "PPPAWL-5"
+	ruleDuplicate  = "PPPAWL-6"
+	ruleSyntax     = "PPPAWL-7"
+	ruleOneDoc     = "PPPAWL-8"
+	ruleResource   = "PPPAWL-9"
+	ruleNotJSON    = "PPPAWL-10"
+	ruleNumber     = "PPPAWL-11"
+	ruleRoot       = "PPPAWL-12"
+	ruleSlot       = "PPPAWL-13"
+	ruleNoGuard    = "PPPAWL-14"
+	ruleNoEnd      = "PPPAWL-15"
+	ruleVarType    = "PPPAWL-16"
+	ruleXPawl      = "PPPAWL-17"
+	ruleXPawlRef   = "PPPAWL-18"
+	ruleSyntaxKind = "PPPAWL-19"
+	ruleFeature    = "PPPAWL-20"
+	ruleComposed   = "PPPAWL-21"
+	ruleNothing    = "PPPAWL-22"
+	ruleFragment   = "PPPAWL-23"
+	ruleMedia      = "PPPAWL-24"
+	ruleUnnameable = "PPPAWL-25"
+	ruleBudgetKey  = "PPPAWL-26"
+	ruleToolSchema = "PPPAWL-27"
+	ruleLiteral    = "PPPAWL-28"
+	ruleMore       = "PPPAWL-29"
+	ruleArtifact   = "PPPAWL-30"
+	ruleAgents     = "PPPAWL-31"
+	ruleStepKind   = "PPPAWL-32"
+
+	schemaPrefix = "PPSCHEMA-"
+)
+
+var rules = []Rule{
+	{ruleSize, true, false, "the document is at most 1 MiB"},
+	{ruleUTF8, true, false, "the document is valid UTF-8"},
+	{ruleDepth, true, false, "objects and arrays nest at most 64 deep"},
+	{ruleScalar, true, false, "a string, number or key is at most 256 KiB as written"},
+	{ruleNodes, true, false, "the document holds at most 100 000 values, YAML aliases expanded"},
+	{ruleDuplicate, true, false, "an object names each member once"},
+	{ruleSyntax, true, false, "the document is well-formed JSON or YAML"},
+	{ruleOneDoc, true, false, "a file holds one document"},
+	{ruleResource, true, false, "the document is a pack, not an authoring resource with apiVersion and kind (RFC 0002)"},
+	{ruleNotJSON, true, false, "YAML maps cleanly to JSON: string keys, no merge keys, no foreign tags, no NaN, no recursive alias; strings have no lone surrogates"},
+	{ruleNumber, true, false, "integers lie within ±2^53 and other numbers in the range of a double"},
+	{ruleRoot, true, false, "the document is one object"},
+	{ruleSlot, true, false, "states that declare the same artifact give it the same type and mode"},
+	{ruleNoGuard, false, true, "on_max_visits stands beside max_visits"},
+	{ruleNoEnd, false, true, "a terminal state can be reached from every entry"},
+	{ruleVarType, true, true, "prompts reachable from one entry declare a variable with one type (error) and one default (warning)"},
+	{ruleXPawl, true, false, "engine.x_pawl has only known keys with values of their type and range"},
+	{ruleXPawlRef, true, true, "engine.x_pawl names states, events, artifacts and tools that exist"},
+	{ruleSyntaxKind, true, false, "template_engine.syntax is {{variable}}"},
+	{ruleFeature, true, false, "template_engine.features asks for nothing beyond basic_substitution and fragments"},
+	{ruleComposed, true, false, "no reachable state is orchestrated by a composition"},
+	{ruleNothing, false, true, "the pack has a workflow or agents, else nothing of it can be started"},
+	{ruleFragment, true, false, "fragments exist, nest at most 8 deep, have no cycle and expand to at most 1 MiB"},
+	{ruleMedia, false, true, "an artifact's type is a media type"},
+	{ruleUnnameable, false, true, "artifacts and fragments have names that a template can write"},
+	{ruleBudgetKey, false, true, "engine.budget has only known keys"},
+	{ruleToolSchema, true, false, "a tool's parameters are a JSON Schema without outside references"},
+	{ruleLiteral, false, true, "double braces that are not a placeholder are meant literally"},
+	{ruleMore, false, true, "at most 200 findings are listed"},
+	{ruleArtifact, false, true, "an artifact that a template uses is declared by some state"},
+	{ruleAgents, true, false, "agents start in at most 256 different states"},
+	{ruleStepKind, true, false, "a step's kind is known or has a vendor prefix"},
+
+	{"PP0001-1", true, true, "a prompt's tools are tools of the pack or agent members"},
+	{"PP0001-2", false, true, "a prompt's id is its key"},
+	{"PP0003-1", false, true, "names used in a template are declared"},
+	{"PP0003-2", false, true, "a required variable has no default"},
+	{"PP0003-3", true, true, "validation is satisfiable and default (error) and example (warning) pass it"},
+	{"PP0003-4", true, false, "a prompt declares a variable once"},
+	{"PP0003-5", false, true, "a variable's type is string, number, boolean, object or array"},
+	{"PP0003-6", false, true, "variables are not called artifacts or fragments"},
+	{"PP0004-1", true, false, "every supported media type has its configuration object"},
+	{"PP0004-2", true, false, "a text part has text, another part has media"},
+	{"PP0004-3", true, false, "media names exactly one of file_path, url and base64"},
+	{"PP0005-1", true, false, "workflow.entry is a state and its prompt exists"},
+	{"PP0005-2", true, true, "prompt_task and event targets exist (error); no cycle can run for ever (warning)"},
+	{"PP0005-3", false, true, "event names are PascalCase"},
+	{"PP0005-4", false, true, "engine has only known properties"},
+	{"PP0005-Q3", false, true, "every state can be reached"},
+	{"PP0006-1", true, false, "an eval id is unique in its scope"},
+	{"PP0006-2", false, true, "sample_percentage stands beside a sampling trigger"},
+	{"PP0006-3", true, true, "a metric's range has min <= max (error) and its name is snake_case (warning)"},
+	{"PP0007-1", true, false, "agents.entry is a prompt"},
+	{"PP0007-2", true, false, "every agent member is a prompt"},
+	{"PP0007-3", false, true, "agents.entry is one of the members; it is exposed anyway"},
+	{"PP0007-4", false, true, "an agent's tool named like a prompt is a member"},
+	{"PP0007-5", true, false, "an agent does not list itself as a tool"},
+	{"PP0007-6", false, true, "input and output modes look like type/subtype"},
+	{"PP0008-1", false, true, "inline skills have different names"},
+	{"PP0008-3", true, true, "a state's skills is a declared path (warning if not) or \"none\", never empty (error)"},
+	{"PP0009-1", false, true, "a terminal state declares no events"},
+	{"PP0009-2", true, true, "on_max_visits is a state (error), forced exits do not form a cycle (error) nor a chain (warning)"},
+	{"PP0009-3", true, false, "a state names each artifact once"},
+	{"PP0009-4", false, true, "a state declares the artifacts that its prompt uses"},
+	{"PP0009-5", false, true, "max_total_visits covers the guards of the reachable states"},
+	{"PP0009-7", false, true, "a state without events says terminal: true"},
+	{"PP0009-Q1", true, false, "workflow.version is 1 or 2"},
+	{"PP0010-1", true, false, "compositions do not take reserved names"},
+	{"PP0010-2", true, false, "a composition state names its composition"},
+	{"PP0010-3", true, true, "any other state names a prompt_task (error) and no composition (error); a composition state no prompt_task (warning)"},
+	{"PP0010-4", true, true, "a state's composition exists (error) and every composition is used (warning)"},
+	{"PP0010-5", true, false, "step ids are unique in a composition, nested branches included"},
+	{"PP0010-6", true, false, "a step id is an identifier"},
+	{"PP0010-7", true, false, "a step's prompt_task exists"},
+	{"PP0010-8", true, false, "a step's tools exist"},
+	{"PP0010-9", true, true, "then, else, depends_on and output name steps (error); a step after a branch or parallel declares its join (warning)"},
+	{"PP0010-10", true, false, "eval modifiers name evals of the pack"},
+	{"PP0010-11", true, false, "references start at input or at the output of an earlier step"},
+	{"PP0010-12", true, false, "an agent step has a termination"},
+	{"PP0010-13", true, true, "a parallel step has two branches and a reducer (error) of a known strategy (warning)"},
+	{"PP0010-14", true, false, "a predicate has one of the allowed forms"},
+	{"PP0010-15", true, false, "the step graph has no cycle"},
+	{"PP0011-1", true, false, "an agent's state is a state of the workflow"},
+	{"PP0011-2", true, false, "an agent with a state needs a workflow"},
+}
+
+// placedAtKey are the rules about a member's name instead of its value.
+var placedAtKey = map[string]bool{
+	ruleDuplicate: true, ruleUnnameable: true, ruleBudgetKey: true, ruleXPawlRef: true,
+	"PP0005-3": true, "PP0005-4": true, "PP0005-Q3": true, "PP0007-2": true,
+	"PP0010-1": true, schemaPrefix + "additionalProperties": true,
+}
+
+// Rules lists every rule that has a code of its own, in the order of the
+// reference; schema rules have PPSCHEMA-<keyword> instead.
+func Rules() []Rule { return slices.Clone(rules) }

@@ -1,0 +1,383 @@
+package pack
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// base is a small pack without any finding. Cases change one thing in it.
+const base = `{
+ "id":"p","name":"P","version":"1.0.0",
+ "template_engine":{"version":"v1","syntax":"{{variable}}"},
+ "prompts":{
+  "a":{"id":"a","name":"A","version":"1.0.0","system_template":"Hi {{v}} {{artifacts.x}} {{fragments.f}}",
+   "variables":[{"name":"v","type":"string","required":false}],"tools":["t"]},
+  "b":{"id":"b","name":"B","version":"1.0.0","system_template":"Bye"}},
+ "fragments":{"f":"text"},
+ "tools":{"t":{"name":"t","description":"T","parameters":{"type":"object","properties":{"q":{"type":"string"}},"required":["q"]}}},
+ "workflow":{"version":2,"entry":"s","engine":{"budget":{"max_total_visits":50}},
+  "states":{
+   "s":{"prompt_task":"a","on_event":{"Go":"e","Again":"s"},"max_visits":5,"on_max_visits":"e",
+        "artifacts":{"x":{"type":"text/plain"}}},
+   "e":{"prompt_task":"b","terminal":true,"on_event":{}}}}}`
+
+// set1 changes a document: "a.b.c" = JSON value; value "-" removes.
+func patch(t testing.TB, doc map[string]any, path, value string) {
+	t.Helper()
+	var at any = doc
+	parts := strings.Split(path, ".")
+	for i, part := range parts {
+		if list, ok := at.([]any); ok {
+			var n int
+			if _, err := fmt.Sscan(part, &n); err != nil || n >= len(list) {
+				t.Fatalf("no element %s in %s", part, path)
+			}
+			if i == len(parts)-1 {
+				list[n] = parse1(t, value)
+				return
+			}
+			at = list[n]
+			continue
+		}
+		obj, ok := at.(map[string]any)
+		if !ok {
+			t.Fatalf("%s: %s is no object", path, part)
+		}
+		if i < len(parts)-1 {
+			if obj[part] == nil {
+				obj[part] = map[string]any{}
+			}
+			at = obj[part]
+			continue
+		}
+		if value == "-" {
+			delete(obj, part)
+		} else {
+			obj[part] = parse1(t, value)
+		}
+	}
+}
+
+func parse1(t testing.TB, s string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(s), &v); err != nil {
+		t.Fatalf("%s: %v", s, err)
+	}
+	return v
+}
+
+// changed applies "path = value" lines to base.
+func changed(t testing.TB, lines string) []byte {
+	t.Helper()
+	doc := parse1(t, base).(map[string]any)
+	// A value may go on with an indented line of its own.
+	lines = strings.ReplaceAll(lines, "\n\t\t{", " {")
+	for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
+		if path, value, ok := strings.Cut(line, " = "); ok {
+			patch(t, doc, strings.TrimSpace(path), strings.TrimSpace(value))
+		}
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestBaseHasNoFindings(t *testing.T) {
+	t.Parallel()
+	p, ds, err := Load([]byte(base), Options{})
+	if err != nil || p == nil || len(ds) != 0 {
+		t.Fatalf("%v %v", err, ds)
+	}
+	for _, strict := range PublishedSchemas() {
+		if p, ds, err := Load([]byte(base), Options{Strict: strict}); err != nil || p == nil || len(ds) != 0 {
+			t.Errorf("strict %s: %v %v", strict, err, ds)
+		}
+	}
+}
+
+// ruleCase is a change and the finding that it must cause.
+type ruleCase struct {
+	code    string
+	sev     Severity
+	pointer string
+	change  string
+	// text must be in the message.
+	text string
+}
+
+const (
+	e = SeverityError
+	w = SeverityWarning
+)
+
+var ruleCases = []ruleCase{
+	{ruleNumber, e, "", `workflow.engine.budget.max_total_visits = 9007199254740993`, "-9007199254740992"},
+	{ruleSlot, e, "/workflow/states/s/artifacts/x", `workflow.states.e.artifacts = {"x":{"type":"text/markdown"}}`, "one slot"},
+	{ruleSlot, e, "/workflow/states/s/artifacts/x", `workflow.states.e.artifacts = {"x":{"type":"text/plain","mode":"append"}}`, "append"},
+	{ruleNoGuard, w, "/workflow/states/s/on_max_visits", `workflow.states.s.max_visits = -`, "never applies"},
+	{ruleNoEnd, w, "/workflow/states/s", `workflow.states.s.on_event = {"Again":"s"}
+		workflow.states.s.on_max_visits = -`, "no terminal state"},
+	{ruleVarType, e, "/prompts/b/variables/0/type", `prompts.b.variables = [{"name":"v","type":"number","required":false}]`, "one run can reach both"},
+	{ruleVarType, w, "/prompts/b/variables/0/default", `prompts.a.variables = [{"name":"v","type":"string","required":false,"default":"x"}]
+		prompts.b.variables = [{"name":"v","type":"string","required":false,"default":"y"}]`, "comes first"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/nope", `workflow.engine.x_pawl = {"nope":1}`, "allowed: lease_sec"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/max_steps", `workflow.engine.x_pawl = {"max_steps":0}`, "minimum"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/max_steps", `workflow.engine.x_pawl = {"max_steps":"3"}`, "want integer"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/on_error", `workflow.engine.x_pawl = {"tools":{"t":{"on_error":"retry"}}}`, `"return", "escalate"`},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/more", `workflow.engine.x_pawl = {"tools":{"t":{"more":1}}}`, "not known"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/timeouts/s", `workflow.engine.x_pawl = {"timeouts":{"s":{"event":"Go"}}}`, "after_sec"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/retry/initial_sec", `workflow.engine.x_pawl = {"retry":{"initial_sec":9,"max_sec":2}}`, "more than max_sec"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/retry", `workflow.engine.x_pawl = {"retry":0}`, "minimum"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/lease_sec", `workflow.engine.x_pawl = {"lease_sec":9007199254740991}`, "maximum"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/max_cost_usd", `workflow.engine.x_pawl = {"max_cost_usd":0}`, "exclusiveMinimum"},
+	{ruleXPawlRef, e, "/workflow/engine/x_pawl/max_iterations/q/Go", `workflow.engine.x_pawl = {"max_iterations":{"q":{"Go":1}}}`, "is not a state"},
+	{ruleXPawlRef, e, "/workflow/engine/x_pawl/max_iterations/s/Stop", `workflow.engine.x_pawl = {"max_iterations":{"s":{"Stop":1}}}`, "its events: Again, Go"},
+	{ruleXPawlRef, e, "/workflow/engine/x_pawl/timeouts/s/event", `workflow.engine.x_pawl = {"timeouts":{"s":{"after_sec":1,"event":"Stop"}}}`, "does not declare"},
+	{ruleXPawlRef, e, "/workflow/engine/x_pawl/result_bindings/t", `workflow.engine.x_pawl = {"result_bindings":{"t":"y"}}`, "artifacts: x"},
+	{ruleXPawlRef, w, "/workflow/engine/x_pawl/tools/u", `workflow.engine.x_pawl = {"tools":{"u":{"attempts":2}}}`, "no prompt lists"},
+	{ruleXPawlRef, w, "/workflow/engine/x_pawl/timeouts/e/event", `workflow.states.e.on_event = {"Go":"s"}
+		workflow.engine.x_pawl = {"timeouts":{"e":{"after_sec":1,"event":"Go"}}}`, "never fire"},
+	{ruleSyntaxKind, e, "/template_engine/syntax", `template_engine.syntax = "${variable}"`, "{{variable}}"},
+	{ruleFeature, e, "/template_engine/features/1", `template_engine.features = ["fragments","loops"]`, "basic_substitution, fragments"},
+	{ruleFeature, e, "/template_engine/features/0", `template_engine.features = ["conditionals"]`, "not supported"},
+	{ruleFeature, e, "/template_engine/features/0", `template_engine.features = ["filters"]`, "not supported"},
+	{ruleComposed, e, "/workflow/states/s/orchestration", `workflow.states.s.orchestration = "composition"
+		workflow.states.s.composition = "c"
+		compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`, "not supported yet"},
+	{ruleNothing, w, "", `workflow = -`, "neither a workflow nor agents"},
+	{ruleFragment, e, "/prompts/b/system_template", `prompts.b.system_template = "{{fragments.none}}"`, "the pack has: f"},
+	{ruleFragment, e, "/prompts/b/system_template", `prompts.b.system_template = "{{fragments.f.x}}"`, "no members"},
+	{ruleFragment, e, "/fragments/f", `fragments.f = "{{fragments.f}}"`, "contain each other"},
+	{ruleFragment, e, "/fragments/g", `fragments.g = "{{fragments.h}}"
+		fragments.h = "{{fragments.g}}"`, "contain each other"},
+	{ruleMedia, w, "/workflow/states/s/artifacts/x/type", `workflow.states.s.artifacts.x.type = "string"`, "no media type"},
+	{ruleUnnameable, w, "/workflow/states/s/artifacts/a-b", `workflow.states.s.artifacts = {"x":{"type":"text/plain"},"a-b":{"type":"text/plain"}}`, "no template can name"},
+	{ruleUnnameable, w, "/fragments/1", `fragments.1 = "x"`, "fragment"},
+	{ruleBudgetKey, w, "/workflow/engine/budget/max_total_visit", `workflow.engine.budget.max_total_visit = 3`, "known: max_total_visits"},
+	{ruleToolSchema, e, "/tools/t/parameters/properties/q/type", `tools.t.parameters.properties.q = {"type":"strin"}`, "JSON Schema"},
+	{ruleToolSchema, e, "/tools/t/parameters", `tools.t.parameters.properties.q = {"$ref":"file:///etc/passwd"}`, "not followed"},
+	{ruleToolSchema, e, "/tools/t/parameters/properties/q/pattern", `tools.t.parameters.properties.q = {"pattern":"("}`, "regex"},
+	{ruleLiteral, w, "/prompts/b/system_template", `prompts.b.system_template = "{{#if v}}x{{/if}}"`, "{{#if v}}"},
+	{ruleArtifact, w, "/prompts/b/system_template", `prompts.b.system_template = "{{artifacts.nope}}"`, "no state declares"},
+	{ruleStepKind, e, "/compositions/c/steps/0/kind", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"loop"}]}`, "allowed: prompt"},
+
+	{"PP0001-1", e, "/prompts/a/tools/0", `prompts.a.tools = ["u"]`, "the pack has: t"},
+	{"PP0001-1", w, "/prompts/a/tools/0", `prompts.a.tools = ["u"]
+		agents = {"entry":"a","members":{"a":{}}}`, "members: a"},
+	{"PP0001-1", w, "/prompts/a/tool_policy/blocklist/0", `prompts.a.tool_policy = {"blocklist":["u"]}`, "blocked tool"},
+	{"PP0001-2", w, "/prompts/a/id", `prompts.a.id = "other"`, "is not its key"},
+	{"PP0003-1", w, "/prompts/b/system_template", `prompts.b.system_template = "{{nope}}"`, "empty unless given"},
+	{"PP0003-1", w, "/prompts/a/system_template", `fragments.f = "{{deep}}"`, `"deep"`},
+	{"PP0003-2", w, "/prompts/a/variables/0/default", `prompts.a.variables = [{"name":"v","type":"string","required":true,"default":"x"}]`, "never used"},
+	{"PP0003-3", e, "/prompts/a/variables/0/validation/pattern", `prompts.a.variables.0 = {"name":"v","type":"string","required":true,"validation":{"pattern":"("}}`, "RE2"},
+	{"PP0003-3", e, "/prompts/a/variables/0/validation/min_length", `prompts.a.variables.0 = {"name":"v","type":"string","required":true,"validation":{"min_length":5,"max_length":2}}`, "more than max_length"},
+	{"PP0003-3", e, "/prompts/a/variables/0/validation/minimum", `prompts.a.variables.0 = {"name":"v","type":"number","required":true,"validation":{"minimum":5,"maximum":2}}`, "more than maximum"},
+	{"PP0003-3", e, "/prompts/a/variables/0/validation/enum", `prompts.a.variables.0 = {"name":"v","type":"string","required":true,"validation":{"enum":[]}}`, "empty enum"},
+	{"PP0003-3", e, "/prompts/a/variables/0/default", `prompts.a.variables.0 = {"name":"v","type":"number","required":false,"default":"x"}`, "want number"},
+	{"PP0003-3", e, "/prompts/a/variables/0/default", `prompts.a.variables.0 = {"name":"v","type":"string","required":false,"default":"x","validation":{"enum":["y"]}}`, "not one of"},
+	{"PP0003-3", w, "/prompts/a/variables/0/example", `prompts.a.variables.0 = {"name":"v","type":"string","required":false,"example":"abc","validation":{"max_length":2}}`, "maximum is 2"},
+	{"PP0003-4", e, "/prompts/a/variables/1/name", `prompts.a.variables = [{"name":"v","type":"string","required":false},{"name":"v","type":"string","required":false}]`, "declared twice"},
+	{"PP0003-5", w, "/prompts/a/variables/0/type", `prompts.a.variables.0 = {"name":"v","type":"date","required":false}`, "not checked"},
+	{"PP0003-6", w, "/prompts/a/variables/1/name", `prompts.a.variables = [{"name":"v","type":"string","required":false},{"name":"artifacts","type":"object","required":false}]`, "namespace"},
+	{"PP0004-1", e, "/prompts/a/media/supported_types/0", `prompts.a.media = {"enabled":true,"supported_types":["image"]}`, "no configuration object"},
+	{"PP0004-2", e, "/prompts/a/media/examples/0/parts/0", `prompts.a.media = {"enabled":true,"examples":[{"name":"x","role":"user","parts":[{"type":"text"}]}]}`, "no text"},
+	{"PP0004-2", e, "/prompts/a/media/examples/0/parts/0", `prompts.a.media = {"enabled":true,"examples":[{"name":"x","role":"user","parts":[{"type":"image"}]}]}`, "no media"},
+	{"PP0004-3", e, "/prompts/a/media/examples/0/parts/0/media", `prompts.a.media = {"enabled":true,"examples":[{"name":"x","role":"user","parts":[{"type":"image","media":{"mime_type":"image/png"}}]}]}`, "names 0 of"},
+	{"PP0004-3", e, "/prompts/a/media/examples/0/parts/0/media", `prompts.a.media = {"enabled":true,"examples":[{"name":"x","role":"user","parts":[{"type":"image","media":{"mime_type":"image/png","url":"http://x/y","base64":"eA=="}}]}]}`, "names 2 of"},
+	{"PP0005-1", e, "/workflow/entry", `workflow.entry = "nope"`, "states: e, s"},
+	{"PP0005-1", e, "/workflow/states/s/prompt_task", `workflow.states.s.prompt_task = "nope"`, "prompts: a, b"},
+	{"PP0005-2", e, "/workflow/states/e/prompt_task", `workflow.states.e.prompt_task = "nope"`, "prompts: a, b"},
+	{"PP0005-2", e, "/workflow/states/s/on_event/Go", `workflow.states.s.on_event.Go = "nope"`, "states: e, s"},
+	{"PP0005-2", w, "/workflow/states/s", `workflow.engine = -
+		workflow.states.s.max_visits = -
+		workflow.states.s.on_max_visits = -`, "by the events Again can repeat for ever"},
+	{"PP0005-3", w, "/workflow/states/s/on_event/go", `workflow.states.s.on_event.go = "e"`, "PascalCase"},
+	{"PP0005-4", w, "/workflow/engine/telemetry", `workflow.engine.telemetry = {}`, "known: budget, x_pawl"},
+	{"PP0005-Q3", w, "/workflow/states/q", `workflow.states.q = {"prompt_task":"b","terminal":true}`, "cannot be reached"},
+	{"PP0006-1", e, "/evals/1/id", `evals = [{"id":"x","type":"y","trigger":"every_turn"},{"id":"x","type":"y","trigger":"every_turn"}]`, "used twice"},
+	{"PP0006-1", e, "/prompts/a/evals/1/id", `prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"},{"id":"x","type":"y","trigger":"every_turn"}]`, "used twice"},
+	{"PP0006-2", w, "/evals/0/sample_percentage", `evals = [{"id":"x","type":"y","trigger":"every_turn","sample_percentage":5}]`, "no effect"},
+	{"PP0006-3", w, "/evals/0/metric/name", `evals = [{"id":"x","type":"y","trigger":"every_turn","metric":{"name":"MyMetric","type":"gauge"}}]`, "snake_case"},
+	{"PP0006-3", e, "/evals/0/metric/range/min", `evals = [{"id":"x","type":"y","trigger":"every_turn","metric":{"name":"m","type":"gauge","range":{"min":2,"max":1}}}]`, "more than max"},
+	{"PP0007-1", e, "/agents/entry", `agents = {"entry":"nope","members":{"a":{}}}`, "prompts: a, b"},
+	{"PP0007-2", e, "/agents/members/nope", `agents = {"entry":"a","members":{"a":{},"nope":{}}}`, "prompts: a, b"},
+	{"PP0007-3", w, "/agents/entry", `agents = {"entry":"a","members":{"b":{}}}`, "exposed anyway"},
+	{"PP0007-4", w, "/prompts/a/tools/0", `prompts.a.tools = ["b"]
+		agents = {"entry":"a","members":{"a":{}}}`, "not an agent member"},
+	{"PP0007-5", e, "/prompts/a/tools/0", `prompts.a.tools = ["a"]
+		agents = {"entry":"a","members":{"a":{}}}`, "lists itself"},
+	{"PP0007-6", w, "/agents/members/a/input_modes/0", `agents = {"entry":"a","members":{"a":{"input_modes":["text"]}}}`, "type/subtype"},
+	{"PP0008-1", w, "/skills/1/name", `skills = [{"name":"x","description":"d","instructions":"i"},{"name":"x","description":"d","instructions":"i"}]`, "declared twice"},
+	{"PP0008-3", w, "/workflow/states/s/skills", `workflow.states.s.skills = "./other"
+		skills = ["./skills/a"]`, "matches no declared"},
+	{"PP0008-3", e, "/workflow/states/s/skills", `workflow.states.s.skills = " "`, "none"},
+	{"PP0009-1", w, "/workflow/states/e/on_event", `workflow.states.e.on_event = {"Go":"s"}`, "never fire"},
+	{"PP0009-2", e, "/workflow/states/s/on_max_visits", `workflow.states.s.on_max_visits = "nope"`, "states: e, s"},
+	{"PP0009-2", e, "/workflow/states/s/on_max_visits", `workflow.states.s.on_max_visits = "s"`, "circle: s, s"},
+	{"PP0009-2", e, "/workflow/states/e/on_max_visits", `workflow.states.e.max_visits = 2
+		workflow.states.e.on_max_visits = "s"`, "circle: e, s, e"},
+	{"PP0009-2", w, "/workflow/states/s/on_max_visits", `workflow.states.e.max_visits = 2`, "guarded itself"},
+	{"PP0009-4", w, "/workflow/states/e/prompt_task", `prompts.b.system_template = "{{artifacts.x}}"`, "does not declare"},
+	{"PP0009-5", w, "/workflow/states/s/max_visits", `workflow.states.s.max_visits = 60`, "never be reached"},
+	{"PP0009-5", w, "/workflow/engine/budget/max_total_visits", `workflow.engine.budget.max_total_visits = 4`, "less than the 5 visits"},
+	{"PP0009-7", w, "/workflow/states/e", `workflow.states.e = {"prompt_task":"b"}`, "taken as terminal"},
+	{"PP0009-Q1", e, "/workflow/version", `workflow.version = 3`, "allowed: 1, 2"},
+	{"PP0010-1", e, "/compositions/workflow__transition", `compositions.workflow__transition = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`, "reserved"},
+	{"PP0010-2", e, "/workflow/states/s", `workflow.states.s.orchestration = "composition"`, "names none"},
+	{"PP0010-3", e, "/workflow/states/s/composition", `workflow.states.s.composition = "c"
+		compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`, "its orchestration is"},
+	{"PP0010-3", e, "/workflow/states/s", `workflow.states.s.prompt_task = -`, "no prompt_task"},
+	{"PP0010-3", w, "/workflow/states/s/prompt_task", `workflow.states.s.orchestration = "composition"
+		workflow.states.s.composition = "c"
+		compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`, "not used"},
+	{"PP0010-4", e, "/workflow/states/s/composition", `workflow.states.s.orchestration = "composition"
+		workflow.states.s.composition = "c"`, "compositions: none"},
+	{"PP0010-4", w, "/compositions/c", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`, "no state uses"},
+	{"PP0010-5", e, "/compositions/c/steps/1/branches/0/id", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"},
+		{"id":"p","kind":"parallel","branches":[{"id":"x","kind":"tool","tool":"t"},{"id":"y","kind":"tool","tool":"t"}],"reduce":{"strategy":"append","into":"o"}}]}`, "used twice"},
+	{"PP0010-6", e, "/compositions/c/steps/0/id", `compositions.c = {"version":1,"steps":[{"id":"1x","kind":"tool","tool":"t"}]}`, "does not match"},
+	{"PP0010-7", e, "/compositions/c/steps/0/prompt_task", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"prompt","prompt_task":"nope"}]}`, "prompts: a, b"},
+	{"PP0010-8", e, "/compositions/c/steps/0/tool", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"nope"}]}`, "the pack has: t"},
+	{"PP0010-8", e, "/compositions/c/steps/0/tools/0", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"agent","prompt_task":"a","tools":["nope"],"termination":{"max_steps":1}}]}`, "not declared"},
+	{"PP0010-9", e, "/compositions/c/steps/0/then", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"branch","predicate":{"path":"${input.a}","exists":true},"then":"nope"}]}`, "not a step"},
+	{"PP0010-9", e, "/compositions/c/steps/0/depends_on/0", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t","depends_on":["nope"]}]}`, "not a step"},
+	{"PP0010-9", e, "/compositions/c/output", `compositions.c = {"version":1,"output":"nope","steps":[{"id":"x","kind":"tool","tool":"t"}]}`, "not a step"},
+	{"PP0010-9", w, "/compositions/c/steps/1", `compositions.c = {"version":1,"steps":[
+		{"id":"p","kind":"parallel","branches":[{"id":"x","kind":"tool","tool":"t"},{"id":"y","kind":"tool","tool":"t"}],"reduce":{"strategy":"append","into":"o"}},
+		{"id":"z","kind":"tool","tool":"t"}]}`, "without saying what it waits for"},
+	{"PP0010-10", e, "/compositions/c/steps/0/modifiers/eval/0", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t","modifiers":{"eval":["nope"]}}]}`, "not an eval"},
+	{"PP0010-11", e, "/compositions/c/steps/0/args", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t","args":{"q":"a ${nope.output.x} b"}}]}`, "is no step"},
+	{"PP0010-11", e, "/compositions/c/steps/0/input", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"prompt","prompt_task":"a","input":"${x.output.y}"}]}`, "does not come before"},
+	{"PP0010-11", e, "/compositions/c/steps/1/input", `compositions.c = {"version":1,"steps":[{"id":"w","kind":"tool","tool":"t"},{"id":"x","kind":"prompt","prompt_task":"a","input":"${w.result}"}]}`, "only output"},
+	{"PP0010-12", e, "/compositions/c/steps/0", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"agent","prompt_task":"a"}]}`, "termination"},
+	{"PP0010-12", e, "/compositions/c/steps/0/termination", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"agent","prompt_task":"a","termination":{}}]}`, "max_steps"},
+	{"PP0010-13", e, "/compositions/c/steps/0/branches", `compositions.c = {"version":1,"steps":[{"id":"p","kind":"parallel","branches":[{"id":"x","kind":"tool","tool":"t"}],"reduce":{"strategy":"append","into":"o"}}]}`, "minItems"},
+	{"PP0010-13", e, "/compositions/c/steps/0", `compositions.c = {"version":1,"steps":[{"id":"p","kind":"parallel","branches":[{"id":"x","kind":"tool","tool":"t"},{"id":"y","kind":"tool","tool":"t"}]}]}`, "reduce"},
+	{"PP0010-13", w, "/compositions/c/steps/0/reduce/strategy", `compositions.c = {"version":1,"steps":[{"id":"p","kind":"parallel","branches":[{"id":"x","kind":"tool","tool":"t"},{"id":"y","kind":"tool","tool":"t"}],"reduce":{"strategy":"pick","into":"o"}}]}`, "append, replace, barrier"},
+	{"PP0010-14", e, "/compositions/c/steps/0/predicate", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"branch","predicate":{"expr":"a > b"},"then":"x"}]}`, "none of"},
+	{"PP0010-15", e, "/compositions/c/steps/0", `compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t","depends_on":["y"]},{"id":"y","kind":"tool","tool":"t"}]}`, "form a cycle"},
+	{"PP0011-1", e, "/agents/members/a/state", `agents = {"entry":"a","members":{"a":{"state":"nope"}}}`, "states: e, s"},
+	{"PP0011-2", e, "/agents/members/a/state", `agents = {"entry":"a","members":{"a":{"state":"s"}}}
+		workflow = -`, "no workflow"},
+
+	{"PPSCHEMA-required", e, "", `name = -`, `"name" is missing`},
+	{"PPSCHEMA-type", e, "/version", `version = 1`, "want string"},
+	{"PPSCHEMA-pattern", e, "/id", `id = "Bad Id"`, "does not match"},
+	{"PPSCHEMA-pattern", e, "/version", `version = "1.0"`, "does not match"},
+	{"PPSCHEMA-enum", e, "/workflow/states/s/orchestration", `workflow.states.s.orchestration = "sideways"`, `"internal", "external"`},
+	{"PPSCHEMA-enum", e, "/workflow/states/s/artifacts/x/mode", `workflow.states.s.artifacts.x.mode = "merge"`, `"replace", "append"`},
+	{"PPSCHEMA-minimum", e, "/workflow/states/s/max_visits", `workflow.states.s.max_visits = 0`, "minimum"},
+	{"PPSCHEMA-minimum", e, "/workflow/states/s/max_visits", `workflow.states.s.max_visits = -3`, "minimum"},
+	{"PPSCHEMA-type", e, "/workflow/engine/budget/max_total_visits", `workflow.engine.budget.max_total_visits = "3"`, "want integer"},
+	{"PPSCHEMA-type", e, "/workflow/engine/budget/max_tool_calls", `workflow.engine.budget.max_tool_calls = 1.5`, "want integer"},
+	{"PPSCHEMA-minimum", e, "/workflow/engine/budget/max_wall_time_sec", `workflow.engine.budget.max_wall_time_sec = 0`, "minimum"},
+	{"PPSCHEMA-additionalProperties", e, "/workflow/states/s/nope", `workflow.states.s.nope = 1`, "allowed: artifacts"},
+	{"PPSCHEMA-oneOf", e, "/skills/0", `skills = [{"dir":"x"}]`, "none of"},
+	{"PPSCHEMA-format", w, "/compilation/created_at", `compilation = {"compiled_with":"x","created_at":"yesterday","schema":"y"}`, "date-time"},
+	{"PPSCHEMA-published", w, "/tools/t/name", `tools.t.name = "My Tool"`, "1.4.0 and 1.5.0"},
+	{"PPSCHEMA-1.4.0", w, "/agents/members/a/state", `agents = {"entry":"a","members":{"a":{"state":"s"}}}`, "1.4.0"},
+	{"PPSCHEMA-1.5.0", w, "/prompts/a/variables/0/binding", `prompts.a.variables.0 = {"name":"v","type":"string","required":false,"binding":{"kind":"env"}}`, "1.5.0"},
+	{"PPSCHEMA-1.5.0", w, "/prompts/a/validators/0", `prompts.a.validators = [{"type":"x"}]`, `"enabled" is missing`},
+	{"PPSCHEMA-1.5.0", w, "/prompts/a/evals/0/trigger", `prompts.a.evals = [{"id":"x","type":"y","trigger":"on_workflow_step"}]`, "allowed"},
+	{"PPSCHEMA-1.5.0", w, "/workflow/states/e", `workflow.states.e = {"prompt_task":"b"}`, "on_event"},
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	for i, c := range ruleCases {
+		t.Run(fmt.Sprintf("%s_%d", c.code, i), func(t *testing.T) {
+			t.Parallel()
+			src := changed(t, c.change)
+			if c.code == ruleNumber {
+				// encoding/json rounds what the case is about.
+				src = []byte(strings.Replace(string(src), "9007199254740992", "9007199254740993", 1))
+			}
+			p, ds, err := Load(src, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (p == nil) != HasErrors(ds) {
+				t.Errorf("pack %v with %v", p, ds)
+			}
+			i := slices.IndexFunc(ds, func(d Diagnostic) bool {
+				return d.Code == c.code && d.Severity == c.sev && d.Pointer == c.pointer && strings.Contains(d.Message, c.text)
+			})
+			if i < 0 {
+				t.Fatalf("no %s %s at %s with %q in:\n%s", c.sev, c.code, c.pointer, c.text, render(ds))
+			}
+			if ds[i].Line < 1 || ds[i].Column < 1 {
+				t.Errorf("no position: %v", ds[i])
+			}
+		})
+	}
+}
+
+func render(ds []Diagnostic) string {
+	var b strings.Builder
+	for _, d := range ds {
+		fmt.Fprintf(&b, "%s [%s]\n", d, d.Pointer)
+	}
+	return b.String()
+}
+
+// TestEveryRuleHasACase: rules about reading are tested in read_test.go.
+func TestEveryRuleHasACase(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, c := range append(slices.Clone(ruleCases), readRuleCases...) {
+		seen[c.code+string(c.sev)] = true
+	}
+	for _, r := range Rules() {
+		if r.Error && !seen[r.Code+string(e)] {
+			t.Errorf("no case for the error %s: %s", r.Code, r.Text)
+		}
+		if r.Warning && !seen[r.Code+string(w)] {
+			t.Errorf("no case for the warning %s: %s", r.Code, r.Text)
+		}
+		delete(seen, r.Code+string(e))
+		delete(seen, r.Code+string(w))
+	}
+	for key := range maps.Keys(seen) {
+		if !strings.HasPrefix(key, schemaPrefix) {
+			t.Errorf("%s is tested but not listed", key)
+		}
+	}
+}
+
+// TestWhatIsAllowed: things near a rule that it must not catch.
+func TestWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"delegation in a workflow": `prompts.a.tools = ["t","b"]
+			agents = {"entry":"b","members":{"b":{}}}`,
+		"prompts that no run reaches together disagree": `prompts.c = {"id":"c","name":"C","version":"1.0.0","system_template":"{{v}}","variables":[{"name":"v","type":"number","required":false}]}
+			agents = {"entry":"c","members":{"c":{}}}`,
+		"skills below a source":      `skills = ["./skills","@acme/x"]` + "\n" + `workflow.states.s.skills = "./skills/a/b"`,
+		"skills above a source":      `skills = ["./skills/a/b"]` + "\n" + `workflow.states.s.skills = "./skills/"`,
+		"inline skill by name":       `skills = [{"name":"x","description":"d","instructions":"i"}]` + "\n" + `workflow.states.s.skills = "x"`,
+		"no skills":                  `workflow.states.s.skills = "none"`,
+		"x_pawl in full":             `workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.5,"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"retry":{"max_attempts":3,"initial_sec":1,"max_sec":60},"lease_sec":30,"max_pending_steps":8,"max_artifact_bytes":65536,"result_bindings":{"t":"x"},"tools":{"t":{"timeout_sec":300,"attempts":2,"on_error":"escalate","on_unknown":"retry"}}}`,
+		"retry as a number":          `workflow.engine.x_pawl = {"retry":5}`,
+		"media with configuration":   `prompts.a.media = {"enabled":true,"supported_types":["image","text"],"image":{"max_size_mb":1}}`,
+		"same eval id in two scopes": `evals = [{"id":"x","type":"y","trigger":"every_turn"}]` + "\n" + `prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`,
+		"template with inner spaces": `template_engine.syntax = "{{ variable }}"`,
+		"features we have":           `template_engine.features = ["basic_substitution","fragments"]`,
+		"metadata is open":           `metadata = {"domain":"x","language":"en","anything":{"deep":[1,null]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, ds, err := Load(changed(t, change), Options{})
+			ds = slices.DeleteFunc(ds, func(d Diagnostic) bool { return strings.HasPrefix(d.Code, "PPSCHEMA-1.") })
+			if err != nil || len(ds) > 0 {
+				t.Errorf("%v\n%s", err, render(ds))
+			}
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package pack
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// fault is why a document cannot be read, with its place.
+type fault struct {
+	code      string
+	line, col int
+	msg, hint string
+}
+
+func (f *fault) Error() string { return fmt.Sprintf("%d:%d: %s", f.line, f.col, f.msg) }
+
+// scanner is the state of the linear pass that bounds a document before a parser
+// sees it. Its memory is bounded by the depth limit.
+type scanner struct {
+	src    []byte
+	limits Limits
+	nodes  int
+}
+
+// scanBytes checks what does not depend on the format.
+func scanBytes(src []byte, limits Limits) *fault {
+	if len(src) > limits.Bytes {
+		return &fault{code: ruleSize, line: 1, col: 1,
+			msg:  fmt.Sprintf("the document has %d bytes; the limit is %d", len(src), limits.Bytes),
+			hint: "Move bulk data out of the pack and refer to it."}
+	}
+	if utf8.Valid(src) {
+		return nil
+	}
+	off := 0
+	for off < len(src) {
+		r, n := utf8.DecodeRune(src[off:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		off += n
+	}
+	line, col := place(src, off)
+	return &fault{code: ruleUTF8, line: line, col: col,
+		msg:  fmt.Sprintf("byte 0x%02x at offset %d is not valid UTF-8", src[off], off),
+		hint: "Save the file as UTF-8."}
+}
+
+// place converts a byte offset to a 1-based line and a column in characters.
+func place(src []byte, off int) (line, col int) {
+	off = min(off, len(src))
+	start := bytes.LastIndexByte(src[:off], '\n') + 1
+	return bytes.Count(src[:start], []byte{'\n'}) + 1, utf8.RuneCount(src[start:off]) + 1
+}
+
+func (s *scanner) tooDeep(off, depth int) *fault {
+	if depth <= s.limits.Depth {
+		return nil
+	}
+	line, col := place(s.src, off)
+	return &fault{code: ruleDepth, line: line, col: col,
+		msg:  fmt.Sprintf("values nest more than %d deep", s.limits.Depth),
+		hint: "Flatten the document."}
+}
+
+func (s *scanner) tooLong(off, n int) *fault {
+	if n <= s.limits.Scalar {
+		return nil
+	}
+	line, col := place(s.src, off)
+	return &fault{code: ruleScalar, line: line, col: col,
+		msg:  fmt.Sprintf("a value of %d bytes; the limit for one string, number or key is %d", n, s.limits.Scalar),
+		hint: "Split the text, or keep it outside of the pack."}
+}
+
+// count adds the value that was seen at off.
+func (s *scanner) count(off int) *fault {
+	s.nodes++
+	if s.nodes <= s.limits.Nodes {
+		return nil
+	}
+	line, col := place(s.src, off)
+	return tooMany(line, col, s.limits.Nodes)
+}
+
+func tooMany(line, col, limit int) *fault {
+	return &fault{code: ruleNodes, line: line, col: col,
+		msg:  fmt.Sprintf("the document holds more than %d values (aliases expanded)", limit),
+		hint: "Keep bulk data outside of the pack."}
+}
+
+// scanJSON bounds a JSON document. Every child of an array or object follows a
+// bracket or a comma, which counts the values without parsing them.
+func (s *scanner) scanJSON() *fault {
+	if f := s.count(0); f != nil {
+		return f
+	}
+	depth := 0
+	for i := 0; i < len(s.src); {
+		switch c := s.src[i]; c {
+		case '"':
+			end := jsonStringEnd(s.src, i)
+			if f := s.tooLong(i, end-i-2); f != nil {
+				return f
+			}
+			i = end
+			continue
+		case '[', '{':
+			depth++
+			if f := s.tooDeep(i, depth); f != nil {
+				return f
+			}
+			if f := s.count(i); f != nil {
+				return f
+			}
+		case ']', '}':
+			depth--
+		case ',':
+			if f := s.count(i); f != nil {
+				return f
+			}
+		default:
+			end := jsonWordEnd(s.src, i)
+			if f := s.tooLong(i, end-i); f != nil {
+				return f
+			}
+			i = max(i, end-1)
+		}
+		i++
+	}
+	return nil
+}
+
+// jsonStringEnd returns the offset after the string that starts at i.
+func jsonStringEnd(src []byte, i int) int {
+	for i++; i < len(src); i++ {
+		switch src[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(src)
+}
+
+// jsonWordEnd returns the offset after the run of characters that belong to
+// numbers and literals.
+func jsonWordEnd(src []byte, i int) int {
+	for i < len(src) {
+		c := src[i]
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '+' || c == '-' || c == '.' {
+			i++
+			continue
+		}
+		break
+	}
+	return i
+}

@@ -1,0 +1,209 @@
+package pack
+
+import "bytes"
+
+// yamlScanner bounds a YAML document without building anything: block
+// structure by columns, flow structure by brackets, quoted, block and plain
+// scalars skipped. It counts low rather than high, so that it refuses nothing that
+// lies within the limits; the tree is measured exactly after parsing, and where
+// a document is not YAML at all, the parser says so.
+type yamlScanner struct {
+	scanner
+	// cols are the columns of the open block collections, outermost first.
+	cols []int
+	flow int
+	i    int
+}
+
+// scanYAML runs the pass over the whole document.
+func (s *yamlScanner) scanYAML() *fault {
+	for s.i < len(s.src) {
+		if f := s.line(); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// line reads one line of block structure and whatever scalar or flow collection
+// starts on it, to its end.
+func (s *yamlScanner) line() *fault {
+	start := s.i
+	for s.i < len(s.src) && s.src[s.i] == ' ' {
+		s.i++
+	}
+	if s.atLineEnd() || s.src[s.i] == '#' {
+		s.skipLine()
+		return nil
+	}
+	if s.i == start && s.atMarker() {
+		s.cols = s.cols[:0]
+		s.i += 3
+		s.skipSpaces()
+		if s.atLineEnd() {
+			s.skipLine()
+			return nil
+		}
+		return s.content(start, -1)
+	}
+	s.close(s.i - start)
+	return s.structure(start)
+}
+
+// structure reads the dashes and question marks that open nested collections on
+// one line, then the content after them.
+func (s *yamlScanner) structure(lineStart int) *fault {
+	for s.indicator() {
+		if f := s.open(s.i-lineStart, s.i); f != nil {
+			return f
+		}
+		s.i++
+		s.skipSpaces()
+		if s.atLineEnd() || s.src[s.i] == '#' {
+			s.skipLine()
+			return nil
+		}
+	}
+	return s.content(lineStart, s.i-lineStart)
+}
+
+// indicator says whether a "-" or "?" that opens a block entry is here.
+func (s *yamlScanner) indicator() bool {
+	if s.i >= len(s.src) || s.src[s.i] != '-' && s.src[s.i] != '?' {
+		return false
+	}
+	return s.i+1 >= len(s.src) || isBlank(s.src[s.i+1])
+}
+
+// content reads what follows the indicators of a line: "key: value", or a value.
+// col is the column of the content, -1 after a document marker.
+func (s *yamlScanner) content(lineStart, col int) *fault {
+	for {
+		s.properties()
+		if s.atLineEnd() || s.src[s.i] == '#' {
+			s.skipLine()
+			return nil
+		}
+		begin := s.i
+		plain, f := s.value()
+		if f != nil {
+			return f
+		}
+		if !s.keyFollows() {
+			if f := s.count(begin); f != nil {
+				return f
+			}
+			if plain {
+				s.continuation()
+			}
+			return nil
+		}
+		s.i++
+		if f := s.open(max(col, 0), begin); f != nil {
+			return f
+		}
+		col = begin - lineStart + 1
+		s.skipSpaces()
+	}
+}
+
+// value skips one scalar or flow collection. A plain scalar is skipped on its
+// first line only; plain reports that.
+func (s *yamlScanner) value() (plain bool, f *fault) {
+	switch s.src[s.i] {
+	case '"', '\'':
+		return false, s.quoted()
+	case '[', '{':
+		return false, s.flowCollection()
+	case '|', '>':
+		return false, s.block()
+	default:
+		return true, s.plain()
+	}
+}
+
+// keyFollows says whether the value just skipped was a key.
+func (s *yamlScanner) keyFollows() bool {
+	j := s.i
+	for j < len(s.src) && (s.src[j] == ' ' || s.src[j] == '\t') {
+		j++
+	}
+	if j < len(s.src) && s.src[j] == ':' && (j+1 >= len(s.src) || isBlank(s.src[j+1])) {
+		s.i = j
+		return true
+	}
+	return false
+}
+
+// open notes a block collection at a column, if it is not open there already.
+func (s *yamlScanner) open(col, off int) *fault {
+	if n := len(s.cols); n > 0 && s.cols[n-1] >= col {
+		return nil
+	}
+	if f := s.count(off); f != nil {
+		return f
+	}
+	s.cols = append(s.cols, col)
+	return s.tooDeep(off, len(s.cols)+s.flow)
+}
+
+// close ends the collections that are indented more than col.
+func (s *yamlScanner) close(col int) {
+	for len(s.cols) > 0 && s.cols[len(s.cols)-1] > col {
+		s.cols = s.cols[:len(s.cols)-1]
+	}
+}
+
+// parent is the column of the innermost open collection, -1 at the top.
+func (s *yamlScanner) parent() int {
+	if len(s.cols) == 0 {
+		return -1
+	}
+	return s.cols[len(s.cols)-1]
+}
+
+// properties skips anchors and tags before a value.
+func (s *yamlScanner) properties() {
+	for s.i < len(s.src) && (s.src[s.i] == '&' || s.src[s.i] == '!') {
+		for s.i < len(s.src) && !isBlank(s.src[s.i]) {
+			s.i++
+		}
+		s.skipSpaces()
+	}
+}
+
+func (s *yamlScanner) peek(n int) byte {
+	if s.i+n < len(s.src) {
+		return s.src[s.i+n]
+	}
+	return 0
+}
+
+// atMarker says whether a "---" or "..." line starts here.
+func (s *yamlScanner) atMarker() bool {
+	rest := s.src[s.i:]
+	return (bytes.HasPrefix(rest, []byte("---")) || bytes.HasPrefix(rest, []byte("..."))) &&
+		(len(rest) == 3 || isBlank(rest[3]))
+}
+
+func (s *yamlScanner) atLineEnd() bool {
+	return s.i >= len(s.src) || s.src[s.i] == '\n' || s.src[s.i] == '\r'
+}
+
+func (s *yamlScanner) skipSpaces() {
+	for s.i < len(s.src) && (s.src[s.i] == ' ' || s.src[s.i] == '\t') {
+		s.i++
+	}
+}
+
+// skipLine moves behind the next line break.
+func (s *yamlScanner) skipLine() {
+	n := bytes.IndexByte(s.src[min(s.i, len(s.src)):], '\n')
+	if n < 0 {
+		s.i = len(s.src)
+		return
+	}
+	s.i += n + 1
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

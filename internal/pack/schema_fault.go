@@ -1,0 +1,186 @@
+package pack
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// schemaFault is one leaf of a schema validation error.
+type schemaFault struct {
+	pointer, keyword string
+	// missing is the property that a required fault is about.
+	missing   string
+	msg, hint string
+}
+
+// code is the diagnostic code of a fault: the RFC's rule where it has one for
+// it, else the keyword.
+func (f schemaFault) code() string {
+	switch {
+	case strings.HasPrefix(f.pointer, "/workflow/engine/x_pawl"):
+		return ruleXPawl
+	case !strings.HasPrefix(f.pointer, "/compositions/"):
+	case f.keyword == "pattern" && strings.HasSuffix(f.pointer, "/id"):
+		return "PP0010-6"
+	case f.missing == "termination" || strings.HasSuffix(f.pointer, "/termination"):
+		return "PP0010-12"
+	case f.missing == "branches" || f.missing == "reduce" || strings.HasSuffix(f.pointer, "/branches") || strings.HasSuffix(f.pointer, "/reduce"):
+		return "PP0010-13"
+	case f.missing == "predicate" || strings.HasSuffix(f.pointer, "/predicate") || strings.Contains(f.pointer, "/predicate/"):
+		return "PP0010-14"
+	}
+	return schemaPrefix + f.keyword
+}
+
+var english = message.NewPrinter(language.English)
+
+// validate returns the faults of a document ordered by pointer.
+func (s *schema) validate(root any) []schemaFault {
+	err := s.compiled.Validate(root)
+	if err == nil {
+		return nil
+	}
+	var ve *jsonschema.ValidationError
+	if !errors.As(err, &ve) {
+		return []schemaFault{{keyword: "schema", msg: clip(err.Error(), 300)}}
+	}
+	faults := s.leaves(ve, nil)
+	slices.SortFunc(faults, func(a, b schemaFault) int {
+		return cmp.Or(cmp.Compare(a.pointer, b.pointer), cmp.Compare(a.keyword, b.keyword), cmp.Compare(a.msg, b.msg))
+	})
+	return slices.Compact(faults)
+}
+
+// leaves collects the faults under an error. The alternatives of oneOf and anyOf
+// are not told one by one: none of them is what the author meant.
+func (s *schema) leaves(ve *jsonschema.ValidationError, out []schemaFault) []schemaFault {
+	switch k := ve.ErrorKind.(type) {
+	case *kind.OneOf, *kind.AnyOf:
+		return append(out, s.alternatives(ve))
+	case *kind.Required:
+		for _, name := range k.Missing {
+			f := fault1(ve, "required", fmt.Sprintf("the required property %s is missing", quote(name)), "Add "+quote(name)+".")
+			f.missing = name
+			out = append(out, f)
+		}
+		return out
+	case *kind.AdditionalProperties:
+		allowed := s.propertiesAt(ve.SchemaURL)
+		for _, name := range k.Properties {
+			f := fault1(ve, "additionalProperties", fmt.Sprintf("the property %s is not known here; allowed: %s", quote(name), strings.Join(allowed, ", ")), "Remove it or check its spelling.")
+			f.pointer += pointer(name)
+			out = append(out, f)
+		}
+		return out
+	}
+	if len(ve.Causes) > 0 {
+		for _, c := range ve.Causes {
+			out = s.leaves(c, out)
+		}
+		return out
+	}
+	return append(out, s.leaf(ve))
+}
+
+func fault1(ve *jsonschema.ValidationError, keyword, msg, hint string) schemaFault {
+	return schemaFault{pointer: pointer(ve.InstanceLocation...), keyword: keyword, msg: msg, hint: hint}
+}
+
+// leaf words a fault without causes.
+func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
+	switch k := ve.ErrorKind.(type) {
+	case *kind.Type:
+		return fault1(ve, "type", fmt.Sprintf("got %s, want %s", k.Got, strings.Join(k.Want, " or ")), typeHint(k))
+	case *kind.Enum:
+		return fault1(ve, "enum", fmt.Sprintf("%s is not allowed; allowed: %s", short(k.Got), shortList(k.Want)), "Use one of the allowed values.")
+	case *kind.Const:
+		return fault1(ve, "const", fmt.Sprintf("%s is not allowed; allowed: %s", short(k.Got), short(k.Want)), "")
+	case *kind.Pattern:
+		return fault1(ve, "pattern", fmt.Sprintf("%s does not match %s", quote(k.Got), k.Want), "")
+	case *kind.Format:
+		return fault1(ve, "format", fmt.Sprintf("%s is not a valid %s", short(k.Got), k.Want), "")
+	}
+	keyword := "schema"
+	if path := ve.ErrorKind.KeywordPath(); len(path) > 0 {
+		keyword = path[len(path)-1]
+	}
+	return fault1(ve, keyword, clip(ve.ErrorKind.LocalizedString(english), 300), "")
+}
+
+// typeHint names the usual reason for a scalar of the wrong type in YAML.
+func typeHint(k *kind.Type) string {
+	if k.Got != "object" && k.Got != "array" && slices.Contains(k.Want, "string") {
+		return "Put the value in quotes."
+	}
+	return ""
+}
+
+// alternatives words a value that fits none (or more than one) of several forms.
+func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
+	_, keyword, _ := strings.Cut(fmt.Sprintf("%T", ve.ErrorKind), ".")
+	keyword = strings.ToLower(keyword[:1]) + keyword[1:]
+	what := "the allowed forms"
+	for suffix, text := range map[string]string{
+		"/SkillSource":          "a path, {path, preload} or {name, description, instructions}",
+		"/Predicate":            "{path, op, value}, {path, exists}, {all_of}, {any_of} or {not}",
+		"/StepInput":            "a \"${…}\" reference or an object",
+		"/TerminationPredicate": "at least one of max_steps and tool_called",
+		"/Step":                 "a prompt, agent, tool, branch or parallel step with its required fields",
+	} {
+		if strings.HasSuffix(ve.SchemaURL, suffix) {
+			what = text
+		}
+	}
+	verb := "matches none of: "
+	if k, ok := ve.ErrorKind.(*kind.OneOf); ok && len(k.Subschemas) > 0 {
+		verb = "matches more than one of: "
+	}
+	return fault1(ve, keyword, "the value "+verb+what, "")
+}
+
+// propertiesAt lists the properties of the schema at a location "url#/pointer".
+func (s *schema) propertiesAt(location string) []string {
+	_, frag, _ := strings.Cut(location, "#")
+	cur := s.doc
+	for _, tok := range pointerTokens(frag) {
+		obj, ok := cur.(map[string]any)
+		if !ok {
+			return nil
+		}
+		cur = obj[tok]
+	}
+	obj, _ := cur.(map[string]any)
+	props, _ := obj["properties"].(map[string]any)
+	names := make([]string, 0, len(props))
+	for name := range props {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// short renders a JSON value inside a message.
+func short(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprintf("%T", v)
+	}
+	return clip(string(b), 80)
+}
+
+func shortList(vs []any) string {
+	out := make([]string, len(vs))
+	for i, v := range vs {
+		out[i] = short(v)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,186 @@
+package pack
+
+import "slices"
+
+// Termination says whether the runs of one entry end by the pack's own guards:
+// no cycle, max_visits, max_iterations and max_total_visits. Time, tools and the
+// operator's limits are not counted.
+type Termination struct {
+	// Entry is the state or agent that the analysis is about.
+	Entry string `json:"entry"`
+	// Bounded: every run ends, whatever events are emitted.
+	Bounded bool `json:"bounded"`
+	// BoundedBy says what makes it so: "acyclic", "max_visits", "max_iterations",
+	// "max_total_visits".
+	BoundedBy []string `json:"bounded_by"`
+	// MaxVisits is the number of visits that no run exceeds; nil if not bounded.
+	MaxVisits *int64 `json:"max_visits"`
+	// Exact: MaxVisits is reached by some run, or Cycle was shown to repeat for
+	// ever. Otherwise MaxVisits is a proven upper bound, or the cycle could not be
+	// excluded within the limits of the analysis.
+	Exact bool `json:"exact"`
+	// Cycle are the events that can be repeated for ever, when not bounded.
+	Cycle []string `json:"cycle"`
+	// CycleStart is the state in which Cycle begins and ends, and Lead the events
+	// from the entry to the visit from which it can repeat.
+	CycleStart string   `json:"cycle_start,omitempty"`
+	Lead       []string `json:"lead,omitempty"`
+	// AlsoLimitedBy are the limits that end a run but are not counted here.
+	AlsoLimitedBy []string `json:"also_limited_by"`
+	// Agents are the entries of the agent members, sorted by key; only on the
+	// analysis of a whole pack.
+	Agents []Termination `json:"agents,omitempty"`
+}
+
+// Analyze is the termination analysis of the workflow from its entry, with the
+// entries of all agents. nil without a workflow.
+func (p *Pack) Analyze() *Termination {
+	if p.Doc.Workflow == nil {
+		return nil
+	}
+	a := p.newAnalysis()
+	t := a.state(p.Doc.Workflow.Entry)
+	for _, member := range p.Members() {
+		sub := a.start(p.agentStart(member))
+		sub.Entry = agentPrefix + member
+		t.Agents = append(t.Agents, *sub)
+	}
+	return t
+}
+
+// AnalyzeEntry is the termination analysis of one entry. Errors: [*EntryError].
+func (p *Pack) AnalyzeEntry(entry Entry) (*Termination, error) {
+	start, err := p.resolve(entry)
+	if err != nil {
+		return nil, err
+	}
+	return p.newAnalysis().start(start), nil
+}
+
+// analysis is the termination analysis of a pack's entries.
+type analysis struct {
+	pack    *Pack
+	flow    *flow
+	residue [][]residualEdge
+	// done are the entry states analysed so far; work is left for each of them.
+	done map[string]*Termination
+	work int
+}
+
+func (p *Pack) newAnalysis() *analysis {
+	a := &analysis{pack: p, done: map[string]*Termination{}, work: maxWork}
+	if w := p.Doc.Workflow; w != nil {
+		a.flow = newFlow(w.States, p.xpawl().MaxIterations)
+		a.residue = a.flow.residue()
+		a.work = maxWork / (1 + len(p.stateBacked()))
+	}
+	return a
+}
+
+func (a *analysis) start(s start) *Termination {
+	if !s.prompt {
+		return a.state(s.state)
+	}
+	one := int64(1)
+	return &Termination{Entry: s.state, Bounded: true, BoundedBy: []string{"acyclic"}, MaxVisits: &one, Exact: true,
+		Cycle: []string{}, AlsoLimitedBy: a.pack.otherLimits()}
+}
+
+// state analyses one entry state; the caller may change the copy it gets.
+func (a *analysis) state(name string) *Termination {
+	t := a.done[name]
+	if t == nil {
+		t = a.flow.terminate(a.flow.at(name), a.residue, a.work)
+		t.Entry, t.AlsoLimitedBy = name, a.pack.otherLimits()
+		if b := a.pack.budget(); b != nil && b.MaxTotalVisits != nil {
+			t.limit(*b.MaxTotalVisits)
+		}
+		a.done[name] = t
+	}
+	own := *t
+	return &own
+}
+
+// terminate analyses an entry without the run-wide budget.
+func (f *flow) terminate(entry int, residue [][]residualEdge, work int) *Termination {
+	t := &Termination{Cycle: []string{}, BoundedBy: []string{}}
+	within := f.reach(entry)
+	start, evs := findCycle(residue, within)
+	x, longest := f.explore(entry, work)
+	switch {
+	case x.cycle != none:
+		t.Exact = true
+		t.CycleStart = f.states[x.path[x.cycle].state].name
+		t.Lead, t.Cycle = events(x.path[:x.cycle]), events(x.path[x.cycle:])
+	case !x.full:
+		t.bound(longest, f.boundedBy(within))
+		t.Exact = true
+	case start == none:
+		t.bound(f.upperBound(residue, within), f.boundedBy(within))
+	default:
+		t.CycleStart, t.Cycle = f.states[start].name, evs
+	}
+	return t
+}
+
+func (t *Termination) bound(visits int64, by []string) {
+	t.Bounded, t.MaxVisits, t.BoundedBy = true, &visits, by
+}
+
+// limit applies max_total_visits.
+func (t *Termination) limit(total int64) {
+	switch {
+	case !t.Bounded:
+		*t = Termination{Entry: t.Entry, AlsoLimitedBy: t.AlsoLimitedBy, Cycle: []string{}, Exact: t.Exact}
+		t.bound(total, []string{"max_total_visits"})
+	case total < *t.MaxVisits:
+		t.bound(total, append(slices.Clone(t.BoundedBy), "max_total_visits"))
+	}
+}
+
+// boundedBy names the guards of a flow that ends.
+func (f *flow) boundedBy(within []bool) []string {
+	if start, _ := findCycle(f.drawn(), within); start == none {
+		return []string{"acyclic"}
+	}
+	visits, iterations := false, false
+	for i := range f.states {
+		if !within[i] {
+			continue
+		}
+		visits = visits || f.states[i].max > 0
+		for _, e := range f.states[i].edges {
+			iterations = iterations || e.max > 0
+		}
+	}
+	var by []string
+	if visits {
+		by = append(by, "max_visits")
+	}
+	if iterations {
+		by = append(by, "max_iterations")
+	}
+	return by
+}
+
+// otherLimits names the limits of a run that the analysis does not count.
+func (p *Pack) otherLimits() []string {
+	out := []string{"max_transitions"}
+	x, b := p.xpawl(), p.budget()
+	if b != nil && b.MaxWallTimeSec != nil {
+		out = append(out, "max_wall_time_sec")
+	}
+	if b != nil && b.MaxToolCalls != nil {
+		out = append(out, "max_tool_calls")
+	}
+	for name, set := range map[string]bool{
+		"max_steps": x.MaxSteps != nil, "max_reframes": x.MaxReframes != nil,
+		"max_tokens": x.MaxTokens != nil, "max_cost_usd": x.MaxCostUSD != nil,
+	} {
+		if set {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

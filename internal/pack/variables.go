@@ -1,0 +1,278 @@
+package pack
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+)
+
+// FieldError says what is wrong with one value of a request.
+type FieldError struct {
+	// Field is a path such as "variables.name".
+	Field string
+	// Message names the limit and the allowed values.
+	Message string
+}
+
+func (e FieldError) Error() string { return e.Field + ": " + e.Message }
+
+// Declared is a variable of a run: what the prompts that its entry can reach
+// declare under one name.
+type Declared struct {
+	Name string
+	// Type is string, number, boolean, object or array; "" for a name that is only
+	// used, not declared. Other types are not checked.
+	Type string
+	// Required if one of the declarations says so.
+	Required bool
+	// Default is the first default in the order of the prompt keys; nil if none.
+	Default     json.RawMessage
+	Description string
+	// checks are the validations of all declarations; every one must hold.
+	checks []*Validation
+}
+
+// Variables lists the variables of an entry by name, those included that a
+// template uses without any declaration. Errors: [*EntryError].
+func (p *Pack) Variables(entry Entry) ([]Declared, error) {
+	start, err := p.resolve(entry)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*Declared{}
+	prompts := p.promptsFrom(start)
+	for _, key := range prompts {
+		for i := range p.Doc.Prompts[key].Variables {
+			v := &p.Doc.Prompts[key].Variables[i]
+			d := byName[v.Name]
+			if d == nil {
+				d = &Declared{Name: v.Name, Type: v.Type, Description: v.Description}
+				byName[v.Name] = d
+			}
+			d.merge(v)
+		}
+	}
+	for _, key := range prompts {
+		for name := range p.uses[key].variables {
+			if byName[name] == nil {
+				byName[name] = &Declared{Name: name}
+			}
+		}
+	}
+	out := make([]Declared, 0, len(byName))
+	for _, name := range keys(byName) {
+		out = append(out, *byName[name])
+	}
+	return out, nil
+}
+
+func (d *Declared) merge(v *Variable) {
+	d.Required = d.Required || v.Required
+	if d.Default == nil {
+		d.Default = v.Default
+	}
+	if v.Validation != nil {
+		d.checks = append(d.checks, v.Validation)
+	}
+}
+
+// promptsFrom lists the prompts that an entry can reach, sorted.
+func (p *Pack) promptsFrom(s start) []string {
+	if s.prompt {
+		return []string{s.agent}
+	}
+	found := map[string]bool{}
+	for _, name := range reachable(p.Doc.Workflow.States, s.state) {
+		if task := p.Doc.Workflow.States[name].PromptTask; p.Doc.Prompts[task] != nil {
+			found[task] = true
+		}
+	}
+	return keys(found)
+}
+
+// CheckVariables checks the variables that a run is started with, one JSON
+// object (empty = {}), and returns them with the defaults applied as canonical
+// JSON. Faults come ordered by field; the result is nil if there are any.
+// Errors: [*EntryError].
+func (p *Pack) CheckVariables(entry Entry, object []byte) ([]byte, []FieldError, error) {
+	declared, err := p.Variables(entry)
+	if err != nil {
+		return nil, nil, err
+	}
+	given, fault := readObject("variables", object)
+	if fault != nil {
+		return nil, []FieldError{*fault}, nil
+	}
+	c := variableCheck{given: given, values: map[string]any{}}
+	known := map[string]bool{}
+	allowed := make([]string, len(declared))
+	for i := range declared {
+		known[declared[i].Name] = true
+		allowed[i] = declared[i].Name
+		c.variable(&declared[i])
+	}
+	for _, m := range given.members {
+		if !known[m.name] {
+			c.fault(m.name, "unknown variable; allowed: %s", names(allowed))
+		}
+	}
+	if len(c.faults) > 0 {
+		slices.SortStableFunc(c.faults, func(a, b FieldError) int { return compareField(a.Field, b.Field) })
+		return nil, c.faults, nil
+	}
+	out, err := canonical(c.values)
+	return out, nil, err
+}
+
+func compareField(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// readObject reads a JSON object of a request within the limits of a pack.
+func readObject(field string, raw []byte) (*node, *FieldError) {
+	if len(raw) == 0 {
+		return &node{kind: objectNode}, nil
+	}
+	found := newFindings()
+	limits := DefaultLimits()
+	f := scanBytes(raw, limits)
+	if f == nil {
+		s := scanner{src: raw, limits: limits}
+		f = s.scanJSON()
+	}
+	var root *node
+	if f == nil {
+		root, f = readJSON(raw, found)
+	}
+	switch {
+	case f != nil:
+		return nil, &FieldError{field, f.Error()}
+	case len(found.list) > 0:
+		d := found.list[0]
+		return nil, &FieldError{field, fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message)}
+	case root.kind != objectNode:
+		return nil, &FieldError{field, "must be a JSON object"}
+	}
+	return root, nil
+}
+
+// variableCheck collects the values and faults of one start.
+type variableCheck struct {
+	given  *node
+	values map[string]any
+	faults []FieldError
+}
+
+func (c *variableCheck) fault(name, format string, args ...any) {
+	c.faults = append(c.faults, FieldError{"variables." + clip(name, 100), fmt.Sprintf(format, args...)})
+}
+
+// variable takes the given value or the default of one variable.
+func (c *variableCheck) variable(d *Declared) {
+	v := c.given.get(d.Name)
+	if v == nil {
+		switch {
+		case d.Required:
+			c.fault(d.Name, "required variable is missing (type %s)", d.Type)
+		case d.Default != nil:
+			c.values[d.Name] = d.Default
+		}
+		return
+	}
+	if msg := checkType(d.Type, v); msg != "" {
+		c.fault(d.Name, "%s", msg)
+		return
+	}
+	for _, check := range d.checks {
+		if msg := check.check(v); msg != "" {
+			c.fault(d.Name, "%s", msg)
+		}
+	}
+	c.values[d.Name] = v.plain()
+}
+
+// variableTypes are the types of RFC 0003 in JSON terms.
+var variableTypes = map[string]nodeKind{
+	"string": stringNode, "number": numberNode, "boolean": boolNode, "object": objectNode, "array": arrayNode,
+}
+
+var kindNames = map[nodeKind]string{
+	nullNode: "null", stringNode: "string", numberNode: "number", boolNode: "boolean", objectNode: "object", arrayNode: "array",
+}
+
+// checkType says how a value misses its type; "" if it does not.
+func checkType(want string, v *node) string {
+	kind, known := variableTypes[want]
+	if !known || kind == v.kind {
+		return ""
+	}
+	return fmt.Sprintf("got %s, want %s", kindNames[v.kind], want)
+}
+
+// check says how a value of the right type misses a validation; "" if it does not.
+func (val *Validation) check(v *node) string {
+	switch v.kind {
+	case stringNode:
+		if msg := val.checkString(v.text); msg != "" {
+			return msg
+		}
+	case numberNode:
+		if val.Minimum != nil && v.num < *val.Minimum {
+			return fmt.Sprintf("%v is less than the minimum %v", v.num, *val.Minimum)
+		}
+		if val.Maximum != nil && v.num > *val.Maximum {
+			return fmt.Sprintf("%v is more than the maximum %v", v.num, *val.Maximum)
+		}
+	}
+	if val.Enum == nil {
+		return ""
+	}
+	return checkEnum(val.Enum, v)
+}
+
+// checkString checks length in characters, and the pattern, which may match
+// anywhere in the value as in JSON Schema.
+func (val *Validation) checkString(s string) string {
+	n := int64(utf8.RuneCountInString(s))
+	if val.MinLength != nil && n < *val.MinLength {
+		return fmt.Sprintf("has %d characters; the minimum is %d", n, *val.MinLength)
+	}
+	if val.MaxLength != nil && n > *val.MaxLength {
+		return fmt.Sprintf("has %d characters; the maximum is %d", n, *val.MaxLength)
+	}
+	if val.Pattern == "" {
+		return ""
+	}
+	re, err := regexp.Compile(val.Pattern)
+	if err != nil {
+		return "the pack's pattern is not a regular expression: " + clip(err.Error(), 200)
+	}
+	if !re.MatchString(s) {
+		return "does not match " + quote(val.Pattern)
+	}
+	return ""
+}
+
+func checkEnum(enum []json.RawMessage, v *node) string {
+	form, err := canonical(v.plain())
+	if err != nil {
+		return err.Error()
+	}
+	allowed := make([]string, len(enum))
+	for i, e := range enum {
+		// The document was decoded from its canonical form, members included.
+		if string(e) == string(form) {
+			return ""
+		}
+		allowed[i] = clip(string(e), 80)
+	}
+	return "not one of the allowed values: " + names(allowed)
+}

@@ -1,0 +1,156 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// A blob is a row under its hash and pieces under a name of their own, which the
+// upload that brought them has had from its first piece on: nothing is copied when
+// it is complete.
+
+func blobKey(ns uint32, sum [32]byte) []byte { return append(prefix(nil, kindBlob, ns), sum[:]...) }
+
+func pieceKey(ns uint32, pieces [16]byte, n int) []byte {
+	return binary.BigEndian.AppendUint32(append(prefix(nil, kindBlobPiece, ns), pieces[:]...), uint32(n))
+}
+
+func uploadKey(ns uint32, key machine.UploadKey) []byte {
+	return name(name(prefix(nil, kindUpload, ns), key.Principal), key.ID)
+}
+
+// piecesOf names the pieces of an upload that begins now.
+func piecesOf(key machine.UploadKey, at int64) [16]byte {
+	sum := sha256.Sum256(number(name(name(nil, key.Principal), key.ID), uint64(at)))
+	return [16]byte(sum[:16])
+}
+
+// Upload returns what is stored of an upload; the zero value if nothing is.
+func (s *Store) Upload(ctx context.Context, ns uint32, key machine.UploadKey) (machine.Upload, error) {
+	var up machine.Upload
+	err := s.view(func(txn *badger.Txn) error {
+		value, err := get(txn, uploadKey(ns, key))
+		if err != nil || value == nil {
+			return err
+		}
+		up, err = codec.DecodeUpload(value)
+		return err
+	})
+	if err != nil {
+		return up, fmt.Errorf("upload %q: %w", key.ID, err)
+	}
+	return up, ctx.Err()
+}
+
+// AppendUpload stores the next piece of an upload, which must be as before.
+// Errors: [machine.ErrUploadChanged].
+func (s *Store) AppendUpload(ctx context.Context, ns uint32, key machine.UploadKey, before machine.Upload, piece []byte, at int64) (machine.Upload, error) {
+	after := before
+	if before.Chunks == 0 {
+		after.Pieces = piecesOf(key, at)
+	}
+	after.Size, after.Chunks, after.At = before.Size+int64(len(piece)), before.Chunks+1, at
+	w := &Writes{ns: ns, entry: -1, expects: []expect{uploadIs(ns, key, before)}, ops: []Op{
+		{Key: uploadKey(ns, key), Value: codec.EncodeUpload(&after)},
+		{Key: pieceKey(ns, after.Pieces, before.Chunks), Value: bytes.Clone(piece)},
+	}}
+	return after, s.submitBlob(ctx, w)
+}
+
+func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
+	e := expect{key: uploadKey(ns, key), miss: machine.ErrUploadChanged}
+	if up.Chunks > 0 {
+		e.value = codec.EncodeUpload(&up)
+	}
+	return e
+}
+
+func (s *Store) submitBlob(ctx context.Context, w *Writes) error {
+	if err := s.checkSize(w); err != nil {
+		return err
+	}
+	return s.committer.submit(ctx, w)
+}
+
+// FinishUpload makes an upload, which must be as it is given, a blob. If there is
+// such a blob it is only stored anew as of blob.At, and the pieces of the upload
+// are dropped. Errors: [machine.ErrUploadChanged].
+func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadKey, up machine.Upload, blob machine.Blob) (existed bool, err error) {
+	at := blobKey(ns, blob.SHA256)
+	before, value, err := s.blob(at)
+	if err != nil {
+		return false, err
+	}
+	w := &Writes{ns: ns, entry: -1, expects: []expect{uploadIs(ns, key, up), {key: at, value: value, miss: machine.ErrUploadChanged}}}
+	if up.Chunks > 0 {
+		w.ops = append(w.ops, Op{Key: uploadKey(ns, key), Delete: true})
+	}
+	if existed = value != nil; existed {
+		w.ops = append(w.ops, dropPieces(ns, up.Pieces, up.Chunks)...)
+		before.At = max(before.At, blob.At)
+		blob = before
+	}
+	w.ops = append(w.ops, Op{Key: at, Value: codec.EncodeBlob(&blob)})
+	return existed, s.submitBlob(ctx, w)
+}
+
+func dropPieces(ns uint32, pieces [16]byte, n int) []Op {
+	ops := make([]Op, n)
+	for i := range ops {
+		ops[i] = Op{Key: pieceKey(ns, pieces, i), Delete: true}
+	}
+	return ops
+}
+
+// blob reads a row; nil value: there is none.
+func (s *Store) blob(key []byte) (machine.Blob, []byte, error) {
+	var blob machine.Blob
+	var value []byte
+	err := s.view(func(txn *badger.Txn) (err error) {
+		if value, err = get(txn, key); err != nil || value == nil {
+			return err
+		}
+		blob, err = codec.DecodeBlob(value)
+		return err
+	})
+	if len(key) >= 32 {
+		blob.SHA256 = [32]byte(key[len(key)-32:])
+	}
+	return blob, value, err
+}
+
+// Blob returns what is known of a blob; [machine.ErrNoBlob].
+func (s *Store) Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob, error) {
+	blob, value, err := s.blob(blobKey(ns, sum))
+	if err == nil && value == nil {
+		err = machine.ErrNoBlob
+	}
+	if err != nil {
+		return blob, fmt.Errorf("blob %x: %w", sum, err)
+	}
+	return blob, ctx.Err()
+}
+
+// Piece returns the n-th piece, from 0, of a blob or an upload.
+func (s *Store) Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error) {
+	var piece []byte
+	err := s.view(func(txn *badger.Txn) (err error) {
+		piece, err = get(txn, pieceKey(ns, pieces, n))
+		return err
+	})
+	if err == nil && piece == nil {
+		err = machine.ErrNoBlob
+	}
+	if err != nil {
+		return nil, fmt.Errorf("piece %d of a blob: %w", n, err)
+	}
+	return piece, ctx.Err()
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// blobs checks that each blob has its pieces and the hash that it is stored
+// under, each upload its pieces, and that no piece belongs to neither.
+func (c *checker) blobs() error {
+	owned := make(map[string]bool)
+	err := c.each([]byte{kindBlob}, func(key, value []byte) error {
+		if len(key) != 5+sha256.Size {
+			return &Fault{Row: "blob", Detail: fmt.Sprintf("malformed key %x", key)}
+		}
+		ns := binary.BigEndian.Uint32(key[1:])
+		blob, err := codec.DecodeBlob(value)
+		if err != nil {
+			return &Fault{Namespace: ns, Row: "blob", Detail: err.Error()}
+		}
+		sum, err := c.pieces("blob", ns, machine.Upload{Size: blob.Size, Chunks: blob.Chunks, Pieces: blob.Pieces}, owned)
+		if err == nil && sum != [32]byte(key[5:]) {
+			err = &Fault{Namespace: ns, Row: "blob", Detail: fmt.Sprintf("%x has the hash %x", key[5:], sum)}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = c.each([]byte{kindUpload}, func(key, value []byte) error {
+		ns := binary.BigEndian.Uint32(key[1:])
+		up, err := codec.DecodeUpload(value)
+		if err != nil {
+			return &Fault{Namespace: ns, Row: "upload", Detail: err.Error()}
+		}
+		_, err = c.pieces("upload", ns, up, owned)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.each([]byte{kindBlobPiece}, func(key, _ []byte) error {
+		if !owned[string(key)] {
+			return &Fault{Row: "piece of a blob", Detail: fmt.Sprintf("%x belongs to no blob and no upload", key)}
+		}
+		return nil
+	})
+}
+
+// pieces hashes the pieces and compares their sizes with what the row says.
+func (c *checker) pieces(row string, ns uint32, of machine.Upload, owned map[string]bool) (sum [32]byte, err error) {
+	hash, size := sha256.New(), int64(0)
+	for n := range of.Chunks {
+		key := pieceKey(ns, of.Pieces, n)
+		piece, err := get(c.txn, key)
+		if err != nil {
+			return sum, err
+		}
+		if piece == nil || owned[string(key)] {
+			return sum, &Fault{Namespace: ns, Row: row, Detail: fmt.Sprintf("piece %d of %x is missing, or somebody else's", n, of.Pieces)}
+		}
+		owned[string(key)] = true
+		hash.Write(piece)
+		size += int64(len(piece))
+	}
+	if size != of.Size {
+		return sum, &Fault{Namespace: ns, Row: row, Detail: fmt.Sprintf("has %d bytes, its row says %d", size, of.Size)}
+	}
+	return [32]byte(hash.Sum(nil)), nil
+}

@@ -1,0 +1,253 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// cursors checks that every namespace's cursors are dense from 1, each at an
+// entry that knows it, and that no entry is without.
+func (c *checker) cursors() error {
+	next := make(map[uint32]uint64)
+	err := c.each([]byte{kindCursor}, func(key, value []byte) error {
+		if len(key) != 13 {
+			return &Fault{Row: "cursor", Detail: fmt.Sprintf("malformed key %x", key)}
+		}
+		ns, cursor := binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
+		if next[ns]++; cursor != next[ns] {
+			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d is missing, the next is %d", next[ns], cursor)}
+		}
+		run, first, err := codec.DecodePlace(value)
+		if err != nil {
+			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d: %v", cursor, err)}
+		}
+		entry, err := get(c.txn, entryKey(ns, run, first))
+		if err != nil {
+			return err
+		}
+		e, err := codec.DecodeEntry(run, entry)
+		if err != nil || e.Cursor != cursor {
+			return &Fault{Namespace: ns, Run: run, Seq: first, Row: "cursor", Detail: fmt.Sprintf("%d points at no entry of that cursor", cursor)}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for ns, entries := range c.entries {
+		if uint64(entries) != next[ns] {
+			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d entries have %d cursors", entries, next[ns])}
+		}
+	}
+	return nil
+}
+
+// queues checks that timers and outbox rows are implied by a head, and lie above
+// their queue's watermark.
+func (c *checker) queues() error {
+	err := c.each([]byte{kindTimer}, func(key, _ []byte) error {
+		t, err := readTimer(key)
+		if err != nil {
+			return &Fault{Row: "timer", Detail: err.Error()}
+		}
+		c.report.Timers++
+		if err := c.aboveMark("timer", queueID{kind: timerQueue, ns: t.Namespace}, t.RunID, t.Due); err != nil {
+			return err
+		}
+		st, err := c.owner("timer", t.Namespace, t.RunID)
+		if err != nil {
+			return err
+		}
+		same := func(w machine.Timer) bool { return w.Due == t.Due && w.Kind == t.Kind && w.Step == t.Step }
+		if !slices.ContainsFunc(machine.Timers(st), same) {
+			return &Fault{Namespace: t.Namespace, Run: t.RunID, Row: "timer", Detail: fmt.Sprintf("the run has no timer of kind %d due at %d", t.Kind, t.Due)}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.each([]byte{kindOutbox}, c.outboxRow)
+}
+
+func (c *checker) outboxRow(key, _ []byte) error {
+	o, err := readOutbox(key)
+	if err != nil {
+		return &Fault{Row: "outbox", Detail: err.Error()}
+	}
+	c.report.Outbox++
+	if err := c.aboveMark("outbox", queueID{kind: byte(o.Kind), ns: o.Namespace}, o.RunID, o.Due); err != nil {
+		return err
+	}
+	st, err := c.owner("outbox", o.Namespace, o.RunID)
+	if err != nil {
+		return err
+	}
+	orphan := &Fault{Namespace: o.Namespace, Run: o.RunID, Row: "outbox", Detail: fmt.Sprintf("the run has no pending step %d, attempt %d", o.Step, o.Attempt)}
+	// A cancellation outlives the step that it is for.
+	if o.Kind == machine.OutboxCancel {
+		if o.Step == 0 || o.Step > st.LastStep {
+			return orphan
+		}
+		return nil
+	}
+	g, err := c.graph(st)
+	if err != nil || g == nil {
+		return err
+	}
+	if !slices.Contains(machine.Outbox(g, st), o) {
+		return orphan
+	}
+	return nil
+}
+
+// aboveMark: a row below the stored watermark would never be found after a
+// restart.
+func (c *checker) aboveMark(row string, q queueID, run string, due int64) error {
+	value, err := get(c.txn, markOp(q, 0).Key)
+	if err != nil || value == nil {
+		return err
+	}
+	at, err := codec.DecodeNumber(value)
+	if err == nil && due >= int64(at) {
+		return nil
+	}
+	return &Fault{Namespace: q.ns, Run: run, Row: row, Detail: fmt.Sprintf("due at %d, below the watermark %d of its queue", due, int64(at))}
+}
+
+// indexes checks that ready and list rows are implied by a head.
+func (c *checker) indexes() error {
+	err := c.each([]byte{kindReady}, func(key, _ []byte) error {
+		ns, run, err := runOf(key)
+		if err != nil {
+			return err
+		}
+		c.report.Ready++
+		st, err := c.owner("ready", ns, run)
+		if err != nil {
+			return err
+		}
+		g, err := c.graph(st)
+		if err != nil || g == nil {
+			return err
+		}
+		if !machine.Ready(g, st) {
+			return &Fault{Namespace: ns, Run: run, Row: "ready", Detail: "the run has no turn to offer"}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.each([]byte{kindIndex}, c.indexRow)
+}
+
+func (c *checker) indexRow(key, _ []byte) error {
+	ns, index, err := runOf(key)
+	if err != nil {
+		return err
+	}
+	_, rest, _ := cutName(key[5:])
+	value, rest, ok := cutName(rest)
+	run, rest, ok2 := cutName(rest)
+	if !ok || !ok2 || len(rest) != 0 {
+		return &Fault{Namespace: ns, Row: "index", Detail: fmt.Sprintf("malformed key %x", key)}
+	}
+	c.report.Indexes++
+	st, err := c.owner("index", ns, run)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(machine.Indexes(st), machine.IndexChange{Index: index, Value: value, Add: true}) {
+		return &Fault{Namespace: ns, Run: run, Row: "index", Detail: fmt.Sprintf("the run is not under %s %q", index, value)}
+	}
+	return nil
+}
+
+// callers checks that the ids of principals belong to the runs that they began.
+func (c *checker) callers() error {
+	return c.each([]byte{kindCallerID}, func(key, value []byte) error {
+		d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
+		if err != nil {
+			return &Fault{Row: "id", Detail: err.Error()}
+		}
+		ns := binary.BigEndian.Uint32(key[1:])
+		c.report.IDs++
+		entry, err := get(c.txn, entryKey(ns, d.RunID, d.First))
+		if err != nil {
+			return err
+		}
+		e, err := codec.DecodeEntry(d.RunID, entry)
+		fault := &Fault{Namespace: ns, Run: d.RunID, Seq: d.First, Row: "id", Detail: "no entry used up this id"}
+		if err != nil {
+			return fault
+		}
+		used := machine.Dedupe{Scope: machine.PerPrincipal, Kind: machine.KindOf(e.Input.Command), Principal: e.Input.Principal, ID: e.Input.ID}
+		if !bytes.Equal(key, dedupeKey(nil, ns, &used)) || e.Input.BodyHash != d.BodyHash {
+			return fault
+		}
+		return nil
+	})
+}
+
+// packs checks that names lead to digests, digests to bytes, and bytes to their
+// digest.
+func (c *checker) packs() error {
+	err := c.each([]byte{kindPackName}, func(key, value []byte) error {
+		row, err := codec.DecodePackName(value)
+		if err != nil {
+			return &Fault{Row: "pack name", Detail: err.Error()}
+		}
+		c.report.Packs++
+		ns := binary.BigEndian.Uint32(key[1:])
+		if !bytes.Equal(key, packNameKey(ns, row.ID, row.Version)) {
+			return &Fault{Namespace: ns, Row: "pack name", Detail: fmt.Sprintf("holds %s@%s", row.ID, row.Version)}
+		}
+		return c.needs("pack name", ns, row.ID+"@"+row.Version, packRefKey(ns, row.Digest))
+	})
+	if err != nil {
+		return err
+	}
+	err = c.each([]byte{kindPackRef}, func(key, value []byte) error {
+		row, err := codec.DecodePackName(value)
+		if err != nil {
+			return &Fault{Row: "pack digest", Detail: err.Error()}
+		}
+		return c.needs("pack digest", binary.BigEndian.Uint32(key[1:]), row.Digest, packKey(row.Digest))
+	})
+	if err != nil {
+		return err
+	}
+	err = c.each([]byte{kindPackBare}, func(key, value []byte) error {
+		ns, id, err := runOf(key)
+		if err != nil {
+			return err
+		}
+		return c.needs("pack default", ns, id, packNameKey(ns, id, string(value[min(1, len(value)):])))
+	})
+	if err != nil {
+		return err
+	}
+	return c.each([]byte{kindPack}, func(key, value []byte) error {
+		row := machine.PackRow{Digest: string(key[1:])}
+		err := codec.DecodePackBytes(&row, value)
+		if err = errors.Join(err, checkPack(&row)); err != nil {
+			return &Fault{Row: "pack", Detail: err.Error()}
+		}
+		return nil
+	})
+}
+
+func (c *checker) needs(row string, ns uint32, what string, key []byte) error {
+	value, err := get(c.txn, key)
+	if err == nil && value == nil {
+		return &Fault{Namespace: ns, Row: row, Detail: what + " leads to nothing"}
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+func busyWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, openTemp(t))
+	w.live(runID(1))
+	w.live(runID(2))
+	w.end(runID(2))
+	w.start(runID(3))
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		if _, err := w.store.PutPack(context.Background(), 0, putOf("codegen", version, true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func TestCheckCountsWhatIsInOrder(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	got := w.check()
+	if got.Runs != 3 || got.Timers == 0 || got.Outbox == 0 || got.Ready == 0 || got.Indexes == 0 || got.Artifacts == 0 ||
+		got.Messages == 0 || got.IDs == 0 || got.Packs != 2 {
+		t.Fatalf("a kind of row is missing from the world: %+v", got)
+	}
+	withoutReplay, err := w.store.Check(context.Background(), nil)
+	if err != nil || withoutReplay != got {
+		t.Fatalf("without replay %+v, %v; with %+v", withoutReplay, err, got)
+	}
+}
+
+// rows copies the whole store.
+func rows(t *testing.T, s *Store) []Op {
+	t.Helper()
+	var ops []Op
+	err := s.view(func(txn *badger.Txn) error {
+		c := &checker{ended: context.Background().Err, txn: txn}
+		return c.each(nil, func(key, value []byte) error {
+			ops = append(ops, Op{Key: key, Value: value})
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ops
+}
+
+func raw(t *testing.T, s *Store, ops ...Op) {
+	t.Helper()
+	for i := range ops {
+		ops[i].Key, ops[i].Value = bytes.Clone(ops[i].Key), bytes.Clone(ops[i].Value)
+	}
+	if err := s.CommitRaw(context.Background(), ops); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCheckFindsEveryLostRow deletes each row in turn: the check must miss it.
+func TestCheckFindsEveryLostRow(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	for _, row := range rows(t, w.store) {
+		kind := row.Key[0]
+		if kind == kindFormat || kind == kindWatermark {
+			continue
+		}
+		// The bare id of a pack may be unset, and a name may go with it.
+		if kind == kindPackBare || kind == kindPackName {
+			continue
+		}
+		raw(t, w.store, Op{Key: row.Key, Delete: true})
+		var fault *Fault
+		if _, err := w.store.Check(context.Background(), w.graphs); !errors.As(err, &fault) {
+			t.Errorf("%s row %q deleted: %v", rowNames[kind], row.Key, err)
+		}
+		raw(t, w.store, row)
+	}
+	w.check()
+}
+
+// TestCheckFindsEveryChangedByte changes the last byte of each value, and one in
+// the middle.
+func TestCheckFindsEveryChangedByte(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	for _, row := range rows(t, w.store) {
+		switch row.Key[0] {
+		case kindFormat, kindWatermark, kindPackName, kindPackRef, kindPackBare:
+			continue
+		}
+		for _, at := range []int{len(row.Value) - 1, len(row.Value) / 2} {
+			if row.Key[0] == kindPack && at == len(row.Value)-1 {
+				continue // the source as it was registered has no hash
+			}
+			changed := bytes.Clone(row.Value)
+			changed[at] ^= 1
+			raw(t, w.store, Op{Key: row.Key, Value: changed})
+			if _, err := w.store.Check(context.Background(), w.graphs); err == nil {
+				t.Errorf("%s row %q: byte %d of %x changed and not found", rowNames[row.Key[0]], row.Key, at, row.Value)
+			}
+		}
+		raw(t, w.store, row)
+	}
+	w.check()
+}
+
+// TestCheckFindsOrphans adds one row of each kind that nothing implies.
+func TestCheckFindsOrphans(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	run, ghost := runID(1), runID(99)
+	for name, op := range map[string]Op{
+		"entry of no run":      {Key: entryKey(0, ghost, 1), Value: codec.Mark},
+		"artifact":             {Key: number(artifactPrefix(nil, 0, run, "plan"), 3), Value: codec.Mark},
+		"artifact of no run":   {Key: number(artifactPrefix(nil, 0, ghost, "plan"), 3), Value: codec.Mark},
+		"message":              {Key: number(messagePrefix(nil, 0, run, "plan"), 77), Value: codec.EncodeNumber(1)},
+		"id":                   {Key: dedupeKey(nil, 0, &machine.Dedupe{Kind: machine.CmdPause, RunID: run, ID: "x"}), Value: codec.EncodeDedupe(&machine.Dedupe{First: 1, Last: 1})},
+		"caller's id":          {Key: dedupeKey(nil, 0, &machine.Dedupe{Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: "p", ID: "x"}), Value: codec.EncodeDedupe(&machine.Dedupe{Scope: machine.PerPrincipal, RunID: run, First: 1, Last: 1})},
+		"timer":                {Key: timerKey(nil, 0, &machine.Timer{Due: testTime, RunID: run, Kind: machine.TimerRetry}), Value: codec.EncodeNumber(0)},
+		"timer of no run":      {Key: timerKey(nil, 0, &machine.Timer{Due: testTime, RunID: ghost, Kind: machine.TimerWall}), Value: codec.EncodeNumber(0)},
+		"outbox":               {Key: outboxKey(nil, 0, &machine.OutboxRow{Kind: machine.OutboxStep, Due: testTime, RunID: run, Step: 9, Attempt: 1}), Value: codec.Mark},
+		"cancel of no step":    {Key: outboxKey(nil, 0, &machine.OutboxRow{Kind: machine.OutboxCancel, Due: testTime, RunID: run, Step: 9, Attempt: 1}), Value: codec.Mark},
+		"ready":                {Key: runKey(nil, kindReady, 0, runID(2)), Value: codec.Mark},
+		"index":                {Key: indexKey(nil, 0, run, &machine.IndexChange{Index: "status", Value: "FAILED"}), Value: codec.Mark},
+		"cursor":               {Key: cursorKey(nil, 0, 10_000), Value: codec.EncodePlace(run, 1)},
+		"checkpoint":           {Key: number(runKey(nil, kindSnapshot, 0, run), 2), Value: codec.Mark},
+		"pack name":            {Key: packNameKey(0, "x", "1"), Value: codec.EncodePackName(&machine.PackRow{Digest: "d", ID: "x", Version: "1"})},
+		"pack default":         {Key: packBareKey(0, "x"), Value: bareValue("1")},
+		"pack of other digest": {Key: packKey("sha256:11"), Value: codec.EncodePackBytes(&machine.PackRow{Canonical: []byte("{}")})},
+		"unknown kind":         {Key: []byte("zzz"), Value: codec.Mark},
+	} {
+		raw(t, w.store, op)
+		var fault *Fault
+		if _, err := w.store.Check(context.Background(), w.graphs); !errors.As(err, &fault) {
+			t.Errorf("%s: %v", name, err)
+		}
+		raw(t, w.store, Op{Key: op.Key, Delete: true})
+	}
+	w.check()
+}
+
+// TestCheckNamesTheFirstBadRecord: an edited journal is named by run and seq.
+func TestCheckNamesTheFirstBadRecord(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	entries, err := w.store.Entries(context.Background(), 0, runID(1), 1, machine.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := entries[1]
+	second.Input.Principal = "mallory"
+	for i := range second.Records {
+		second.Records[i].Principal = "mallory"
+	}
+	value, _, err := codec.EncodeEntry(second.PrevHash, second.First, &second.Input, second.Records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec.SetCursor(value, second.Cursor)
+	raw(t, w.store, Op{Key: entryKey(0, runID(1), second.First), Value: value})
+	_, err = w.store.Check(context.Background(), w.graphs)
+	third := entries[2].First
+	want := fmt.Sprintf("run %s, record %d: entry: it does not follow the entry before", runID(1), third)
+	if err == nil || !bytes.HasPrefix([]byte(err.Error()), []byte(want)) {
+		t.Fatalf("%v, want %q", err, want)
+	}
+}
+
+func TestCheckEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := w.store.Check(ctx, w.graphs); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,101 @@
+package codec
+
+import (
+	"encoding/binary"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The appenders leave out zero values, as proto3 does without presence.
+
+func appendUint(b []byte, num protowire.Number, v uint64) []byte {
+	if v == 0 {
+		return b
+	}
+	b = protowire.AppendTag(b, num, protowire.VarintType)
+	return protowire.AppendVarint(b, v)
+}
+
+// appendInt writes an int64 field: negative numbers take ten bytes.
+func appendInt(b []byte, num protowire.Number, v int64) []byte {
+	return appendUint(b, num, uint64(v))
+}
+
+func appendSint(b []byte, num protowire.Number, v int64) []byte {
+	return appendUint(b, num, protowire.EncodeZigZag(v))
+}
+
+func appendBool(b []byte, num protowire.Number, v bool) []byte {
+	if !v {
+		return b
+	}
+	return appendUint(b, num, 1)
+}
+
+// appendTime writes a fixed64 field: Unix nanoseconds need nine bytes as varint.
+func appendTime(b []byte, num protowire.Number, v int64) []byte {
+	if v == 0 {
+		return b
+	}
+	b = protowire.AppendTag(b, num, protowire.Fixed64Type)
+	return binary.LittleEndian.AppendUint64(b, uint64(v))
+}
+
+func appendString(b []byte, num protowire.Number, v string) []byte {
+	if v == "" {
+		return b
+	}
+	b = protowire.AppendTag(b, num, protowire.BytesType)
+	return protowire.AppendString(b, v)
+}
+
+func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
+	if len(v) == 0 {
+		return b
+	}
+	b = protowire.AppendTag(b, num, protowire.BytesType)
+	return protowire.AppendBytes(b, v)
+}
+
+func appendHash(b []byte, num protowire.Number, v *[32]byte) []byte {
+	if *v == ([32]byte{}) {
+		return b
+	}
+	return appendBytes(b, num, v[:])
+}
+
+// appendPacked writes a packed repeated field.
+func appendPacked[T uint32 | uint64](b []byte, num protowire.Number, vs []T) []byte {
+	if len(vs) == 0 {
+		return b
+	}
+	b, mark := open(b, num)
+	for _, v := range vs {
+		b = protowire.AppendVarint(b, uint64(v))
+	}
+	return shut(b, mark)
+}
+
+// open starts a nested message with one byte kept for its length; shut ends it.
+func open(b []byte, num protowire.Number) (out []byte, mark int) {
+	b = protowire.AppendTag(b, num, protowire.BytesType)
+	b = append(b, 0)
+	return b, len(b)
+}
+
+// shut writes the length of the message that began at mark, moving its bytes
+// up when the length needs more than the one byte kept.
+func shut(b []byte, mark int) []byte {
+	n := len(b) - mark
+	if n < 0x80 {
+		b[mark-1] = byte(n)
+		return b
+	}
+	size := protowire.SizeVarint(uint64(n))
+	for range size - 1 {
+		b = append(b, 0)
+	}
+	copy(b[mark+size-1:], b[mark:mark+n])
+	binary.PutUvarint(b[mark-1:], uint64(n))
+	return b
+}

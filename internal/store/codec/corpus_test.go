@@ -1,0 +1,183 @@
+package codec
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// extend appends samples of kinds that the corpus does not have. It never
+// changes a sample that is there: those bytes lie on people's disks.
+var extend = flag.Bool("extend", false, "append missing samples to the golden corpus")
+
+const corpusFile = "testdata/v1.txt"
+
+// sample is one value of the corpus and what it means.
+type sample struct {
+	name  string
+	value []byte
+	// meaning is the decoded value, one line per field that is not zero.
+	meaning string
+}
+
+// TestCorpus: bytes that were stored once are read the same for ever, and
+// written the same.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	samples := readCorpus(t)
+	if *extend {
+		samples = extendCorpus(t, samples)
+	}
+	have := make(map[string]bool)
+	for _, s := range samples {
+		have[s.name] = true
+		meaning, again := decodeSample(t, s.name, s.value)
+		if meaning != s.meaning {
+			t.Errorf("%s now reads\n%s\nit was\n%s", s.name, meaning, s.meaning)
+		}
+		if !bytes.Equal(again, s.value) {
+			t.Errorf("%s is now written %x, it was %x", s.name, again, s.value)
+		}
+	}
+	for name := range freshSamples(t) {
+		if !have[name] {
+			t.Errorf("no sample %q: run the test with -extend", name)
+		}
+	}
+}
+
+// freshSamples are made with every field set, one per command and record kind.
+func freshSamples(t *testing.T) map[string][]byte {
+	fresh := make(map[string][]byte)
+	for i, c := range commands {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 4)), full: true}
+		fresh[fmt.Sprintf("entry %T", c)] = encode(t, f.entry(c, &machine.TurnReady{}))
+	}
+	for i, b := range bodiesAll {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 5)), full: true}
+		fresh[fmt.Sprintf("entry %T", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
+	}
+	f := &filler{rnd: rand.New(rand.NewPCG(1, 6)), full: true}
+	fresh["head"] = EncodeHead(f.state(), [32]byte{7})
+	return fresh
+}
+
+func extendCorpus(t *testing.T, samples []sample) []sample {
+	have := make(map[string]bool)
+	for _, s := range samples {
+		have[s.name] = true
+	}
+	for name, value := range freshSamples(t) {
+		if !have[name] {
+			meaning, _ := decodeSample(t, name, value)
+			samples = append(samples, sample{name, value, meaning})
+		}
+	}
+	var out strings.Builder
+	for _, s := range samples {
+		fmt.Fprintf(&out, "== %s\n%x\n%s", s.name, s.value, s.meaning)
+	}
+	if err := os.WriteFile(corpusFile, []byte(out.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return samples
+}
+
+func decodeSample(t *testing.T, name string, value []byte) (meaning string, again []byte) {
+	t.Helper()
+	if name == "head" {
+		st, err := DecodeHead(bytes.Clone(value))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return describe(st), EncodeHead(st, st.PrevHash)
+	}
+	e, err := DecodeEntry("run", bytes.Clone(value))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	again, hash, err := EncodeEntry(e.PrevHash, e.First, &e.Input, e.Records)
+	if err != nil || hash != e.Hash {
+		t.Fatalf("%s: hash %x, stored %x, %v", name, hash, e.Hash, err)
+	}
+	return describe(e), again
+}
+
+func readCorpus(t *testing.T) []sample {
+	t.Helper()
+	text, err := os.ReadFile(corpusFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var samples []sample
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if name, ok := strings.CutPrefix(lines.Text(), "== "); ok {
+			if !lines.Scan() {
+				t.Fatalf("%s: no bytes", name)
+			}
+			value, err := hex.DecodeString(lines.Text())
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			samples = append(samples, sample{name: name, value: value})
+			continue
+		}
+		last := &samples[len(samples)-1]
+		last.meaning += lines.Text() + "\n"
+	}
+	return samples
+}
+
+// describe lists the fields that are not zero, by path. Fields that are added to
+// the types later are zero in old bytes and do not show.
+func describe(v any) string {
+	var out strings.Builder
+	describeValue(&out, "", reflect.ValueOf(v))
+	return out.String()
+}
+
+func describeValue(out *strings.Builder, path string, v reflect.Value) {
+	switch {
+	case v.IsZero():
+	case v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface:
+		if v.Kind() == reflect.Interface {
+			path += "(" + strings.TrimPrefix(v.Elem().Type().String(), "*") + ")"
+		}
+		describeValue(out, path, v.Elem())
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			describeValue(out, path+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case v.Kind() == reflect.Array || v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
+		fmt.Fprintf(out, "%s %x\n", path, v.Interface())
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			describeValue(out, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+		}
+	case v.Kind() == reflect.String:
+		fmt.Fprintf(out, "%s %q\n", path, v.String())
+	default:
+		fmt.Fprintf(out, "%s %d\n", path, number(v))
+	}
+}
+
+func number(v reflect.Value) any {
+	switch {
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint():
+		return v.Uint()
+	}
+	return map[bool]int{true: 1}[v.Bool()]
+}

@@ -1,0 +1,117 @@
+package codec
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Format is the version byte that every value begins with. Another first byte
+// is a value that this version cannot read.
+const Format = 1
+
+// An entry's value: format, cursor, hash, previous hash, then the hashed bytes.
+// The previous hash stands before them so that what is hashed lies together.
+const (
+	cursorAt = 1
+	hashAt   = cursorAt + 8
+	prevAt   = hashAt + sha256.Size
+	entryAt  = prevAt + sha256.Size
+)
+
+// EncodeEntry makes the value of one journal entry with cursor 0 ([SetCursor]
+// gives it its place) and returns the hash of the chain after it:
+// SHA-256(prev ‖ entry bytes). Records must have the seqs first, first+1, ...
+func EncodeEntry(prev [32]byte, first uint64, in *machine.Input, records []machine.Record) ([]byte, [32]byte, error) {
+	b := make([]byte, entryAt, entryAt+512)
+	b[0] = Format
+	copy(b[prevAt:], prev[:])
+	b = appendUint(b, 1, first)
+	b, err := appendInput(b, 2, in)
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	if len(records) == 0 {
+		return nil, [32]byte{}, fmt.Errorf("encode entry: no records")
+	}
+	of := bodiesOf(in.Command)
+	for i := range records {
+		if records[i].Seq != first+uint64(i) {
+			return nil, [32]byte{}, fmt.Errorf("encode entry: record %d has seq %d, want %d", i, records[i].Seq, first+uint64(i))
+		}
+		if b, err = appendRecord(b, 3, in, &of, &records[i]); err != nil {
+			return nil, [32]byte{}, err
+		}
+	}
+	hash := sha256.Sum256(b[prevAt:])
+	copy(b[hashAt:], hash[:])
+	return b, hash, nil
+}
+
+// SetCursor writes the entry's place in the order of its namespace into a value
+// made by [EncodeEntry]; the cursor is not part of what is hashed.
+func SetCursor(value []byte, cursor uint64) {
+	binary.BigEndian.PutUint64(value[cursorAt:], cursor)
+}
+
+// DecodeEntry reads a journal value of the named run. It does not compute the
+// hash: [Chained] does.
+func DecodeEntry(run string, value []byte) (machine.Entry, error) {
+	e := machine.Entry{RunID: run}
+	if err := checkFormat("entry", value, entryAt); err != nil {
+		return e, err
+	}
+	e.Cursor = binary.BigEndian.Uint64(value[cursorAt:])
+	copy(e.Hash[:], value[hashAt:])
+	copy(e.PrevHash[:], value[prevAt:])
+	var of bodies
+	s := newScan("entry", value[entryAt:])
+	for s.next() {
+		switch s.num {
+		case 1:
+			e.First = s.uint()
+		case 2:
+			var err error
+			e.Input, err = readInput(s.message())
+			s.keep(err)
+			of = bodiesOf(e.Input.Command)
+		case 3:
+			if e.Input.Command == nil {
+				s.fail("record before input")
+				break
+			}
+			r, err := readRecord(s.message(), &e.Input, &of, e.First+uint64(len(e.Records)))
+			s.keep(err)
+			e.Records = append(e.Records, r)
+		default:
+			s.unknown()
+		}
+	}
+	if s.err == nil && (e.First == 0 || len(e.Records) == 0) {
+		return e, fmt.Errorf("%w: entry without records", ErrCorrupt)
+	}
+	return e, s.err
+}
+
+// Chained reports whether the value's hash follows from its bytes.
+func Chained(value []byte) bool {
+	if len(value) < entryAt {
+		return false
+	}
+	hash := sha256.Sum256(value[prevAt:])
+	return bytes.Equal(hash[:], value[hashAt:prevAt])
+}
+
+// checkFormat tells a foreign version from a short value.
+func checkFormat(what string, value []byte, least int) error {
+	if len(value) < least {
+		return fmt.Errorf("%w: %s of %d bytes", ErrCorrupt, what, len(value))
+	}
+	if value[0] != Format {
+		return fmt.Errorf("%w: %s has format %d, this version reads %d", ErrCorrupt, what, value[0], Format)
+	}
+	return nil
+}

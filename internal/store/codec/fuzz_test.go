@@ -1,0 +1,71 @@
+package codec
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// FuzzDecodeEntry: foreign bytes are an error or an entry, never a panic, and
+// what was decoded can be encoded.
+func FuzzDecodeEntry(f *testing.F) {
+	for seed := range uint64(8) {
+		fill := &filler{rnd: rand.New(rand.NewPCG(seed, 7))}
+		for _, command := range commands {
+			e := fill.entry(command, bodiesAll[seed], bodiesAll[seed+8])
+			value, _, err := EncodeEntry(e.PrevHash, e.First, &e.Input, e.Records)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		e, err := DecodeEntry("run", bytes.Clone(value))
+		if err != nil {
+			return
+		}
+		again, _, err := EncodeEntry(e.PrevHash, e.First, &e.Input, e.Records)
+		if err != nil {
+			t.Fatalf("decoded but not encoded: %v", err)
+		}
+		if _, err := DecodeEntry("run", again); err != nil {
+			t.Fatalf("encoded but not decoded: %v", err)
+		}
+	})
+}
+
+func FuzzDecodeHead(f *testing.F) {
+	for seed := range uint64(8) {
+		fill := &filler{rnd: rand.New(rand.NewPCG(seed, 8))}
+		f.Add(EncodeHead(fill.state(), [32]byte{}))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		st, err := DecodeHead(bytes.Clone(value))
+		if err != nil {
+			return
+		}
+		if _, err := DecodeHead(EncodeHead(st, st.PrevHash)); err != nil {
+			t.Fatalf("encoded but not decoded: %v", err)
+		}
+	})
+}
+
+func FuzzDecodeRows(f *testing.F) {
+	f.Add(EncodeDedupe(&machine.Dedupe{Scope: machine.PerPrincipal, RunID: "r", First: 1, Last: 2}))
+	f.Add(EncodeVersion(&machine.ArtifactVersion{Mode: machine.Append, Bytes: 3}))
+	f.Add(EncodePlace("run", 3))
+	f.Add(EncodePackName(&machine.PackRow{Digest: "d", ID: "i", Version: "v", RegisteredAt: 1}))
+	f.Add(EncodePackBytes(&machine.PackRow{Canonical: []byte("{}"), Source: []byte("{}")}))
+	f.Add(EncodeNumber(7))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		_, _ = DecodeDedupe(machine.Dedupe{}, value)
+		_, _ = DecodeVersion("n", 1, value)
+		_, _, _ = DecodePlace(value)
+		_, _ = DecodePackName(value)
+		_ = DecodePackBytes(&machine.PackRow{}, value)
+		_, _ = DecodeNumber(value)
+	})
+}

@@ -1,0 +1,45 @@
+package codec
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// A head's value: format, seq, state. The seq stands in a fixed place because
+// the committer compares it without decoding the rest.
+const stateAt = 1 + 8
+
+// EncodeHead makes the value of a run's head, or of a checkpoint, with hash as
+// the end of its chain instead of st.PrevHash.
+func EncodeHead(st *machine.State, hash [32]byte) []byte {
+	b := make([]byte, stateAt, stateAt+1024)
+	b[0] = Format
+	binary.BigEndian.PutUint64(b[1:], st.Seq)
+	return appendState(b, st, &hash)
+}
+
+// HeadSeq reads the last seq of a head without the state.
+func HeadSeq(value []byte) (uint64, error) {
+	if err := checkFormat("head", value, stateAt); err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(value[1:]), nil
+}
+
+// DecodeHead reads a head or checkpoint.
+func DecodeHead(value []byte) (*machine.State, error) {
+	seq, err := HeadSeq(value)
+	if err != nil {
+		return nil, err
+	}
+	st, err := readState(value[stateAt:]) //nolint:gosec // HeadSeq has checked the length
+	if err != nil {
+		return nil, err
+	}
+	if st.Seq != seq {
+		return nil, fmt.Errorf("%w: head of seq %d holds a state of seq %d", ErrCorrupt, seq, st.Seq)
+	}
+	return st, nil
+}

@@ -1,0 +1,299 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// committer is the only writer of the database. While one group is being synced
+// it checks and collects the next, which is sent as soon as the former is done.
+type committer struct {
+	store *Store
+	db    *badger.DB
+	marks *marks
+	queue chan *request
+	// acks receives the outcome of the group in flight.
+	acks chan error
+	stop chan struct{}
+	done chan struct{}
+
+	cursors map[uint32]uint64
+	recent  recent
+	fresh   fresh
+	// sentGuarded are the guarded values of the group that was sent last.
+	sentGuarded map[string][]byte
+	flight      *group
+	ts          uint64
+	groups      uint64
+	// failure ends all writing; set once, by the committer alone.
+	failure error
+}
+
+// queueLength bounds the batches that wait for the committer.
+const queueLength = 4096
+
+func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
+	return &committer{
+		store: s, db: s.db, marks: s.marks, ts: ts, cursors: cursors,
+		queue: make(chan *request, queueLength),
+		acks:  make(chan error, 1),
+		stop:  make(chan struct{}),
+		done:  make(chan struct{}),
+		fresh: newFresh(),
+		recent: recent{
+			now: make(map[string]uint64), before: make(map[string]uint64),
+		},
+	}
+}
+
+// submit hands a batch over and waits for its outcome. The context limits only
+// the waiting: what was handed over goes on.
+func (c *committer) submit(ctx context.Context, w *Writes) error {
+	r := &request{w: w, done: make(chan error, 1)}
+	select {
+	case <-c.stop:
+		return ErrClosed
+	case <-c.store.failed:
+		return c.store.failure()
+	default:
+	}
+	select {
+	case c.queue <- r:
+	case <-c.stop:
+		return ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("commit not begun: %w", ctx.Err())
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-c.done:
+		return r.outcome()
+	case <-ctx.Done():
+		return fmt.Errorf("commit goes on without its caller: %w", ctx.Err())
+	}
+}
+
+// outcome is for a request whose committer has ended: answered, or never seen.
+func (r *request) outcome() error {
+	select {
+	case err := <-r.done:
+		return err
+	default:
+		return ErrClosed
+	}
+}
+
+// run is the committer's goroutine.
+func (c *committer) run() {
+	defer close(c.done)
+	next := &group{}
+	var held *request
+	for {
+		if c.failure != nil {
+			next = c.abandon(next, &held)
+		}
+		if c.flight == nil && len(next.requests) > 0 {
+			c.gather(next, &held)
+			c.send(next)
+			next = &group{}
+			if r := held; r != nil {
+				held = nil
+				c.take(next, r, &held)
+			}
+			continue
+		}
+		queue := c.queue
+		if held != nil {
+			queue = nil
+		}
+		select {
+		case r := <-queue:
+			c.take(next, r, &held)
+		case err := <-c.acks:
+			c.settle(err)
+		case <-c.stopping(next):
+			return
+		}
+	}
+}
+
+// abandon answers everybody in a group that will never be sent.
+func (c *committer) abandon(next *group, held **request) *group {
+	if next.txn != nil {
+		next.txn.Discard()
+	}
+	c.answer(next, c.failure)
+	if *held != nil {
+		(*held).done <- c.failure
+		*held = nil
+	}
+	return &group{}
+}
+
+// stopping is the stop signal once nothing is collected or in flight; before
+// that it never fires, so that a close drains.
+func (c *committer) stopping(next *group) <-chan struct{} {
+	if c.flight != nil || len(next.requests) > 0 || len(c.queue) > 0 {
+		return nil
+	}
+	return c.stop
+}
+
+// gather takes what waits already, without waiting for more.
+func (c *committer) gather(next *group, held **request) {
+	for *held == nil {
+		select {
+		case r := <-c.queue:
+			c.take(next, r, held)
+		default:
+			return
+		}
+	}
+}
+
+// take admits a batch into the group, or answers why not. A batch that does not
+// fit any more is held for the next group.
+func (c *committer) take(next *group, r *request, held **request) {
+	if err := c.open(next, r.w.size.bytes); err != nil {
+		r.done <- err
+		return
+	}
+	if !c.store.fits(next.size.plus(r.w.size)) && len(next.requests) > 0 {
+		*held = r
+		return
+	}
+	if err := c.admit(next, r); err != nil {
+		c.refuse(next, r, err)
+	}
+}
+
+// refuse answers a batch whose precondition failed: at once if what it lost
+// against is visible, else together with the group that holds it.
+func (c *committer) refuse(next *group, r *request, err error) {
+	switch {
+	case len(next.requests) > 0:
+		next.refused = append(next.refused, refusal{r, err})
+	case c.flight != nil:
+		c.flight.refused = append(c.flight.refused, refusal{r, err})
+	default:
+		r.done <- err
+	}
+}
+
+// open checks that there is room for a batch of so many bytes, and begins the
+// group's transaction when its first batch comes. It reads at
+// the last synced group; what is in flight is seen through recent and
+// sentGuarded.
+func (c *committer) open(g *group, bytes int64) error {
+	if c.failure != nil {
+		return c.failure
+	}
+	if err := c.store.disk.check(bytes); err != nil {
+		return err
+	}
+	if g.txn != nil {
+		return nil
+	}
+	g.txn = c.db.NewTransactionAt(c.store.reads.durable(), true)
+	g.guarded = make(map[string][]byte)
+	return nil
+}
+
+// send commits the group; its outcome arrives in acks.
+func (c *committer) send(g *group) {
+	c.groups++
+	g.number = c.groups
+	c.sentGuarded = g.guarded
+	c.recent.turn()
+	c.marks.sent()
+	c.flight = g
+	if before := c.store.opts.Hooks.BeforeCommit; before != nil {
+		if err := before(g.info()); err != nil {
+			g.txn.Discard()
+			c.acks <- err
+			return
+		}
+	}
+	c.ts++
+	if err := g.txn.CommitAt(c.ts, func(err error) { c.acks <- err }); err != nil {
+		c.acks <- err
+	}
+}
+
+// settle publishes the synced group and answers its callers.
+func (c *committer) settle(err error) {
+	g := c.flight
+	c.flight = nil
+	if err == nil {
+		err = c.store.log.failure()
+	}
+	if after := c.store.opts.Hooks.AfterCommit; err == nil && after != nil {
+		err = after(g.info())
+	}
+	if err != nil {
+		err = c.broken(err)
+	} else {
+		c.store.reads.publish(c.ts, c.tails(g))
+		c.marks.synced()
+		c.store.stats.add(g)
+	}
+	c.answer(g, err)
+	if answered := c.store.opts.Hooks.Answered; answered != nil {
+		answered(g.info())
+	}
+}
+
+// answer tells everybody of a group what became of it.
+func (c *committer) answer(g *group, err error) {
+	for _, r := range g.requests {
+		r.done <- err
+	}
+	for _, lost := range g.refused {
+		if err != nil {
+			lost.err = err
+		}
+		lost.r.done <- lost.err
+	}
+}
+
+// tails are the newest cursors of the namespaces in the group.
+func (c *committer) tails(g *group) map[uint32]uint64 {
+	tails := make(map[uint32]uint64, 1)
+	for _, r := range g.requests {
+		if r.w.entry >= 0 {
+			tails[r.w.ns] = r.w.cursor
+		}
+	}
+	return tails
+}
+
+// broken makes the store read-only for good: nobody knows what of the group was
+// stored.
+func (c *committer) broken(cause error) error {
+	if c.failure == nil {
+		c.failure = fmt.Errorf("%w: %w", machine.ErrIndeterminate, cause)
+		c.store.fail(c.failure)
+	}
+	return c.failure
+}
+
+// Stats counts what was committed since the store was opened.
+type Stats struct {
+	// Groups are synced transactions; Batches, Keys and Bytes what they held.
+	Groups, Batches, Keys, Bytes int64
+}
+
+type stats struct{ groups, batches, keys, bytes atomic.Int64 }
+
+func (s *stats) add(g *group) {
+	s.groups.Add(1)
+	s.batches.Add(int64(len(g.requests)))
+	s.keys.Add(int64(g.size.keys))
+	s.bytes.Add(g.size.bytes)
+}

@@ -1,0 +1,34 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Compact brings a closed store into its smallest form: all tables in one level,
+// without what was overwritten, and no value-log file that is half dead. The
+// running store gets there by itself, later. Errors as of [Open].
+func Compact(opts Options) error {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return fmt.Errorf("store options: %w", err)
+	}
+	db, err := badger.OpenManaged(opts.badger(&logger{log: opts.Logger}))
+	if err != nil {
+		return openError(opts.Dir, err)
+	}
+	db.SetDiscardTs(db.MaxVersion())
+	err = db.Flatten(1)
+	for err == nil {
+		err = db.RunValueLogGC(0.5)
+	}
+	if errors.Is(err, badger.ErrNoRewrite) {
+		err = nil
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("compact store %s: %w", opts.Dir, err)
+	}
+	return nil
+}

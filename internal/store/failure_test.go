@@ -1,0 +1,284 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// TestCommitErrorIsIndeterminate: after any error of the commit itself nobody
+// knows what was stored. The callers of the group and those who wait are told
+// so, the store takes nothing more, reads go on, and the journal decides at the
+// next start.
+func TestCommitErrorIsIndeterminate(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk on fire")
+	for name, c := range map[string]struct {
+		hooks  func(fail *atomic.Bool) Hooks
+		stored bool
+	}{
+		"before the commit": {func(fail *atomic.Bool) Hooks {
+			return Hooks{BeforeCommit: func(Group) error { return ifSet(fail, broken) }}
+		}, false},
+		"after the commit": {func(fail *atomic.Bool) Hooks {
+			return Hooks{AfterCommit: func(Group) error { return ifSet(fail, broken) }}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var fail atomic.Bool
+			s, ctx := openTemp(t, func(o *Options) { o.Hooks = c.hooks(&fail) }), context.Background()
+			start := startBatch(runID(1), "")
+			mustCommit(t, s, start)
+			fail.Store(true)
+			var wg sync.WaitGroup
+			for i := range 10 {
+				wg.Go(func() {
+					if _, err := s.Commit(ctx, startBatch(runID(10+i), "")); !errors.Is(err, machine.ErrIndeterminate) || !errors.Is(err, broken) {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			<-s.Failed()
+			fail.Store(false)
+			if _, err := s.Commit(ctx, eventBatch(start.State, nil)); !errors.Is(err, machine.ErrIndeterminate) {
+				t.Errorf("a commit after the failure: %v", err)
+			}
+			if _, err := s.PutPack(ctx, 0, putOf("p", "1", true)); !errors.Is(err, machine.ErrIndeterminate) {
+				t.Errorf("a pack after the failure: %v", err)
+			}
+			if st, err := s.Head(ctx, 0, runID(1)); err != nil || st.Seq != 1 {
+				t.Errorf("reads end with the failure: %+v, %v", st, err)
+			}
+			again := reopen(t, s)
+			report, err := again.Check(ctx, nil)
+			if err != nil || report.Runs < 1 || (report.Runs > 1) != c.stored {
+				t.Errorf("after the restart: %+v, %v", report, err)
+			}
+			mustCommit(t, again, eventBatch(start.State, nil))
+		})
+	}
+}
+
+func ifSet(fail *atomic.Bool, err error) error {
+	if fail.Load() {
+		return err
+	}
+	return nil
+}
+
+// TestSwallowedSyncErrorIsAnError: Badger only logs a failed sync of the value
+// log; the store does not answer such a commit.
+func TestSwallowedSyncErrorIsAnError(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	mustCommit(t, s, startBatch(runID(1), ""))
+	s.log.Errorf("Error while curlf sync: %v\n", "input/output error")
+	if _, err := s.Commit(context.Background(), startBatch(runID(2), "")); !errors.Is(err, machine.ErrIndeterminate) || !strings.Contains(err.Error(), "input/output error") {
+		t.Fatal(err)
+	}
+}
+
+// TestAnswerFollowsTheSync records the order of what happens to each group: it
+// is handed to Badger, synced, answered; and no caller returns before that.
+func TestAnswerFollowsTheSync(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var events []string
+	note := func(what string, g Group) {
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, fmt.Sprintf("%d %s", g.Number, what))
+	}
+	var synced atomic.Int64
+	s := openTemp(t, func(o *Options) {
+		o.Hooks = Hooks{
+			BeforeCommit: func(g Group) error { note("commit", g); return nil },
+			AfterCommit:  func(g Group) error { note("synced", g); synced.Add(int64(g.Batches)); return nil },
+			Answered:     func(g Group) { note("answered", g) },
+		}
+	})
+	var answered atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			if _, err := s.Commit(context.Background(), startBatch(runID(i), "")); err != nil {
+				t.Error(err)
+			}
+			if n := answered.Add(1); n > synced.Load() {
+				t.Errorf("%d callers have an answer, %d batches are synced", n, synced.Load())
+			}
+		})
+	}
+	wg.Wait()
+	waitFor(t, "the last group is answered", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(events)%3 == 0
+	})
+	for i := 0; i+2 < len(events); i += 3 {
+		n := i/3 + 1
+		want := fmt.Sprintf("%d commit %d synced %d answered", n, n, n)
+		if got := strings.Join(events[i:i+3], " "); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestDiskLow: below the bound new work is refused with both figures, reads go
+// on, and work goes on when there is room again.
+func TestDiskLow(t *testing.T) {
+	t.Parallel()
+	var free atomic.Int64
+	free.Store(1 << 40)
+	s := openTemp(t, func(o *Options) {
+		o.MinFree, o.FreeSpace = 1000, func(string) (int64, error) { return free.Load(), nil }
+	})
+	ctx, start := context.Background(), startBatch(runID(1), "")
+	mustCommit(t, s, start)
+	free.Store(999)
+	s.disk.forget()
+	var refusal *machine.Refusal
+	_, err := s.Commit(ctx, eventBatch(start.State, nil))
+	if !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" || refusal.Code != machine.CodeResourceExhausted ||
+		refusal.Limit != 1000 || refusal.Got != 999 || refusal.RetryAfter <= 0 {
+		t.Fatalf("%v %+v", err, refusal)
+	}
+	if st, err := s.Head(ctx, 0, runID(1)); err != nil || st.Seq != 1 {
+		t.Fatalf("reads end: %+v, %v", st, err)
+	}
+	free.Store(1000)
+	s.disk.forget()
+	mustCommit(t, s, eventBatch(start.State, nil))
+}
+
+func (d *disk) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = time.Time{}
+}
+
+func TestFreeSpaceThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	if _, err := Open(Options{Dir: t.TempDir(), FreeSpace: func(string) (int64, error) { return 0, errors.New("no answer") }}); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Fatal(err)
+	}
+	if _, err := freeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
+		t.Fatal("free space of a directory that is not there")
+	}
+	var refusal *machine.Refusal
+	if _, err := Open(Options{Dir: t.TempDir(), FreeSpace: func(string) (int64, error) { return 1 << 20, nil }}); !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" {
+		t.Fatalf("opened without room: %v", err)
+	}
+}
+
+// smallDisk mounts a file system of 192 MiB, where the environment lets us.
+func smallDisk(t *testing.T) (dir string, ok bool) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := exec.Command("mount", "-t", "tmpfs", "-o", "size=192m", "tmpfs", dir).Run(); err != nil {
+		return "", false
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	return dir, true
+}
+
+// TestFullDiskProcess is the process that TestFullDiskNeverKills watches: it
+// writes until it is refused, fills the rest of the disk, and goes on reading.
+func TestFullDiskProcess(t *testing.T) {
+	dir := os.Getenv("PAWL_STORE_FULL_DIR")
+	if dir == "" {
+		t.Skip("started by TestFullDiskNeverKills only")
+	}
+	s, err := Open(Options{Dir: filepath.Join(dir, "db"), MemTableSize: 8 << 20, MinFree: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refusal *machine.Refusal
+	value := make([]byte, 64<<10)
+	start := startBatch(runID(1), "")
+	mustCommit(t, s, start)
+	st, acked := start.State, uint64(1)
+	for !errors.As(err, &refusal) {
+		// Some lie in the value log and some in the tree.
+		rand.Read(value)
+		b := eventBatch(st, value[:len(value)>>(2*(acked%2))])
+		if _, err = s.Commit(context.Background(), b); err == nil {
+			st, acked = b.State, b.State.Seq
+		} else if !errors.As(err, &refusal) {
+			t.Fatal(err)
+		}
+	}
+	// A memtable that is being flushed needs the room that there still is.
+	waitFor(t, "the memtables are flushed", func() bool {
+		logs, err := filepath.Glob(filepath.Join(dir, "db", "*.mem"))
+		return err == nil && len(logs) == 1
+	})
+	fill, err := os.Create(filepath.Join(dir, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = fill.Write(make([]byte, 1<<20))
+	}
+	for range 200 {
+		if _, err := s.Commit(context.Background(), eventBatch(st, value)); !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" {
+			t.Fatal(err)
+		}
+	}
+	if entries, err := s.Entries(context.Background(), 0, runID(1), acked, machine.Page{}); err != nil || len(entries) != 1 {
+		t.Fatal(len(entries), err)
+	}
+	fmt.Printf("acked %d, closing: %v\n", acked, s.Close())
+}
+
+// TestFullDiskNeverKills: a file system that is filled to the last byte ends no
+// process, and everything that was acknowledged is there afterwards.
+func TestFullDiskNeverKills(t *testing.T) {
+	t.Parallel()
+	dir, ok := smallDisk(t)
+	if !ok {
+		t.Skip("mounting a small file system needs privileges; TestDiskLow covers the guard itself")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFullDiskProcess$")
+	cmd.Env = append(os.Environ(), "PAWL_STORE_FULL_DIR="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var acked uint64
+	at := strings.Index(string(out), "acked ")
+	if _, err := fmt.Sscanf(string(out[max(at, 0):]), "acked %d", &acked); err != nil || acked < 100 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	s := openTemp(t, func(o *Options) { o.Dir = filepath.Join(dir, "db") })
+	st, err := s.Head(context.Background(), 0, runID(1))
+	if err != nil || st.Seq != acked {
+		t.Fatalf("acknowledged up to %d, the store has %+v, %v", acked, st, err)
+	}
+	if _, err := s.Check(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// Bounds of one group, and of one batch: a batch is never split.
+const (
+	maxGroupBytes = 8 << 20
+	maxGroupKeys  = 50_000
+)
+
+// size is what a batch or a group takes: all bytes, the bytes that Badger counts
+// against its transaction limit (large values lie in the value log), and keys.
+type size struct {
+	bytes, inTree int64
+	keys          int
+}
+
+func (a size) plus(b size) size {
+	return size{bytes: a.bytes + b.bytes, inTree: a.inTree + b.inTree, keys: a.keys + b.keys}
+}
+
+// fits reports whether Badger can take it in one transaction, with room to spare.
+func (s *Store) fits(z size) bool {
+	return z.bytes <= maxGroupBytes && z.keys <= s.maxKeys && z.inTree <= s.maxTree
+}
+
+// measure counts a batch once, before it is handed over.
+func measure(w *Writes) size {
+	z := size{keys: len(w.ops)}
+	for i := range w.ops {
+		key, value := int64(len(w.ops[i].Key)), int64(len(w.ops[i].Value))
+		z.bytes += key + value
+		if value >= valueThreshold {
+			value = 12
+		}
+		z.inTree += key + value + 12
+	}
+	// A watermark may be added for each queue that the batch puts a row into.
+	z.keys += len(w.dues)
+	z.inTree += int64(len(w.dues)) * 32
+	return z
+}
+
+// checkSize refuses a batch that would not fit a group of its own, or a key that
+// Badger would not take.
+func (s *Store) checkSize(w *Writes) error {
+	for i := range w.ops {
+		if key := w.ops[i].Key; len(key) > maxKey {
+			return &machine.Refusal{
+				Code: machine.CodeInvalidArgument, Reason: "NAME_TOO_LONG", Field: nameField(key[0]),
+				Message: fmt.Sprintf("names that make a key of %d bytes; at most %d", len(key), maxKey),
+				Limit:   maxKey, Got: int64(len(key)),
+			}
+		}
+	}
+	w.size = measure(w)
+	z := w.size
+	if s.fits(z) {
+		return nil
+	}
+	limit, got := int64(maxGroupBytes), z.bytes
+	switch {
+	case z.keys > s.maxKeys:
+		limit, got = int64(s.maxKeys), int64(z.keys)
+	case z.bytes <= maxGroupBytes:
+		limit, got = s.maxTree, z.inTree
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "BATCH_TOO_LARGE",
+		Message: fmt.Sprintf("one commit of %d bytes and %d keys; at most %d bytes and %d keys", z.bytes, z.keys, int64(maxGroupBytes), s.maxKeys),
+		Limit:   limit, Got: got,
+	}
+}
+
+// request is one batch on its way through the committer.
+type request struct {
+	w    *Writes
+	done chan error
+}
+
+type refusal struct {
+	r   *request
+	err error
+}
+
+// group is one transaction in the making.
+type group struct {
+	txn      *badger.Txn
+	requests []*request
+	// refused wait with the group: what they lost against must be visible when
+	// they hear of it.
+	refused []refusal
+	size    size
+	// guarded holds the values set under keys that preconditions look at.
+	guarded map[string][]byte
+	number  uint64
+}
+
+func (g *group) info() Group {
+	return Group{Number: g.number, Batches: len(g.requests), Keys: g.size.keys, Bytes: g.size.bytes}
+}
+
+// guardedKind says which kinds of key a precondition may ask for.
+func guardedKind(kind byte) bool {
+	switch kind {
+	case kindRunID, kindCallerID, kindPackName, kindPackRef, kindPackBare, kindBlob, kindUpload:
+		return true
+	}
+	return false
+}
+
+// admit checks a batch's preconditions against the store and everything before
+// it, and adds it to the group. An error concerns this batch only: nothing of it
+// was set.
+func (c *committer) admit(g *group, r *request) error {
+	if err := c.checkSeq(g, r.w); err != nil {
+		return err
+	}
+	for i := range r.w.expects {
+		e := &r.w.expects[i]
+		if e.value == nil && e.key[0] == kindRunID && c.fresh.absent(r.w.run, e.key) {
+			continue
+		}
+		value, err := c.lookup(g, e.key)
+		if err != nil {
+			return err
+		}
+		if (value == nil) != (e.value == nil) || !bytes.Equal(value, e.value) {
+			return e.miss
+		}
+	}
+	return c.add(g, r)
+}
+
+func (c *committer) checkSeq(g *group, w *Writes) error {
+	if w.run == nil {
+		return nil
+	}
+	last, known := c.recent.last(w.run)
+	if !known {
+		var err error
+		if last, err = headSeq(g.txn, w.run); err != nil {
+			return err
+		}
+	}
+	if last != w.prev {
+		return fmt.Errorf("%w: it is %d, the batch follows %d", machine.ErrSeqConflict, last, w.prev)
+	}
+	return nil
+}
+
+// lookup reads a guarded key as it will be when the group before is stored.
+func (c *committer) lookup(g *group, key []byte) ([]byte, error) {
+	if v, ok := g.guarded[string(key)]; ok {
+		return v, nil
+	}
+	if v, ok := c.sentGuarded[string(key)]; ok {
+		return v, nil
+	}
+	return get(g.txn, key)
+}
+
+// add gives the batch its cursor and sets its keys.
+func (c *committer) add(g *group, r *request) error {
+	w := r.w
+	if w.entry >= 0 {
+		w.cursor = c.cursors[w.ns] + 1
+		codec.SetCursor(w.ops[w.entry].Value, w.cursor)
+		binary.BigEndian.PutUint64(w.ops[w.place].Key[5:], w.cursor)
+		c.cursors[w.ns] = w.cursor
+	}
+	for i := range w.ops {
+		if err := g.set(&w.ops[i]); err != nil {
+			return c.broken(err)
+		}
+	}
+	for _, d := range w.dues {
+		if lowered := c.marks.set(queueID{kind: d.queue, ns: w.ns}, d.at); lowered != nil {
+			if err := g.set(lowered); err != nil {
+				return c.broken(err)
+			}
+		}
+	}
+	if w.run != nil {
+		c.recent.put(w.run, w.last)
+		c.fresh.note(w)
+	}
+	g.requests = append(g.requests, r)
+	g.size = g.size.plus(w.size)
+	return nil
+}
+
+func (g *group) set(op *Op) error {
+	if guardedKind(op.Key[0]) {
+		g.guarded[string(op.Key)] = op.Value
+	}
+	if op.Delete {
+		return g.txn.Delete(op.Key)
+	}
+	return g.txn.Set(op.Key, op.Value)
+}
+
+// recent remembers the last seq of runs that were written lately, in two
+// generations, so that most preconditions need no look into the store. It always
+// covers the group being made and the one being synced.
+type recent struct {
+	now, before map[string]uint64
+}
+
+const recentRuns = 8192
+
+func (r *recent) last(run []byte) (uint64, bool) {
+	if seq, ok := r.now[string(run)]; ok {
+		return seq, true
+	}
+	seq, ok := r.before[string(run)]
+	return seq, ok
+}
+
+func (r *recent) put(run []byte, seq uint64) { r.now[string(run)] = seq }
+
+// turn is called when a group was sent: an older generation may go.
+func (r *recent) turn() {
+	if len(r.now) >= recentRuns {
+		r.now, r.before = make(map[string]uint64, recentRuns), r.now
+	}
+}

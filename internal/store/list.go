@@ -1,0 +1,230 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of one page of a list: heads returned, and heads looked at.
+const (
+	listDefault = 100
+	listMost    = 1000
+	listLook    = 4096
+)
+
+// ListRuns returns heads in order of their ids, which is the order of creation,
+// newest first unless the filter says otherwise, after the given run id ("" =
+// from the start), and the position of the next page ("" = no more). It walks the
+// shortest index that the filter allows and looks at no more than 4 096 heads, so
+// that a page may be empty although more follow.
+func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error) {
+	if limit <= 0 {
+		limit = listDefault
+	}
+	limit = min(limit, listMost)
+	var out []*machine.State
+	position := ""
+	err := s.view(func(txn *badger.Txn) error {
+		walk := newWalk(txn, shortest(txn, ns, filter), !filter.Oldest, after)
+		defer walk.close()
+		for looked := 0; ctx.Err() == nil; looked++ {
+			run, ok, err := walk.next()
+			if err != nil || !ok {
+				position = ""
+				return err
+			}
+			if len(out) == limit || looked == listLook {
+				return nil
+			}
+			position = run
+			st, err := readHead(txn, ns, run)
+			if err != nil {
+				return fmt.Errorf("head of run %q: %w", run, err)
+			}
+			if matches(st, &filter) {
+				out = append(out, st)
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list runs: %w", err)
+	}
+	return out, position, nil
+}
+
+// matches judges a head by the whole filter.
+func matches(st *machine.State, f *machine.RunFilter) bool {
+	if f.Pack != "" && f.Pack != st.PackID && f.Pack != st.Digest && f.Pack != st.PackID+"@"+st.PackVersion {
+		return false
+	}
+	if len(f.Status) > 0 && !slices.Contains(f.Status, st.Status) {
+		return false
+	}
+	if f.State != "" && f.State != st.Current {
+		return false
+	}
+	if f.Parent != "" && (st.Parent == nil || st.Parent.RunID != f.Parent) {
+		return false
+	}
+	for _, l := range f.Labels {
+		if !slices.Contains(st.Labels, l) {
+			return false
+		}
+	}
+	return true
+}
+
+// indexLook bounds how many rows are counted to compare two indexes.
+const indexLook = 512
+
+// shortest returns the prefixes whose rows cover the filter: the heads
+// themselves, or the index with the fewest rows. Several prefixes (one per
+// status) are merged.
+func shortest(txn *badger.Txn, ns uint32, f machine.RunFilter) [][]byte {
+	choices := indexChoices(ns, f)
+	if len(choices) == 0 {
+		return [][]byte{prefix(nil, kindHead, ns)}
+	}
+	best, fewest := choices[0], indexLook+1
+	for _, c := range choices {
+		if len(choices) == 1 {
+			break
+		}
+		rows := 0
+		for _, p := range c {
+			rows += countRows(txn, p, fewest-rows)
+		}
+		if rows < fewest {
+			best, fewest = c, rows
+		}
+	}
+	return best
+}
+
+// indexChoices lists, for each part of the filter that has an index, the
+// prefixes of the rows to merge.
+func indexChoices(ns uint32, f machine.RunFilter) [][][]byte {
+	var choices [][][]byte
+	add := func(index string, values ...string) {
+		var ps [][]byte
+		for _, v := range values {
+			ps = append(ps, indexPrefix(nil, ns, index, v))
+		}
+		choices = append(choices, ps)
+	}
+	if f.Parent != "" {
+		add("parent", f.Parent)
+	}
+	for _, l := range f.Labels {
+		add("label", l.Key+"="+l.Value)
+	}
+	if f.Pack != "" {
+		add("pack", f.Pack)
+	}
+	if len(f.Status) > 0 {
+		var names []string
+		for _, st := range f.Status {
+			if !slices.Contains(names, st.String()) {
+				names = append(names, st.String())
+			}
+		}
+		add("status", names...)
+	}
+	return choices
+}
+
+func countRows(txn *badger.Txn, p []byte, most int) int {
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	n := 0
+	for it.Rewind(); has(it, p) && n < most; it.Next() {
+		n++
+	}
+	return n
+}
+
+// walk merges the rows under several prefixes, each sorted by run, into one
+// order of runs.
+type walk struct {
+	newest  bool
+	sources []*source
+}
+
+// source is one prefix under way; run is its current row.
+type source struct {
+	it  *badger.Iterator
+	p   []byte
+	run string
+	ok  bool
+}
+
+func newWalk(txn *badger.Txn, prefixes [][]byte, newest bool, after string) *walk {
+	w := &walk{newest: newest}
+	for _, p := range prefixes {
+		src := &source{p: p, it: txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newest})}
+		start := slices.Clone(p)
+		switch {
+		case after != "":
+			start = name(start, after)
+		case newest:
+			start = append(start, 0xFF, 0xFF)
+		}
+		src.it.Seek(start)
+		w.sources = append(w.sources, src)
+	}
+	for _, src := range w.sources {
+		src.read()
+		if src.ok && after != "" && src.run == after {
+			src.it.Next()
+			src.read()
+		}
+	}
+	return w
+}
+
+// read takes the run from the current row's key.
+func (src *source) read() {
+	src.run, src.ok = "", has(src.it, src.p)
+	if src.ok {
+		src.run, _, _ = cutName(src.it.Item().Key()[len(src.p):])
+	}
+}
+
+// next returns the next run in order; false at the end.
+func (w *walk) next() (string, bool, error) {
+	var best *source
+	for _, src := range w.sources {
+		if !src.ok {
+			continue
+		}
+		if src.run == "" {
+			return "", false, fmt.Errorf("malformed index key %x", src.it.Item().Key())
+		}
+		if best == nil || src.run != best.run && (src.run > best.run) == w.newest {
+			best = src
+		}
+	}
+	if best == nil {
+		return "", false, nil
+	}
+	run := best.run
+	for _, src := range w.sources {
+		if src.ok && src.run == run {
+			src.it.Next()
+			src.read()
+		}
+	}
+	return run, true, nil
+}
+
+func (w *walk) close() {
+	for _, src := range w.sources {
+		src.it.Close()
+	}
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+)
+
+// logger hands Badger's messages to slog. Badger reports a failed sync of the
+// value log only here: the commit itself returns without error, although its
+// large values may be lost. The committer therefore asks syncFailed before it
+// answers a group.
+//
+// The logger is also the one place where a compaction can be held: Badger calls
+// it before it writes each table.
+type logger struct {
+	log *slog.Logger
+	// room returns when there is room to write a table; nil = always.
+	room       func()
+	syncFailed atomic.Pointer[string]
+}
+
+// beforeTable begins the message that Badger logs when it has collected a table
+// and is about to write it.
+const beforeTable = "[%d] LOG Compact. Added"
+
+func (l *logger) Errorf(format string, args ...any) {
+	msg := message(format, args)
+	if strings.Contains(msg, "sync") {
+		l.syncFailed.CompareAndSwap(nil, &msg)
+	}
+	l.log.Error("badger: " + msg)
+}
+
+func (l *logger) Warningf(format string, args ...any) {
+	l.log.Warn("badger: " + message(format, args))
+}
+
+// Infof is for developers of the store.
+func (l *logger) Infof(format string, args ...any) {
+	l.log.Debug("badger: " + message(format, args))
+}
+
+// Debugf drops the message: there are several for each commit.
+func (l *logger) Debugf(format string, _ ...any) {
+	if l.room != nil && strings.HasPrefix(format, beforeTable) {
+		l.room()
+	}
+}
+
+func message(format string, args []any) string {
+	return strings.TrimSpace(fmt.Sprintf(format, args...))
+}
+
+// failure is the sync error that Badger swallowed, nil if there was none.
+func (l *logger) failure() error {
+	if msg := l.syncFailed.Load(); msg != nil {
+		return fmt.Errorf("badger: %s", *msg)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// timerQueue names the timers among the queues; the outbox kinds are the others.
+const timerQueue = 0
+
+type queueID struct {
+	kind byte
+	ns   uint32
+}
+
+// marks keep the low watermark of each queue: no live row is due before it. A
+// queue on an LSM leaves its dead keys behind until compaction, and a scan from
+// the beginning would walk over all of them.
+//
+// A mark is stored now and then, reduced by markSlack, so that a restart starts
+// there; a row set below the stored mark lowers it in the same commit.
+type marks struct {
+	mu     sync.Mutex
+	queues map[queueID]*mark
+}
+
+// markSlack keeps the stored mark away from rows that are due at once.
+const markSlack = int64(time.Minute)
+
+type mark struct {
+	low int64
+	// stored is what the disk has; MinInt64 = nothing yet.
+	stored int64
+	// collected and flying are the earliest rows of the groups that no reader
+	// sees yet; seen collects rows that were set while a scan ran.
+	collected, flying, seen int64
+	scan                    sync.Mutex
+}
+
+func (m *marks) get(q queueID) *mark {
+	k := m.queues[q]
+	if k == nil {
+		k = &mark{low: math.MinInt64, stored: math.MinInt64, collected: math.MaxInt64, flying: math.MaxInt64, seen: math.MaxInt64}
+		m.queues[q] = k
+	}
+	return k
+}
+
+// set notes a row due at the given time, before anybody can see it. It returns
+// the op that lowers the stored mark, if it must be.
+func (m *marks) set(q queueID, at int64) *Op {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.get(q)
+	k.low, k.collected, k.seen = min(k.low, at), min(k.collected, at), min(k.seen, at)
+	if at >= k.stored {
+		return nil
+	}
+	k.stored = at - markSlack
+	return markOp(q, k.stored)
+}
+
+// sent: what was collected is in flight now.
+func (m *marks) sent() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.queues {
+		k.flying, k.collected = k.collected, math.MaxInt64
+	}
+}
+
+// synced: what was in flight is visible now.
+func (m *marks) synced() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.queues {
+		k.flying = math.MaxInt64
+	}
+}
+
+// begin starts a scan and says where; finish must follow. Scans of one queue run
+// one after the other.
+func (m *marks) begin(q queueID) (*mark, int64) {
+	m.mu.Lock()
+	k := m.get(q)
+	m.mu.Unlock()
+	k.scan.Lock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k.seen = min(k.collected, k.flying)
+	return k, k.low
+}
+
+// finish ends a scan that found no live row before first.
+func (m *marks) finish(k *mark, first int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k.low = max(k.low, min(first, k.seen))
+	k.scan.Unlock()
+}
+
+// moved lists the ops that bring the stored marks up to date.
+func (m *marks) moved() []Op {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ops []Op
+	for q, k := range m.queues {
+		if k.low > math.MinInt64+markSlack && k.low-markSlack > k.stored {
+			k.stored = k.low - markSlack
+			ops = append(ops, *markOp(q, k.stored))
+		}
+	}
+	return ops
+}
+
+func markOp(q queueID, at int64) *Op {
+	key := append(prefix(make([]byte, 0, 8), kindWatermark, q.ns), q.kind)
+	return &Op{Key: key, Value: codec.EncodeNumber(uint64(at))}
+}
+
+// load takes a stored mark at opening.
+func (m *marks) load(key []byte, at int64) {
+	if len(key) != 6 {
+		return
+	}
+	k := m.get(queueID{ns: binary.BigEndian.Uint32(key[1:]), kind: key[5]})
+	k.low, k.stored = at, at
+}

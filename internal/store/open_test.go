@@ -1,0 +1,360 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func TestOptionsNameAllFaults(t *testing.T) {
+	t.Parallel()
+	_, err := Open(Options{MemTableSize: 1, BlockCache: 2, IndexCache: 3, MinFree: -1, GCInterval: -1, MarkInterval: -1})
+	for _, field := range []string{"Dir", "MemTableSize", "BlockCache", "IndexCache", "MinFree", "GCInterval", "MarkInterval"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not named: %v", field, err)
+		}
+	}
+}
+
+// reopen closes a store and opens its directory again.
+func reopen(t *testing.T, s *Store) *Store {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return openTemp(t, func(o *Options) { o.Dir = s.opts.Dir })
+}
+
+func TestReopenKeepsEverything(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	before, epoch := w.check(), w.store.Epoch()
+	tail, _ := w.store.Tail(context.Background(), 0)
+	w.store = reopen(t, w.store)
+	if after := w.check(); after != before {
+		t.Fatalf("before %+v, after %+v", before, after)
+	}
+	again, _ := w.store.Tail(context.Background(), 0)
+	if w.store.Epoch() != epoch || again != tail || epoch == [16]byte{} {
+		t.Fatalf("epoch %x, tail %d; it was %x, %d", w.store.Epoch(), again, epoch, tail)
+	}
+	// The last seq comes from the disk now, and cursors go on.
+	if _, err := w.store.Commit(context.Background(), startBatch(runID(1), "")); !errors.Is(err, machine.ErrSeqConflict) {
+		t.Fatal(err)
+	}
+	w.live(runID(7))
+	w.end(runID(1))
+	w.check()
+}
+
+// copyStore copies a directory while its store is open: what a crash leaves.
+func copyStore(t *testing.T, s *Store) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "crashed")
+	if out, err := exec.Command("cp", "-r", "--sparse=always", s.opts.Dir, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return to
+}
+
+// TestACopyOfTheOpenStoreHoldsEveryCommit: what was answered is on disk before
+// the store is closed.
+func TestACopyOfTheOpenStoreHoldsEveryCommit(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	before := w.check()
+	w.store = openTemp(t, func(o *Options) { o.Dir = copyStore(t, w.store) })
+	if after := w.check(); after != before {
+		t.Fatalf("before %+v, after %+v", before, after)
+	}
+	w.live(runID(8))
+	w.check()
+}
+
+// TestSecondOpenFailsLoudly in this process, and the error says who holds it.
+func TestSecondOpenFailsLoudly(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	_, err := Open(s.opts)
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), s.opts.Dir) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, startBatch(runID(1), ""))
+}
+
+// writeMarker overwrites the format marker of a closed store.
+func writeMarker(t *testing.T, dir string, value []byte) {
+	t.Helper()
+	db, err := badger.OpenManaged(badger.DefaultOptions(dir).WithLogger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	txn := db.NewTransactionAt(db.MaxVersion(), true)
+	if err := txn.Set(formatKey, value); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(txn.CommitAt(db.MaxVersion()+1, nil), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOtherFormatsAreRefused(t *testing.T) {
+	t.Parallel()
+	newer := append(binary.BigEndian.AppendUint32(nil, FormatVersion+1), make([]byte, 16)...)
+	for name, c := range map[string]struct {
+		value []byte
+		want  string
+	}{
+		"newer":  {newer, "the store has version 2, this program reads version 1"},
+		"short":  {[]byte{1}, "marker of 1 bytes"},
+		"longer": {append(binary.BigEndian.AppendUint32(nil, FormatVersion), 1), "marker of 5 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "db")
+			s, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			writeMarker(t, dir, c.value)
+			if _, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestForeignDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := badger.OpenManaged(badger.DefaultOptions(dir).WithLogger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	txn := db.NewTransactionAt(1, true)
+	if err := txn.Set([]byte("theirs"), []byte("data")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(txn.CommitAt(2, nil), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: dir, MinFree: 1}); !errors.Is(err, ErrFormat) {
+		t.Fatal(err)
+	}
+}
+
+func TestAfterClose(t *testing.T) {
+	t.Parallel()
+	s, ctx := openTemp(t), context.Background()
+	start := startBatch(runID(1), "")
+	mustCommit(t, s, start)
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(ctx, eventBatch(start.State, nil)); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := s.Head(ctx, 0, runID(1)); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, _, err := s.DueTimers(ctx, testTime, 1); err != nil && !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// TestCloseStoresWhatWaits: batches that were handed over before the close are
+// stored and answered, whatever the order.
+func TestCloseStoresWhatWaits(t *testing.T) {
+	t.Parallel()
+	s, st := stalled(t)
+	st.hold(func() { mustCommit(t, s, startBatch(runID(0), "")) })
+	errs := make(chan error)
+	for i := range 20 {
+		go func() {
+			_, err := s.Commit(context.Background(), startBatch(runID(i+1), ""))
+			errs <- err
+		}()
+	}
+	waitFor(t, "twenty batches wait", func() bool { return len(s.committer.queue) == 20 })
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	st.release()
+	for range 20 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestContextLimitsOnlyTheWaiting: the caller leaves, its batch is stored.
+func TestContextLimitsOnlyTheWaiting(t *testing.T) {
+	t.Parallel()
+	s, st := stalled(t)
+	start := startBatch(runID(1), "")
+	mustCommit(t, s, start)
+	ctx, cancel := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	batch := eventBatch(start.State, nil)
+	before := batch.State.PrevHash
+	st.hold(func() {
+		_, err := s.Commit(ctx, batch)
+		left <- err
+	})
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) || batch.State.PrevHash != before {
+		t.Fatalf("%v, head moved: %v", err, batch.State.PrevHash != before)
+	}
+	st.release()
+	waitFor(t, "the batch is stored", func() bool {
+		st, err := s.Head(context.Background(), 0, runID(1))
+		return err == nil && st.Seq == 2
+	})
+}
+
+// TestKilledProcess is the process that TestSIGKILL kills: it commits for ever
+// and prints each run and seq that was acknowledged.
+func TestKilledProcess(t *testing.T) {
+	dir := os.Getenv("PAWL_STORE_KILL_DIR")
+	if dir == "" {
+		t.Skip("started by TestSIGKILL only")
+	}
+	s, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acks := make(chan string, 64)
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			mine := newWorld(t, s)
+			mine.ids = os.Getpid()*100_000_000 + n*1_000_000
+			run := fmt.Sprintf("%s-%d-%d", runID(n), os.Getpid(), n)
+			st := mine.start(run)
+			acks <- fmt.Sprintf("%s %d", run, st.Seq)
+			for {
+				st = mine.do(run, machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "plan", Value: []byte(`{"x":1}`)}}})
+				acks <- fmt.Sprintf("%s %d", run, st.Seq)
+			}
+		})
+	}
+	go func() {
+		wg.Wait()
+		close(acks)
+	}()
+	out := bufio.NewWriter(os.Stdout)
+	for line := range acks {
+		fmt.Fprintln(out, line)
+		out.Flush()
+	}
+}
+
+// TestSIGKILL kills a process under load, several times over one store: no
+// acknowledged commit is lost and every invariant holds.
+func TestSIGKILL(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	acked := make(map[string]uint64)
+	for round := range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledProcess$")
+		cmd.Env = append(os.Environ(), "PAWL_STORE_KILL_DIR="+dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for n := 0; lines.Scan(); n++ {
+			var run string
+			var seq uint64
+			if _, err := fmt.Sscanf(lines.Text(), "%s %d", &run, &seq); err == nil && strings.HasPrefix(run, "01J") {
+				acked[run] = max(acked[run], seq)
+			}
+			if n == 200+100*round {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_ = cmd.Wait()
+		w := newWorld(t, openTemp(t, func(o *Options) { o.Dir = dir }))
+		report := w.check()
+		for run, seq := range acked {
+			st, err := w.store.Head(context.Background(), 0, run)
+			if err != nil || st.Seq < seq {
+				t.Fatalf("round %d: run %s was acknowledged at %d, the store has %+v, %v", round, run, seq, st, err)
+			}
+		}
+		if report.Runs != int64(8*(round+1)) {
+			t.Fatalf("round %d: %d runs", round, report.Runs)
+		}
+		if err := w.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestBadgersMessagesReachTheLogger(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	l := &logger{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	l.Infof("info %d\n", 1)
+	l.Warningf("warning %d", 2)
+	l.Errorf("error %d", 3)
+	l.Debugf("debug %d", 4)
+	for _, want := range []string{`level=DEBUG msg="badger: info 1"`, `level=WARN msg="badger: warning 2"`, `level=ERROR msg="badger: error 3"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in %s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "debug 4") || l.failure() != nil {
+		t.Errorf("%s, %v", out.String(), l.failure())
+	}
+}
+
+// TestKeeperWorksInTheBackground: watermarks are stored and the value log is
+// collected without anybody asking, and both stop with the store.
+func TestKeeperWorksInTheBackground(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t, func(o *Options) { o.MarkInterval, o.GCInterval = time.Millisecond, time.Millisecond })
+	w := newWorld(t, s)
+	w.start(runID(1))
+	due := w.at + int64(2*time.Hour)
+	if timers, _, err := s.DueTimers(context.Background(), due, 10); err != nil || len(timers) == 0 {
+		t.Fatalf("%v, %v", timers, err)
+	}
+	w.end(runID(1))
+	if _, _, err := s.DueTimers(context.Background(), due, 10); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the stored watermark moves", func() bool {
+		for _, row := range rows(t, s) {
+			if row.Key[0] == kindWatermark && row.Key[5] == timerQueue && int64(binary.BigEndian.Uint64(row.Value[1:])) == due-markSlack {
+				return true
+			}
+		}
+		return false
+	})
+	w.check()
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// Options open a store. Only Dir is required.
+type Options struct {
+	// Dir holds the database; made if absent.
+	Dir string
+	// Logger receives Badger's messages. Default: discarded.
+	Logger *slog.Logger
+
+	// MemTableSize in bytes, 8 MiB to 64 MiB. Default 32 MiB. Badger takes 15 % of
+	// it in one transaction, which bounds a group.
+	MemTableSize int64
+	// BlockCache and IndexCache in bytes. Default 32 MiB and 16 MiB.
+	BlockCache, IndexCache int64
+
+	// MinFree is the free space in bytes under which new work is refused with
+	// DISK_LOW. Default max(256 MiB, 2 x MemTableSize).
+	MinFree int64
+	// FreeSpace tells the free bytes of a directory's file system. Default statfs.
+	FreeSpace func(dir string) (int64, error)
+
+	// GCInterval is how often the value log is collected. Default 10 min.
+	GCInterval time.Duration
+	// MarkInterval is how often the queues' watermarks are stored. Default 10 s.
+	MarkInterval time.Duration
+
+	// Hooks watch and disturb the committer; for tests.
+	Hooks Hooks
+}
+
+// Hooks are called by the committer around each group; any may be nil.
+type Hooks struct {
+	// BeforeCommit runs before Badger gets the group. An error is taken for the
+	// commit's own: its outcome counts as unknown.
+	BeforeCommit func(Group) error
+	// AfterCommit runs when Badger has synced the group, before anybody is
+	// answered. An error is taken for the commit's own.
+	AfterCommit func(Group) error
+	// Answered runs after the group's callers were answered.
+	Answered func(Group)
+}
+
+// Group describes one transaction of the committer.
+type Group struct {
+	// Number counts groups from 1 since the store was opened.
+	Number uint64
+	// Batches, Keys and Bytes are what it holds.
+	Batches, Keys int
+	Bytes         int64
+}
+
+func (o Options) withDefaults() Options {
+	def := func(v *int64, d int64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.MemTableSize, 32<<20)
+	def(&o.BlockCache, 32<<20)
+	def(&o.IndexCache, 16<<20)
+	def(&o.MinFree, max(256<<20, 2*o.MemTableSize))
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.FreeSpace == nil {
+		o.FreeSpace = freeSpace
+	}
+	if o.GCInterval == 0 {
+		o.GCInterval = 10 * time.Minute
+	}
+	if o.MarkInterval == 0 {
+		o.MarkInterval = 10 * time.Second
+	}
+	return o
+}
+
+// validate names all faults at once.
+func (o Options) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.Dir != "", "Dir is empty")
+	check(o.MemTableSize >= 8<<20 && o.MemTableSize <= 64<<20, "MemTableSize is %d, want %d to %d", o.MemTableSize, 8<<20, 64<<20)
+	check(o.BlockCache >= 1<<20, "BlockCache is %d, want at least %d", o.BlockCache, 1<<20)
+	check(o.IndexCache >= 1<<20, "IndexCache is %d, want at least %d", o.IndexCache, 1<<20)
+	check(o.MinFree >= 0, "MinFree is %d, want at least 0", o.MinFree)
+	check(o.GCInterval > 0, "GCInterval is %v, want more than 0", o.GCInterval)
+	check(o.MarkInterval > 0, "MarkInterval is %v, want more than 0", o.MarkInterval)
+	return errors.Join(errs...)
+}
+
+// valueThreshold is the size in bytes from which a value lies in the value log,
+// where compaction does not copy it.
+const valueThreshold = 16 << 10
+
+// badger gives the reasons in docs/adr/0004-badger-options.md.
+func (o Options) badger(log *logger) badger.Options {
+	return badger.DefaultOptions(o.Dir).
+		WithLogger(log).
+		WithSyncWrites(true).
+		WithDetectConflicts(false).
+		WithMetricsEnabled(false).
+		WithNumMemtables(2).
+		WithMemTableSize(o.MemTableSize).
+		WithBlockCacheSize(o.BlockCache).
+		WithIndexCacheSize(o.IndexCache).
+		WithValueLogFileSize(64 << 20).
+		WithValueThreshold(valueThreshold).
+		WithCompression(options.Snappy).
+		WithNumCompactors(2)
+}

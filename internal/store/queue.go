@@ -1,0 +1,150 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// DueTimers returns the timers of all namespaces with Due <= now, earliest
+// first, at most limit, and the due time of the first one not returned (0 =
+// none).
+func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.Timer, int64, error) {
+	var out []machine.Timer
+	next := int64(math.MaxInt64)
+	for _, ns := range s.reads.namespaces() {
+		later, err := s.scanQueue(ctx, queueID{kind: timerQueue, ns: ns}, now, limit, func(item *badger.Item) error {
+			t, err := readTimer(item.Key())
+			if err != nil {
+				return err
+			}
+			err = item.Value(func(v []byte) error {
+				t.Turn, err = codec.DecodeNumber(v)
+				return err
+			})
+			out = append(out, t)
+			return err
+		})
+		if err != nil {
+			return nil, 0, fmt.Errorf("due timers: %w", err)
+		}
+		next = min(next, later)
+	}
+	slices.SortStableFunc(out, func(a, b machine.Timer) int { return cmp.Compare(a.Due, b.Due) })
+	if len(out) > limit {
+		next = min(next, out[limit].Due)
+		out = out[:limit]
+	}
+	if next == math.MaxInt64 {
+		next = 0
+	}
+	return out, next, nil
+}
+
+// Outbox lists rows of a kind with Due <= now of all namespaces, earliest first,
+// at most limit.
+func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
+	var out []machine.OutboxRow
+	for _, ns := range s.reads.namespaces() {
+		_, err := s.scanQueue(ctx, queueID{kind: byte(kind), ns: ns}, now, limit, func(item *badger.Item) error {
+			r, err := readOutbox(item.Key())
+			out = append(out, r)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("outbox: %w", err)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b machine.OutboxRow) int { return cmp.Compare(a.Due, b.Due) })
+	return out[:min(len(out), limit)], nil
+}
+
+// queuePrefix begins the keys of a queue's rows, followed by the due time.
+func queuePrefix(q queueID) []byte {
+	if q.kind == timerQueue {
+		return prefix(make([]byte, 0, 16), kindTimer, q.ns)
+	}
+	return append(prefix(make([]byte, 0, 16), kindOutbox, q.ns), q.kind)
+}
+
+// scanQueue visits at most limit rows due by now, from the queue's watermark on,
+// and returns when the first row after them is due (MaxInt64 = there is none).
+// The watermark moves up to the first live row, but never past now: rows set
+// from now on are then rarely below it.
+func (s *Store) scanQueue(ctx context.Context, q queueID, now int64, limit int, visit func(*badger.Item) error) (int64, error) {
+	k, low := s.marks.begin(q)
+	first, next := int64(math.MinInt64), int64(math.MaxInt64)
+	defer func() { s.marks.finish(k, first) }()
+	p := queuePrefix(q)
+	err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		defer it.Close()
+		n := 0
+		for it.Seek(instant(slices.Clone(p), low)); has(it, p); it.Next() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			key := it.Item().Key()
+			if len(key) < len(p)+8 {
+				return fmt.Errorf("malformed queue key %x", key)
+			}
+			next = int64(binary.BigEndian.Uint64(key[len(p):]) ^ (1 << 63))
+			if next > now || n == limit {
+				return nil
+			}
+			if err := visit(it.Item()); err != nil {
+				return err
+			}
+			if n == 0 {
+				first = next
+			}
+			n, next = n+1, math.MaxInt64
+		}
+		return nil
+	})
+	if err != nil {
+		first = math.MinInt64
+		return 0, err
+	}
+	if first == math.MinInt64 {
+		first = min(now, next)
+	}
+	return next, nil
+}
+
+// ReadyRuns lists runs in the ready index after the given run id, in order of
+// their ids, at most limit.
+func (s *Store) ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error) {
+	var out []string
+	p := prefix(nil, kindReady, ns)
+	err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		defer it.Close()
+		start := p
+		if after != "" {
+			start = name(slices.Clone(p), after)
+		}
+		for it.Seek(start); has(it, p) && len(out) < limit && ctx.Err() == nil; it.Next() {
+			run, rest, ok := cutName(it.Item().Key()[len(p):])
+			if !ok || len(rest) != 0 {
+				return fmt.Errorf("malformed ready key %x", it.Item().Key())
+			}
+			if run != after {
+				out = append(out, run)
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ready runs: %w", err)
+	}
+	return out, nil
+}

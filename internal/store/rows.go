@@ -1,0 +1,108 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// Consumed returns the row of a used-up id: key names scope, kind, id and run or
+// principal; the answer adds body hash and records (and the run that a
+// principal's id started).
+func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return key, false, err
+	}
+	found := false
+	err := s.view(func(txn *badger.Txn) error {
+		value, err := get(txn, dedupeKey(make([]byte, 0, 96), ns, &key))
+		if err != nil || value == nil {
+			return err
+		}
+		found = true
+		key, err = codec.DecodeDedupe(key, value)
+		return err
+	})
+	if err != nil {
+		return key, false, fmt.Errorf("idempotency id %q: %w", key.ID, err)
+	}
+	return key, found, nil
+}
+
+// ArtifactVersions lists the writes of one artifact with seq <= atSeq in order,
+// or only the last of them. The values are in the records of those seqs.
+func (s *Store) ArtifactVersions(ctx context.Context, ns uint32, run, artifact string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
+	var out []machine.ArtifactVersion
+	p := artifactPrefix(nil, ns, run, artifact)
+	err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newestOnly})
+		defer it.Close()
+		if newestOnly {
+			it.Seek(number(bytes.Clone(p), atSeq))
+		} else {
+			it.Rewind()
+		}
+		for ; has(it, p); it.Next() {
+			seq, err := lastNumber(it.Item().Key(), p)
+			if err != nil || seq > atSeq {
+				return err
+			}
+			err = it.Item().Value(func(v []byte) error {
+				version, err := codec.DecodeVersion(artifact, seq, v)
+				out = append(out, version)
+				return err
+			})
+			if err != nil || newestOnly {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("artifact %q of run %q: %w", artifact, run, err)
+	}
+	return out, nil
+}
+
+// MessageRows lists rows [from, next) of a state's conversation, in order.
+func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error) {
+	var out []machine.MessageRow
+	p := messagePrefix(nil, ns, run, state)
+	err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		defer it.Close()
+		for it.Seek(number(bytes.Clone(p), from)); has(it, p); it.Next() {
+			n, err := lastNumber(it.Item().Key(), p)
+			if err != nil || n >= next {
+				return err
+			}
+			err = it.Item().Value(func(v []byte) error {
+				seq, err := codec.DecodeNumber(v)
+				out = append(out, machine.MessageRow{State: state, N: n, Seq: seq})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("messages of state %q of run %q: %w", state, run, err)
+	}
+	return out, nil
+}
+
+// lastNumber reads the number that follows a prefix and ends the key.
+func lastNumber(key, p []byte) (uint64, error) {
+	if len(key) != len(p)+8 {
+		return 0, fmt.Errorf("malformed key %x", key)
+	}
+	return binary.BigEndian.Uint64(key[len(p):]), nil
+}

@@ -1,0 +1,193 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// Bounds of one read: no transaction stays open for longer than that takes.
+const (
+	pageRecords = 256
+	pageBytes   = 1 << 20
+)
+
+// bound fills in the defaults of a page and keeps it within them.
+func bound(p machine.Page) machine.Page {
+	if p.Records <= 0 || p.Records > pageRecords {
+		p.Records = pageRecords
+	}
+	if p.Bytes <= 0 || p.Bytes > pageBytes {
+		p.Bytes = pageBytes
+	}
+	return p
+}
+
+// Head returns a run's state; machine.ErrNoRun.
+func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var st *machine.State
+	err := s.view(func(txn *badger.Txn) (err error) {
+		st, err = readHead(txn, ns, run)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("head of run %q: %w", run, err)
+	}
+	return st, nil
+}
+
+func readHead(txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
+	value, err := get(txn, headKey(ns, run))
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return nil, machine.ErrNoRun
+	}
+	return codec.DecodeHead(value)
+}
+
+// Entries returns a run's entries that hold records >= from, in order. A run
+// that does not exist has none. At most 256 entries and about 1 MiB are read.
+func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error) {
+	page = bound(page)
+	var out []machine.Entry
+	err := s.view(func(txn *badger.Txn) error {
+		last, err := headSeq(txn, headKey(ns, run))
+		if err != nil || from > last {
+			return err
+		}
+		first, err := firstOf(txn, ns, run, from)
+		if err != nil || first == 0 {
+			return err
+		}
+		bytes := 0
+		for len(out) < page.Records && bytes < page.Bytes && ctx.Err() == nil {
+			value, err := get(txn, entryKey(ns, run, first))
+			if err != nil {
+				return err
+			}
+			if value == nil {
+				return nil
+			}
+			e, err := codec.DecodeEntry(run, value)
+			if err != nil {
+				return fmt.Errorf("entry %d: %w", first, err)
+			}
+			out = append(out, e)
+			bytes += len(value)
+			first += uint64(len(e.Records))
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("entries of run %q: %w", run, err)
+	}
+	return out, nil
+}
+
+// headSeq is the last seq of a run without its state, 0 if there is no such run.
+func headSeq(txn *badger.Txn, head []byte) (uint64, error) {
+	item, err := txn.Get(head)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var seq uint64
+	err = item.Value(func(v []byte) error {
+		seq, err = codec.HeadSeq(v)
+		return err
+	})
+	return seq, err
+}
+
+// Entry returns the one entry that holds the record seq; machine.ErrNoRecord.
+func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error) {
+	var e machine.Entry
+	err := s.view(func(txn *badger.Txn) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		first, err := firstOf(txn, ns, run, max(seq, 1))
+		if err != nil {
+			return err
+		}
+		value, err := get(txn, entryKey(ns, run, first))
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			return machine.ErrNoRecord
+		}
+		e, err = codec.DecodeEntry(run, value)
+		if err == nil && (seq < e.First || seq >= e.First+uint64(len(e.Records))) {
+			return machine.ErrNoRecord
+		}
+		return err
+	})
+	if err != nil {
+		return e, fmt.Errorf("record %d of run %q: %w", seq, run, err)
+	}
+	return e, nil
+}
+
+// firstOf finds the key of the entry that holds seq: the last one that begins at
+// or before it. 0 = there is none. The caller that reads on asks for the first
+// record of an entry, so that is tried before a backward scan.
+func firstOf(txn *badger.Txn, ns uint32, run string, seq uint64) (uint64, error) {
+	if seq <= 1 {
+		return 1, nil
+	}
+	if item, err := txn.Get(entryKey(ns, run, seq)); err == nil && item != nil {
+		return seq, nil
+	}
+	p := runKey(nil, kindEntry, ns, run)
+	it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: p})
+	defer it.Close()
+	it.Seek(entryKey(ns, run, seq))
+	if !has(it, p) {
+		return 0, nil
+	}
+	key := it.Item().Key()
+	if len(key) != len(p)+8 {
+		return 0, fmt.Errorf("malformed entry key %x", key)
+	}
+	return binary.BigEndian.Uint64(key[len(p):]), nil
+}
+
+// Checkpoint returns the newest stored copy of a run's state whose seq is at
+// most the given one, to replay from; nil if the replay begins at the start.
+func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error) {
+	var st *machine.State
+	err := s.view(func(txn *badger.Txn) error {
+		p := runKey(nil, kindSnapshot, ns, run)
+		it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: p})
+		defer it.Close()
+		it.Seek(number(bytes.Clone(p), seq))
+		if !has(it, p) {
+			return ctx.Err()
+		}
+		value, err := it.Item().ValueCopy(nil)
+		if err != nil {
+			return err
+		}
+		st, err = codec.DecodeHead(value)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint of run %q: %w", run, err)
+	}
+	return st, nil
+}

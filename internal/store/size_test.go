@@ -1,0 +1,97 @@
+package store
+
+import (
+	"crypto/rand"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// allocated is what the files of a directory take on disk.
+func allocated(t testing.TB, dir string) int64 {
+	t.Helper()
+	var n int64
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			n += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestDiskIsProportionalToWhatWasWritten: a run of 800 transitions that appends
+// 2 KB of random bytes at each takes less than twice that, everything included.
+func TestDiskIsProportionalToWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	b := startBatch(runID(1), "")
+	mustCommit(t, s, b)
+	const transitions, size = 800, 2048
+	for range transitions {
+		value := make([]byte, size)
+		rand.Read(value)
+		b = eventBatch(b.State, value)
+		mustCommit(t, s, b)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Compact(s.opts); err != nil {
+		t.Fatal(err)
+	}
+	ratio := float64(allocated(t, s.opts.Dir)) / (transitions * size)
+	t.Logf("allocated / written = %.2f", ratio)
+	if ratio > 2 {
+		t.Errorf("allocated / written = %.2f", ratio)
+	}
+	again := openTemp(t, func(o *Options) { o.Dir = s.opts.Dir })
+	if report, err := again.Check(t.Context(), nil); err != nil || report.Records != transitions+1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+}
+
+// TestKeysPerTransition: a transition with one artifact and an event id writes
+// five keys, whatever the length of its run; every 256th writes a checkpoint too.
+func TestKeysPerTransition(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	for _, seq := range []uint64{1, 100, 254, 255, 20_000} {
+		w, err := s.Encode(eventBatch(&machine.State{RunID: runID(1), Seq: seq}, []byte("value")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "hjgda"
+		if (seq+1)%checkpointEvery == 0 {
+			want = "hjgkda"
+		}
+		kinds := ""
+		for _, op := range w.Ops() {
+			kinds += string(op.Key[:1])
+		}
+		if kinds != want || w.Bytes() == 0 {
+			t.Errorf("after seq %d: %s, want %s", seq, kinds, want)
+		}
+	}
+}
+
+func TestCompactOfAnOpenStore(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	if err := Compact(s.opts); err == nil {
+		t.Fatal("a store in use was compacted")
+	}
+	if err := Compact(Options{}); err == nil {
+		t.Fatal("no directory")
+	}
+}

@@ -1,0 +1,63 @@
+package runtime
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Answer is what became of an input. It is read-only: its state and records
+// are shared with the engine.
+type Answer struct {
+	RunID string
+	// State of the run after the input.
+	State *machine.State
+	// Entry is the commit that the input made; without records if it changed
+	// nothing.
+	Entry machine.Entry
+	// Turn is the open turn after the input; nil if there is none.
+	Turn *TurnRef
+	// Duplicate: the id was used before; this is the first answer again.
+	Duplicate   bool
+	Disposition machine.Disposition
+	// Steps answer RequestSteps, in order.
+	Steps []StepAnswer
+}
+
+// TurnRef is the identity of an open turn.
+type TurnRef struct {
+	// Seq is the record that opened the turn.
+	Seq     uint64
+	Attempt int
+	State   string
+	Prompt  string
+	// NotBefore is the end of the backoff, Unix nanoseconds; 0 = now.
+	NotBefore int64
+	// Token is the caller's right to act on the turn; "" = the caller has none
+	// (a run of WORKERS, a turn that somebody else opened, a restarted server):
+	// GetTurn gives one.
+	Token string
+}
+
+// StepAnswer is one step as its turn sees it.
+type StepAnswer struct {
+	machine.StepOutcome
+	// Result (StepStatusOK) and Error (StepStatusError) are what was recorded.
+	Result []byte
+	Error  machine.Fault
+}
+
+// ArtifactValue is one artifact with its accumulated value.
+type ArtifactValue struct {
+	Name  string
+	Type  string
+	Mode  machine.Mode
+	Value []byte
+	// Seq is the record of its last write.
+	Seq uint64
+}
+
+// RunView is a run as [Engine.GetRun] tells it.
+type RunView struct {
+	State *machine.State
+	// Artifacts in the order of their names; nil unless asked for.
+	Artifacts []ArtifactValue
+}

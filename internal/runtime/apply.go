@@ -1,0 +1,250 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// change is one input on its way through the engine.
+type change struct {
+	key       runKey
+	principal Principal
+	id        string
+	// natural: id names the execution of a turn, not a wish of the caller's.
+	natural bool
+	token   string
+	// worker is the one whose lease the token is; nil: the token is a caller's.
+	worker  *Worker
+	command machine.Command
+	// start is the program of a run that begins; nil for all other inputs.
+	start *program
+	// hash is the body hash of a start; other hashes are made on the way.
+	hash [32]byte
+	// engine: the engine's own input (timers, cascades); no authority is asked.
+	engine bool
+}
+
+// Apply takes one input through the way of a transition: the run's queue, its
+// state, the policy, the machine, the commit, the publication.
+//
+// ctx bounds only the waiting. An input that was accepted takes its course when
+// the caller is gone; repeat it with the same ID to learn what became of it.
+//
+// Errors are *[machine.Refusal], or ctx's own. An answer may come with an error
+// (STEP_MISMATCH): then the input was committed, and the error says what it met.
+func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
+	key, err := e.find(req.RunRef)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := checkRequest(&req); err != nil {
+		return Answer{}, err
+	}
+	return e.apply(ctx, &change{
+		key: key, principal: req.Principal, id: req.ID, token: req.TurnToken,
+		worker: req.Worker, command: req.Command,
+	})
+}
+
+// apply waits for the run's turn and makes the change in the caller's own
+// goroutine. A caller that gives up leaves the change to another one.
+func (e *Engine) apply(ctx context.Context, c *change) (Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return Answer{}, err
+	}
+	if err := e.gate.enter(); err != nil {
+		return Answer{}, err
+	}
+	sl, w, err := e.slots.take(c.key)
+	if err != nil {
+		e.gate.leave()
+		return Answer{}, err
+	}
+	if w == nil {
+		return e.turn(ctx, sl, c)
+	}
+	select {
+	case <-w.granted:
+		waiters.Put(w)
+		return e.turn(ctx, sl, c)
+	case <-ctx.Done():
+		go e.outlive(ctx, sl, w, c)
+		return Answer{}, ctx.Err()
+	case <-e.gate.failed:
+		go e.outlive(ctx, sl, w, c)
+		return Answer{}, commitUnknown()
+	}
+}
+
+// outlive makes a change whose caller is gone; nobody hears of its answer.
+func (e *Engine) outlive(ctx context.Context, sl *slot, w *waiter, c *change) {
+	<-w.granted
+	waiters.Put(w)
+	_, _ = e.turn(ctx, sl, c)
+}
+
+// turn makes one change while the run's turn is held and gives it back.
+func (e *Engine) turn(ctx context.Context, sl *slot, c *change) (Answer, error) {
+	t := &transit{e: e, c: c, state: sl.state, program: sl.program}
+	defer e.giveBack(sl, t)
+	answer, err := t.run(context.WithoutCancel(ctx))
+	t.ended = true
+	return answer, err
+}
+
+// giveBack ends the turn: the next input finds the new state, and who waits
+// for records hears of them. A change that panicked leaves no state behind.
+func (e *Engine) giveBack(sl *slot, t *transit) {
+	if !t.ended {
+		t.state = nil
+	}
+	if t.batch != nil {
+		e.work.observe(t)
+	}
+	e.slots.release(sl, t.state, t.program)
+	if t.batch != nil {
+		e.publish(t)
+	}
+	e.gate.leave()
+}
+
+// transit is one change in its run's turn.
+type transit struct {
+	e *Engine
+	c *change
+	// state and program are the run's; nil state = not loaded, or forgotten after
+	// a commit that failed.
+	state   *machine.State
+	program *program
+	input   machine.Input
+	// asked is the token that the request was granted by, if any.
+	asked turnToken
+	// batch was committed, as entry; nil and zero if nothing was.
+	batch *machine.Batch
+	entry machine.Entry
+	// ended: run returned, it did not panic.
+	ended bool
+}
+
+// run is stops 2 to 4: load, decide, step, commit.
+func (t *transit) run(ctx context.Context) (Answer, error) {
+	if err := t.load(ctx); err != nil {
+		return Answer{}, err
+	}
+	outside, err := t.authorize()
+	t.stamp(outside)
+	if err != nil {
+		return t.refuse(ctx, err)
+	}
+	result, err := machine.Step(t.program.graph, t.state, t.input)
+	switch {
+	case err != nil:
+		return t.refuse(ctx, err)
+	case result.Batch == nil:
+		return t.unchanged(ctx, result)
+	}
+	return t.commit(ctx, result)
+}
+
+// load brings the run's state and program unless they are cached.
+func (t *transit) load(ctx context.Context) error {
+	if t.c.start != nil {
+		t.program = t.c.start
+		return nil
+	}
+	if t.state == nil {
+		state, err := t.e.store.Head(ctx, t.c.key.ns, t.c.key.id)
+		if errors.Is(err, machine.ErrNoRun) {
+			return t.missing()
+		}
+		if err != nil {
+			return fmt.Errorf("runtime: load run %s: %w", t.c.key.id, err)
+		}
+		t.state = state
+	}
+	if t.program == nil {
+		prog, err := t.e.programs.of(ctx, t.c.key.ns, t.state)
+		if err != nil {
+			return err
+		}
+		t.program = prog
+	}
+	return nil
+}
+
+// missing is the answer for a run that is not there.
+func (t *transit) missing() error {
+	if _, ok := t.c.command.(machine.ResolveStep); !ok {
+		return runNotFound()
+	}
+	if _, err := t.decide(policy.Ask{Act: policy.Resolve}); err != nil {
+		return err
+	}
+	return errUnknownRun
+}
+
+// errUnknownRun makes ResolveStep answer IGNORED_UNKNOWN_RUN.
+var errUnknownRun = errors.New("step of an unknown run")
+
+// commit stores the batch and takes its state over.
+func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, error) {
+	done, err := t.e.store.Commit(ctx, result.Batch)
+	if err != nil {
+		return t.uncommitted(ctx, err)
+	}
+	before := t.state
+	// The new state is nobody else's until the turn is given back.
+	state := result.State
+	state.PrevHash = done.Hash
+	t.state, t.batch = state, result.Batch
+	t.entry = machine.Entry{
+		RunID: state.RunID, Cursor: done.Cursor, First: result.Batch.Prev + 1,
+		PrevHash: done.PrevHash, Hash: done.Hash, Input: result.Batch.Input, Records: result.Batch.Records,
+	}
+	answer := Answer{
+		RunID: state.RunID, State: state, Entry: t.entry, Disposition: result.Disposition,
+	}
+	t.e.inflight.committed(before, state)
+	answer.Turn = t.turnAfter(before)
+	t.count()
+	return t.withSteps(ctx, answer, result)
+}
+
+// uncommitted says what a failed commit means. Whatever it means, the cached
+// state is forgotten.
+func (t *transit) uncommitted(ctx context.Context, err error) (Answer, error) {
+	before := t.state
+	t.state = nil
+	var refusal *machine.Refusal
+	switch {
+	case errors.Is(err, machine.ErrConsumed):
+		t.state = before
+		answer, err := t.refuse(ctx, err)
+		t.state = nil
+		return answer, err
+	case errors.As(err, &refusal):
+		return Answer{}, err
+	case errors.Is(err, machine.ErrSeqConflict):
+		return Answer{}, &machine.Refusal{
+			Code: machine.CodeInternal, Reason: "SEQ_CONFLICT",
+			Message: fmt.Sprintf("run %s changed outside its queue: %v", t.c.key.id, err),
+		}
+	}
+	t.e.gate.fail()
+	return Answer{}, commitUnknown()
+}
+
+// unchanged answers an input that had no effect: a repeat if its id says so.
+func (t *transit) unchanged(ctx context.Context, result machine.Result) (Answer, error) {
+	if answer, found, err := t.repeat(ctx); found || err != nil {
+		return answer, err
+	}
+	answer := Answer{RunID: t.state.RunID, State: t.state, Disposition: result.Disposition}
+	answer.Turn = t.openTurn(t.program.graph, t.state)
+	t.count()
+	return t.withSteps(ctx, answer, result)
+}

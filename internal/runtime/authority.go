@@ -1,0 +1,158 @@
+package runtime
+
+import (
+	"errors"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// acts maps each command of a caller to what the policy knows it as.
+var acts = map[machine.CommandKind]policy.Act{
+	machine.CmdEmitEvent:    policy.Emit,
+	machine.CmdSetArtifacts: policy.Write,
+	machine.CmdCompleteTurn: policy.Complete,
+	machine.CmdFailTurn:     policy.Execute,
+	machine.CmdSuspendTurn:  policy.Execute,
+	machine.CmdRequestSteps: policy.Execute,
+	machine.CmdResolveStep:  policy.Resolve,
+	machine.CmdSendInput:    policy.Drive,
+	machine.CmdPause:        policy.Drive,
+	machine.CmdResume:       policy.Drive,
+	machine.CmdCancel:       policy.Drive,
+}
+
+// authorize is check (5) of section 4 and says whether the principal acts from
+// outside. That a run has ended comes before who may move it, except for the
+// answer to a step (section 9).
+func (t *transit) authorize() (outside bool, err error) {
+	if t.c.engine || t.c.start != nil {
+		return false, nil
+	}
+	act := acts[machine.KindOf(t.c.command)]
+	if t.state.Status.Terminal() && act != policy.Resolve {
+		return false, nil
+	}
+	verdict, err := t.decide(policy.Ask{
+		Act: act, Orchestration: orchestration(t.program.graph, t.state),
+		Leased: t.state.Execution == machine.Workers,
+	})
+	return verdict.Outside, err
+}
+
+// decide asks the policy with the request's principal and token.
+func (t *transit) decide(ask policy.Ask) (policy.Verdict, error) {
+	ask.Principal = t.c.principal
+	if t.c.worker != nil {
+		t.byLease(&ask)
+	} else {
+		ask.Token, t.asked = t.standing(ask.Act)
+	}
+	verdict, err := policy.Decide(ask)
+	if err != nil {
+		return verdict, t.deny(err)
+	}
+	return verdict, nil
+}
+
+// byLease judges the request of a worker by its leases alone.
+func (t *transit) byLease(ask *policy.Ask) {
+	t.asked, ask.HoldsLease = t.c.worker.holding(t.c.key.id, ask.Act, t.c)
+	ask.Leased = false
+	if !ask.HoldsLease && t.c.token != "" && ask.Act != policy.Resolve {
+		ask.Token = policy.TokenStale
+	}
+}
+
+// deny tells whoever lost a race for the state which record won.
+func (t *transit) deny(err error) error {
+	err = denied(err)
+	var refusal *machine.Refusal
+	if t.state != nil && errors.As(err, &refusal) {
+		refusal.Seq = t.state.VisitSeq
+	}
+	return err
+}
+
+// standing judges the request's token. A step may be answered under the token
+// of its turn when that turn is over, too: the machine then says that the
+// answer came too late.
+func (t *transit) standing(act policy.Act) (policy.Token, turnToken) {
+	var open *machine.Turn
+	if t.state != nil {
+		open = t.state.Turn
+	}
+	standing, tok := t.e.slots.standing(t.c.key, open, t.c.token)
+	if act == policy.Resolve && standing == policy.TokenStale {
+		if past, ok := t.e.slots.known(t.c.key, t.c.token); ok {
+			return policy.TokenHeld, past
+		}
+	}
+	return standing, tok
+}
+
+func orchestration(g *machine.Graph, s *machine.State) policy.Orchestration {
+	node := g.States[s.Current]
+	if node == nil {
+		return policy.Internal
+	}
+	switch node.Orchestration {
+	case machine.External:
+		return policy.External
+	case machine.Hybrid:
+		return policy.Hybrid
+	}
+	return policy.Internal
+}
+
+// turnAfter tells the open turn after a commit, with a token where the answer
+// gives one: to the principal that opened the turn of a run of CALLER.
+func (t *transit) turnAfter(before *machine.State) *TurnRef {
+	turn := t.state.Turn
+	opened := turn != nil && (before == nil || before.Turn == nil ||
+		before.Turn.Seq != turn.Seq || before.Turn.Attempt != turn.Attempt)
+	switch {
+	case opened && t.givesToken():
+		t.e.slots.issue(t.c.key, turnToken{
+			word: t.e.cfg.IDs.Token(), turn: turn.Seq, attempt: turn.Attempt,
+			principal: t.c.principal.Name, delivery: 1,
+		})
+	case before != nil && before.Turn != nil && (opened || turn == nil):
+		t.e.slots.retire(t.c.key, turn)
+	}
+	return t.openTurn(t.program.graph, t.state)
+}
+
+func (t *transit) givesToken() bool {
+	return !t.c.engine && t.state.Execution == machine.Caller &&
+		mayHoldTurn(t.c.principal, orchestration(t.program.graph, t.state))
+}
+
+// mayHoldTurn: a token would be of use to the principal.
+func mayHoldTurn(p Principal, o policy.Orchestration) bool {
+	if o == policy.External {
+		return p.Scopes.Has(policy.EventsExternal)
+	}
+	return p.Scopes.Has(policy.RunsWrite)
+}
+
+// openTurn tells the identity of a state's open turn, with the token that the
+// principal holds.
+func (t *transit) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
+	if s.Turn == nil {
+		return nil
+	}
+	ref := turnRef(g, s)
+	if !t.c.engine {
+		ref.Token = t.e.slots.current(runKey{ns: t.c.key.ns, id: s.RunID}, s.Turn, t.c.principal.Name)
+	}
+	return ref
+}
+
+func turnRef(g *machine.Graph, s *machine.State) *TurnRef {
+	ref := &TurnRef{Seq: s.Turn.Seq, Attempt: s.Turn.Attempt, State: s.Current, NotBefore: s.Turn.NotBefore}
+	if node := g.States[s.Current]; node != nil {
+		ref.Prompt = node.Prompt
+	}
+	return ref
+}

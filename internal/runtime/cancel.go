@@ -1,0 +1,65 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// cascadePage is how many child runs are read at once.
+const cascadePage = 256
+
+// CancelRun ends a run CANCELLED; with Cascade also the runs that it started,
+// and theirs. A run that has ended is FAILED_PRECONDITION RUN_TERMINAL, unless
+// its cancellation is repeated with the same ID; a repeat cascades again, so
+// that an interrupted cascade can be finished.
+func (e *Engine) CancelRun(ctx context.Context, req ControlRequest) (Answer, error) {
+	answer, err := e.Apply(ctx, Request{RunRef: req.RunRef, ID: req.ID, Command: machine.Cancel{Note: req.Note}})
+	if err != nil || !req.Cascade {
+		return answer, err
+	}
+	key, err := e.find(req.RunRef)
+	if err != nil {
+		return answer, err
+	}
+	return answer, e.cancelChildren(ctx, key, req.Principal, req.Note, 0)
+}
+
+// cancelChildren follows the parent index downwards.
+func (e *Engine) cancelChildren(ctx context.Context, parent runKey, by Principal, note string, depth int) error {
+	if depth > machine.MaxDepth {
+		return nil
+	}
+	filter := machine.RunFilter{Parent: parent.id, Oldest: true}
+	for after := ""; ; {
+		children, next, err := e.store.ListRuns(ctx, parent.ns, filter, after, cascadePage)
+		if err != nil {
+			return fmt.Errorf("runtime: children of run %s: %w", parent.id, err)
+		}
+		for _, child := range children {
+			key := runKey{ns: parent.ns, id: child.RunID}
+			if err := e.cancelChild(ctx, key, by, note); err != nil {
+				return err
+			}
+			if err := e.cancelChildren(ctx, key, by, note, depth+1); err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			return nil
+		}
+		after = next
+	}
+}
+
+// cancelChild ends one child; one that has ended already is no error.
+func (e *Engine) cancelChild(ctx context.Context, key runKey, by Principal, note string) error {
+	_, err := e.apply(ctx, &change{key: key, principal: by, command: machine.Cancel{Note: note}, engine: true})
+	var refusal *machine.Refusal
+	if errors.As(err, &refusal) && refusal.Reason == "RUN_TERMINAL" {
+		return nil
+	}
+	return err
+}

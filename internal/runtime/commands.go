@@ -1,0 +1,104 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// EmitEvent asks for the transition that the open state's graph gives the event
+// (semantics §4). Idempotent by EventID. Beside the errors of [Engine.Apply]:
+// FAILED_PRECONDITION UNKNOWN_EVENT lists the events that the state takes,
+// ABORTED SEQ_MISMATCH names the transition that won.
+func (e *Engine) EmitEvent(ctx context.Context, req EmitRequest) (Answer, error) {
+	return e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.EventID, TurnToken: req.TurnToken,
+		Command: machine.EmitEvent{Event: req.Event, Artifacts: req.Artifacts, ExpectedSeq: req.ExpectedSeq},
+	})
+}
+
+// SendInput gives parts to the next turn of the visit (§5). Idempotent by MessageID.
+func (e *Engine) SendInput(ctx context.Context, req InputRequest) (Answer, error) {
+	return e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.MessageID,
+		Command: machine.SendInput{Parts: req.Parts, ExpectedSeq: req.ExpectedSeq},
+	})
+}
+
+// SetArtifacts writes artifacts without a transition (§7), under the authority
+// of EmitEvent. Idempotent by WriteID.
+func (e *Engine) SetArtifacts(ctx context.Context, req ArtifactsRequest) (Answer, error) {
+	return e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.WriteID, TurnToken: req.TurnToken,
+		Command: machine.SetArtifacts{Artifacts: req.Artifacts, ExpectedSeq: req.ExpectedSeq},
+	})
+}
+
+// CompleteTurn ends the open turn with its output and perhaps an event (§5).
+// Idempotent by ID, or by turn and attempt without one.
+func (e *Engine) CompleteTurn(ctx context.Context, req CompleteRequest) (Answer, error) {
+	return e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
+		Command: machine.CompleteTurn{
+			TurnSeq: req.TurnSeq, Attempt: req.Attempt, Output: req.Output, Messages: req.Messages,
+			Usage: req.Usage, Event: req.Event, Artifacts: req.Artifacts, ExpectedSeq: req.ExpectedSeq,
+		},
+	})
+}
+
+// FailTurn reports a failed execution of the open turn (§5): the next attempt
+// follows after a pause, or the run ends. Idempotent like CompleteTurn.
+func (e *Engine) FailTurn(ctx context.Context, req FailRequest) (Answer, error) {
+	return e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
+		Command: machine.FailTurn{
+			TurnSeq: req.TurnSeq, Attempt: req.Attempt, Error: req.Error, Retryable: req.Retryable, Usage: req.Usage,
+		},
+	})
+}
+
+// SuspendTurn releases the open turn until its pending steps are answered (§9).
+func (e *Engine) SuspendTurn(ctx context.Context, req TurnCall) (Answer, error) {
+	return e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
+		Command: machine.SuspendTurn{TurnSeq: req.TurnSeq, Attempt: req.Attempt},
+	})
+}
+
+// RequestSteps asks for tool calls of the open turn, in order (§9). A request
+// whose key is known is answered from the record. A key that is known with
+// another call is FAILED_PRECONDITION STEP_MISMATCH: the attempt has failed, the
+// answer tells the run after it.
+func (e *Engine) RequestSteps(ctx context.Context, req StepsRequest) (Answer, error) {
+	return e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
+		Command: machine.RequestSteps{TurnSeq: req.TurnSeq, Attempt: req.Attempt, Requests: req.Requests},
+	})
+}
+
+// ResolveStep answers a step (§9). What cannot be taken any more is no error:
+// Disposition says why it was ignored.
+func (e *Engine) ResolveStep(ctx context.Context, req ResolveRequest) (Answer, error) {
+	answer, err := e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
+		Command: machine.ResolveStep{
+			Step: req.Step, Tool: req.Tool, Attempt: req.Attempt, OK: req.OK, Result: req.Result, Error: req.Error,
+		},
+	})
+	if errors.Is(err, errUnknownRun) {
+		return Answer{RunID: req.RunID, Disposition: machine.IgnoredUnknownRun}, nil
+	}
+	return answer, err
+}
+
+// PauseRun sets the paused flag: events and step requests are refused until
+// ResumeRun. Pausing a paused run changes nothing.
+func (e *Engine) PauseRun(ctx context.Context, req ControlRequest) (Answer, error) {
+	return e.Apply(ctx, Request{RunRef: req.RunRef, ID: req.ID, Command: machine.Pause{Note: req.Note}})
+}
+
+// ResumeRun clears the paused flag.
+func (e *Engine) ResumeRun(ctx context.Context, req ControlRequest) (Answer, error) {
+	return e.Apply(ctx, Request{RunRef: req.RunRef, ID: req.ID, Command: machine.Resume{Note: req.Note}})
+}

@@ -1,0 +1,169 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Defaults of [Config].
+const (
+	DefaultQueueLimit       = 256
+	DefaultCacheBytes       = 64 << 20
+	DefaultTailBytes        = 16 << 20
+	DefaultMaxVariableBytes = 256 << 10
+	DefaultMaxLabels        = 64
+	DefaultMaxRunsInFlight  = 1_000_000
+	DefaultTimersInFlight   = 256
+	DefaultHeartbeat        = 15 * time.Second
+	DefaultLease            = 60 * time.Second
+	DefaultStepGrace        = 5 * time.Second
+	DefaultMaxWorkers       = 10_000
+	DefaultMaxWorkerWork    = 256
+)
+
+// DefaultNamespace is the namespace of calls that name none; its number is 0.
+const DefaultNamespace = "default"
+
+// Config is everything that an [Engine] needs. Store, Clock and IDs are
+// required; zero fields of the rest take their default.
+type Config struct {
+	Store Store
+	Clock Clock
+	IDs   IDs
+
+	// Limits are copied into every run at its start. Defaults as on the type.
+	Limits machine.Limits
+	// AllowTools are the tools that runs may call; "*" is every tool. Default
+	// none: an empty list admits nothing.
+	AllowTools []string
+	// Namespaces gives each namespace its number, unique for ever. "default" is
+	// always there with number 0.
+	Namespaces map[string]uint32
+	// Pack says how registered documents are read.
+	Pack pack.Options
+
+	// QueueLimit bounds the inputs that wait for one run. Default 256.
+	QueueLimit int
+	// CacheBytes bounds the run states held in memory. Default 64 MiB.
+	CacheBytes int64
+	// TailBytes bounds the recent entries held for watchers. Default 16 MiB.
+	TailBytes int64
+	// MaxVariableBytes bounds the variables of a run. Default 256 KiB.
+	MaxVariableBytes int
+	// MaxLabels bounds the labels of a run. Default 64.
+	MaxLabels int
+	// MaxRunsInFlight bounds the runs that have not ended. Default 1 000 000.
+	MaxRunsInFlight int
+	// TimersInFlight bounds the due timers that are fired at once. Default 256.
+	TimersInFlight int
+	// Heartbeat is the longest silence of a watch. Default 15 s.
+	Heartbeat time.Duration
+
+	// NewMatcher makes the matcher of a namespace's work; nil: no workers are
+	// taken.
+	NewMatcher func(Assigner) Matcher
+	// Lease is how long a worker holds a turn without a heartbeat, where the pack
+	// does not say (x_pawl.lease_sec). Default 60 s.
+	Lease time.Duration
+	// StepGrace is how long a step waits for the worker that lost its connection
+	// with it, before its outcome counts as unknown. Default 5 s.
+	StepGrace time.Duration
+	// MaxWorkers bounds the connected workers of a namespace. Default 10 000.
+	MaxWorkers int
+	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once.
+	// Default 256 each.
+	MaxWorkerTurns int
+	MaxWorkerSteps int
+
+	// Blobs keeps what is too large for journals; nil: there are none.
+	Blobs BlobStore
+	// MaxBlobBytes bounds one blob. Default 64 MiB.
+	MaxBlobBytes int64
+	// BlobGrace is how long a blob is kept that nothing refers to. Default 24 h.
+	BlobGrace time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	c.QueueLimit = orDefault(c.QueueLimit, DefaultQueueLimit)
+	c.CacheBytes = orDefault(c.CacheBytes, DefaultCacheBytes)
+	c.TailBytes = orDefault(c.TailBytes, DefaultTailBytes)
+	c.MaxVariableBytes = orDefault(c.MaxVariableBytes, DefaultMaxVariableBytes)
+	c.MaxLabels = orDefault(c.MaxLabels, DefaultMaxLabels)
+	c.MaxRunsInFlight = orDefault(c.MaxRunsInFlight, DefaultMaxRunsInFlight)
+	c.TimersInFlight = orDefault(c.TimersInFlight, DefaultTimersInFlight)
+	c.Heartbeat = orDefault(c.Heartbeat, DefaultHeartbeat)
+	c.Lease = orDefault(c.Lease, DefaultLease)
+	c.StepGrace = orDefault(c.StepGrace, DefaultStepGrace)
+	c.MaxWorkers = orDefault(c.MaxWorkers, DefaultMaxWorkers)
+	c.MaxBlobBytes = orDefault(c.MaxBlobBytes, DefaultMaxBlobBytes)
+	c.BlobGrace = orDefault(c.BlobGrace, DefaultBlobGrace)
+	c.MaxWorkerTurns = orDefault(c.MaxWorkerTurns, DefaultMaxWorkerWork)
+	c.MaxWorkerSteps = orDefault(c.MaxWorkerSteps, DefaultMaxWorkerWork)
+	names := map[string]uint32{DefaultNamespace: 0}
+	maps.Copy(names, c.Namespaces)
+	c.Namespaces = names
+	return c
+}
+
+func orDefault[N int | int64 | time.Duration](n, def N) N {
+	if n == 0 {
+		return def
+	}
+	return n
+}
+
+// validate lists all faults at once.
+func (c Config) validate() error {
+	var faults []error
+	for _, part := range []struct {
+		name    string
+		missing bool
+	}{{"Store", c.Store == nil}, {"Clock", c.Clock == nil}, {"IDs", c.IDs == nil}} {
+		if part.missing {
+			faults = append(faults, fmt.Errorf("%s is required", part.name))
+		}
+	}
+	for _, bound := range []struct {
+		name string
+		n    int64
+	}{
+		{"QueueLimit", int64(c.QueueLimit)}, {"CacheBytes", c.CacheBytes}, {"TailBytes", c.TailBytes},
+		{"MaxVariableBytes", int64(c.MaxVariableBytes)}, {"MaxLabels", int64(c.MaxLabels)},
+		{"MaxRunsInFlight", int64(c.MaxRunsInFlight)},
+		{"TimersInFlight", int64(c.TimersInFlight)}, {"Heartbeat", int64(c.Heartbeat)},
+		{"Lease", int64(c.Lease)}, {"StepGrace", int64(c.StepGrace)}, {"MaxWorkers", int64(c.MaxWorkers)},
+		{"MaxWorkerTurns", int64(c.MaxWorkerTurns)}, {"MaxWorkerSteps", int64(c.MaxWorkerSteps)},
+		{"MaxBlobBytes", c.MaxBlobBytes}, {"BlobGrace", int64(c.BlobGrace)},
+	} {
+		if bound.n < 0 {
+			faults = append(faults, fmt.Errorf("%s is %d; want 0 (the default) or more", bound.name, bound.n))
+		}
+	}
+	return errors.Join(append(faults, c.validateNamespaces()...)...)
+}
+
+func (c Config) validateNamespaces() []error {
+	var faults []error
+	taken := map[uint32]string{0: DefaultNamespace}
+	for name, number := range c.Namespaces {
+		other, used := taken[number]
+		switch {
+		case name == "":
+			faults = append(faults, errors.New("a namespace has no name"))
+		case name == DefaultNamespace && number != 0:
+			faults = append(faults, fmt.Errorf("namespace %q has number %d; it is always 0", name, number))
+		case used && other != name:
+			faults = append(faults, fmt.Errorf("namespaces %q and %q share number %d", other, name, number))
+		}
+		taken[number] = name
+	}
+	return faults
+}
+
+func (c Config) allowlist() policy.Allowlist { return policy.NewAllowlist(c.AllowTools) }

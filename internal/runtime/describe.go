@@ -1,0 +1,72 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// What those who show runs and records need besides them.
+
+// Graph returns the control flow that a state's run was compiled to: what its
+// states allow and which types its artifacts have. Read only.
+func (e *Engine) Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error) {
+	ns, err := e.namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := e.programs.of(ctx, ns, s)
+	if err != nil {
+		return nil, err
+	}
+	return prog.graph, nil
+}
+
+// PackOf returns the pack that a state's run was started with. Read only.
+func (e *Engine) PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error) {
+	ns, err := e.namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := e.programs.of(ctx, ns, s)
+	if err != nil {
+		return nil, err
+	}
+	return prog.pack, nil
+}
+
+// PackContent returns a registered pack by its digest, without the diagnostics
+// of its document; its Source is the document as it was registered.
+func (e *Engine) PackContent(ctx context.Context, namespace, digest string) (*pack.Pack, error) {
+	ns, err := e.namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return e.programs.pack(ctx, ns, digest)
+}
+
+// VariablesOf returns the variables that a state's run was started with,
+// defaults applied, as one compact JSON object.
+func (e *Engine) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
+	ns, err := e.namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	first, err := e.store.Entry(ctx, ns, s.RunID, 1)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", s.RunID, err)
+	}
+	start, ok := first.Input.Command.(machine.Start)
+	if !ok || len(start.Variables) == 0 {
+		return []byte("{}"), nil
+	}
+	return start.Variables, nil
+}
+
+// CursorAt is the place behind the i-th record of a committed entry, as a watch
+// would tell it.
+func (e *Engine) CursorAt(entry *machine.Entry, i int) Cursor {
+	return Cursor{Epoch: e.store.Epoch(), Position: entry.Cursor, Index: uint16(i)}
+}

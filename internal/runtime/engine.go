@@ -1,0 +1,161 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Engine leads all runs of one store. Safe for concurrent use.
+type Engine struct {
+	cfg      Config
+	store    Store
+	allow    policy.Allowlist
+	gate     *gate
+	slots    *slots
+	programs *programs
+	hub      *hub
+	timers   *timers
+	inflight *inflight
+	work     *work
+	// started is when the engine was made, Unix nanoseconds.
+	started int64
+}
+
+// New builds an engine over an open store. It starts nothing: inputs are taken
+// at once, timers fire while [Engine.Run] runs.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("runtime: configuration: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	e := &Engine{
+		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(),
+		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
+		programs: newPrograms(cfg.Store, cfg.Pack),
+		hub:      newHub(cfg.TailBytes),
+		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
+	}
+	e.timers = newTimers(e)
+	e.work, e.started = newWork(e), cfg.Clock.Now().UnixNano()
+	return e, nil
+}
+
+// Run fires due timers until ctx ends, the engine drains or the store fails.
+// It returns nil, or an error that wraps [machine.ErrIndeterminate]: the process
+// must then end, and the journal decides at its next start.
+func (e *Engine) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var loops sync.WaitGroup
+	loops.Go(func() { e.timers.run(ctx) })
+	loops.Go(func() { e.work.alarms.run(ctx) })
+	loops.Go(func() { e.sweepBlobs(ctx) })
+	defer loops.Wait()
+	defer stop()
+	select {
+	case <-e.store.Failed():
+		e.gate.fail()
+	case <-e.gate.failed:
+	case <-e.gate.empty:
+		return nil
+	case <-ctx.Done():
+		return nil
+	}
+	return fmt.Errorf("runtime: %w", machine.ErrIndeterminate)
+}
+
+// DrainWorkers assigns nothing more: the server is going, and answers to what is
+// out are all that it still takes.
+func (e *Engine) DrainWorkers() { e.work.drain() }
+
+// Drain takes no new inputs (UNAVAILABLE DRAINING), stops the timers and waits
+// until every input that was accepted has its answer, or ctx ends. Reads go on.
+func (e *Engine) Drain(ctx context.Context) error {
+	if err := e.gate.drain(ctx); err != nil {
+		return fmt.Errorf("runtime: drain: %w", err)
+	}
+	return nil
+}
+
+// Close drains without a limit of time and ends all watches. The store stays
+// open; it is the caller's.
+func (e *Engine) Close() error {
+	err := e.Drain(context.Background())
+	e.hub.close()
+	return err
+}
+
+// Failed is closed once the outcome of a commit is unknown. From then on every
+// input is refused UNAVAILABLE COMMIT_UNKNOWN and the process should end.
+func (e *Engine) Failed() <-chan struct{} { return e.gate.failed }
+
+// Health is nil while inputs are taken, else why they are not.
+func (e *Engine) Health() error { return e.gate.check() }
+
+// namespace resolves a name; unknown ones are NOT_FOUND.
+func (e *Engine) namespace(name string) (uint32, error) {
+	if name == "" {
+		return 0, nil
+	}
+	if number, ok := e.cfg.Namespaces[name]; ok {
+		return number, nil
+	}
+	return 0, &machine.Refusal{
+		Code: machine.CodeNotFound, Reason: "NAMESPACE_NOT_FOUND", Field: "namespace",
+		Message: fmt.Sprintf("namespace %q is not configured", name),
+	}
+}
+
+// Namespaces lists the configured names in order.
+func (e *Engine) Namespaces() []string {
+	names := make([]string, 0, len(e.cfg.Namespaces))
+	for name := range e.cfg.Namespaces {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// find resolves the address of a run that a principal may see.
+func (e *Engine) find(ref RunRef) (runKey, error) {
+	ns, err := e.namespace(ref.Namespace)
+	if err != nil {
+		return runKey{}, err
+	}
+	if ref.RunID == "" {
+		return runKey{}, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "RUN_ID_REQUIRED", Field: "run_id", Message: "must not be empty",
+		}
+	}
+	if !ref.Principal.MaySeeRuns() && ref.Worker == nil {
+		return runKey{}, runNotFound()
+	}
+	return runKey{ns: ns, id: ref.RunID}, nil
+}
+
+// head returns a run's newest state.
+func (e *Engine) head(ctx context.Context, key runKey) (*machine.State, error) {
+	if s := e.slots.peek(key); s != nil {
+		return s, nil
+	}
+	s, err := e.store.Head(ctx, key.ns, key.id)
+	if errors.Is(err, machine.ErrNoRun) {
+		return nil, runNotFound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("runtime: load run %s: %w", key.id, err)
+	}
+	return s, nil
+}
+
+func runNotFound() error {
+	return &machine.Refusal{
+		Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see",
+	}
+}

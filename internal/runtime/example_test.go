@@ -1,0 +1,85 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/testkit"
+)
+
+// must ends an example that cannot go on.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// A caller starts a run, executes its turn and names the event; the engine says
+// where that leads, and refuses what the state does not know.
+func ExampleEngine() {
+	ctx := context.Background()
+	engine, err := runtime.New(runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}})
+	must(err)
+	defer engine.Close()
+	call := runtime.Call{Principal: runtime.Anonymous()}
+	_, err = engine.RegisterPack(ctx, runtime.RegisterRequest{Call: call, Document: []byte(loopPack)})
+	must(err)
+	run, err := engine.StartRun(ctx, runtime.StartRequest{
+		Call: call, Pack: "loop", Execution: machine.Caller, Variables: []byte(`{"goal": "ship"}`), RequestID: "order-7",
+	})
+	must(err)
+	emit := runtime.EmitRequest{
+		RunRef: runtime.RunRef{Call: call, RunID: run.RunID}, TurnToken: run.Turn.Token, Event: "Ship", EventID: "e-1",
+	}
+	_, err = engine.EmitEvent(ctx, emit)
+	if refused, ok := errors.AsType[*machine.Refusal](err); ok {
+		fmt.Println(refused.Reason, refused.Field, refused.Allowed)
+	}
+	emit.Event = "Again"
+	for range 2 {
+		answer, err := engine.EmitEvent(ctx, emit)
+		must(err)
+		fmt.Println(answer.State.Current, answer.State.TotalVisits, answer.Duplicate)
+	}
+	// Output:
+	// UNKNOWN_EVENT event [Again Ask Finish Share]
+	// work 2 false
+	// work 2 true
+}
+
+// A watch tells the records in order, each once, from any place on.
+func ExampleEngine_Watch() {
+	ctx := context.Background()
+	engine, err := runtime.New(runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}})
+	must(err)
+	defer engine.Close()
+	call := runtime.Call{Principal: runtime.Anonymous()}
+	_, err = engine.RegisterPack(ctx, runtime.RegisterRequest{Call: call, Document: []byte(loopPack)})
+	must(err)
+	run, err := engine.StartRun(ctx, runtime.StartRequest{
+		Call: call, Pack: "loop", Execution: machine.Caller, Variables: []byte(`{"goal": "ship"}`),
+	})
+	must(err)
+	ref := runtime.RunRef{Call: call, RunID: run.RunID}
+	_, err = engine.CancelRun(ctx, runtime.ControlRequest{RunRef: ref, Note: "no longer needed"})
+	must(err)
+	watch, err := engine.Watch(ctx, runtime.WatchRequest{Call: call, Filter: runtime.WatchFilter{RunID: run.RunID}, Follow: true})
+	must(err)
+	defer watch.Close()
+	for {
+		page, err := watch.Next(ctx)
+		if errors.Is(err, runtime.ErrWatchEnded) {
+			return
+		}
+		must(err)
+		for _, row := range page.Records {
+			fmt.Printf("%d after %d: %T\n", row.Record.Seq, row.PrevSeq, row.Record.Body)
+		}
+	}
+	// Output:
+	// 1 after 0: *machine.Transition
+	// 2 after 1: *machine.Ended
+}

@@ -1,0 +1,82 @@
+package runtime
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// gate lets inputs into the engine and knows when the last one has left.
+type gate struct {
+	inside   atomic.Int64
+	draining atomic.Bool
+	once     sync.Once
+	// empty is closed when the gate is draining and nobody is inside.
+	empty chan struct{}
+	// failed is closed when a commit's outcome is unknown.
+	failed   chan struct{}
+	failOnce sync.Once
+}
+
+func newGate() *gate {
+	return &gate{empty: make(chan struct{}), failed: make(chan struct{})}
+}
+
+// enter admits one input or says why none is taken any more.
+func (g *gate) enter() error {
+	g.inside.Add(1)
+	err := g.check()
+	if err != nil {
+		g.leave()
+	}
+	return err
+}
+
+func (g *gate) check() error {
+	select {
+	case <-g.failed:
+		return commitUnknown()
+	default:
+	}
+	if g.draining.Load() {
+		return &machine.Refusal{
+			Code: machine.CodeUnavailable, Reason: "DRAINING",
+			Message: "the server is shutting down; repeat the request with the same id at its successor", RetryAfter: drainRetry,
+		}
+	}
+	return nil
+}
+
+// drainRetry is the pause asked of callers of a draining server, nanoseconds.
+const drainRetry = 1_000_000_000
+
+func (g *gate) leave() {
+	if g.inside.Add(-1) == 0 && g.draining.Load() {
+		g.once.Do(func() { close(g.empty) })
+	}
+}
+
+// drain closes the gate and waits until the last input has left.
+func (g *gate) drain(ctx context.Context) error {
+	g.inside.Add(1)
+	g.draining.Store(true)
+	g.leave()
+	select {
+	case <-g.empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// fail closes the gate for good: nobody knows what the store holds.
+func (g *gate) fail() { g.failOnce.Do(func() { close(g.failed) }) }
+
+func commitUnknown() error {
+	return &machine.Refusal{
+		Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN",
+		Message: "nobody knows whether the commit happened; repeat the request with the same id once the server is back",
+	}
+}

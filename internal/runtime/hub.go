@@ -1,0 +1,168 @@
+package runtime
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The followers of a namespace are woken together, and at most once in a while:
+// what is committed in between reaches them as one page. The pause grows with
+// their number, so that all of them make at most about 2 000 wakes a second.
+// Real time, not the clock's: it paces goroutines, no run depends on it.
+const (
+	wakePerFollower = 500 * time.Microsecond
+	wakeSoonest     = 2 * time.Millisecond
+	wakeLatest      = 50 * time.Millisecond
+)
+
+// hub tells watchers that there is something to read; what, they read
+// themselves. Nobody who publishes ever waits for a watcher.
+type hub struct {
+	tailBytes int64
+	// spaceSubs and runSubs let publishers pass by when nobody listens.
+	spaceSubs atomic.Int64
+	runSubs   atomic.Int64
+
+	mu     sync.Mutex
+	spaces map[uint32]*space
+	runs   map[runKey]map[*subscription]struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+// space is one namespace's followers and its newest entries.
+type space struct {
+	tail *tail
+	subs map[*subscription]struct{}
+	// flushed is when the followers were last woken; pending: a wake is on its way.
+	flushed time.Time
+	pending bool
+}
+
+// subscription is one watcher. wake holds at most one token: "look again".
+type subscription struct {
+	wake  chan struct{}
+	space *space
+	key   runKey
+}
+
+func newHub(tailBytes int64) *hub {
+	return &hub{
+		tailBytes: tailBytes, spaces: make(map[uint32]*space),
+		runs: make(map[runKey]map[*subscription]struct{}), closed: make(chan struct{}),
+	}
+}
+
+// follow subscribes to a namespace, or to one run if the key has an id.
+func (h *hub) follow(key runKey) *subscription {
+	sub := &subscription{wake: make(chan struct{}, 1), key: key}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if key.id != "" {
+		if h.runs[key] == nil {
+			h.runs[key] = make(map[*subscription]struct{})
+		}
+		h.runs[key][sub] = struct{}{}
+		h.runSubs.Add(1)
+		return sub
+	}
+	sp := h.spaces[key.ns]
+	if sp == nil {
+		sp = &space{tail: newTail(h.tailBytes), subs: make(map[*subscription]struct{})}
+		h.spaces[key.ns] = sp
+	}
+	sp.subs[sub] = struct{}{}
+	sub.space = sp
+	h.spaceSubs.Add(1)
+	return sub
+}
+
+// leave ends a subscription; the last one of a namespace takes its tail along.
+func (h *hub) leave(sub *subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if sub.space == nil {
+		delete(h.runs[sub.key], sub)
+		if len(h.runs[sub.key]) == 0 {
+			delete(h.runs, sub.key)
+		}
+		h.runSubs.Add(-1)
+		return
+	}
+	delete(sub.space.subs, sub)
+	if len(sub.space.subs) == 0 && h.spaces[sub.key.ns] == sub.space {
+		delete(h.spaces, sub.key.ns)
+	}
+	h.spaceSubs.Add(-1)
+}
+
+func (h *hub) close() { h.once.Do(func() { close(h.closed) }) }
+
+// publish is stop 5: it keeps the entry for followers and wakes who sleeps.
+func (e *Engine) publish(t *transit) {
+	for i := range t.batch.TimersSet {
+		e.timers.noticed(t.batch.TimersSet[i].Due)
+	}
+	h := e.hub
+	if h.runSubs.Load() > 0 {
+		h.wakeRun(t.c.key)
+	}
+	if h.spaceSubs.Load() == 0 {
+		return
+	}
+	h.mu.Lock()
+	sp := h.spaces[t.c.key.ns]
+	h.mu.Unlock()
+	if sp == nil {
+		return
+	}
+	sp.tail.put(t.entry)
+	h.wakeSpace(sp)
+}
+
+func (h *hub) wakeRun(key runKey) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for sub := range h.runs[key] {
+		sub.poke()
+	}
+}
+
+// wakeSpace wakes a namespace's followers now, or with the next wake if they
+// were woken just before.
+func (h *hub) wakeSpace(sp *space) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if sp.pending {
+		return
+	}
+	pause := min(max(time.Duration(len(sp.subs))*wakePerFollower, wakeSoonest), wakeLatest)
+	since := time.Since(sp.flushed)
+	if since >= pause {
+		sp.flush()
+		return
+	}
+	sp.pending = true
+	time.AfterFunc(pause-since, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		sp.pending = false
+		sp.flush()
+	})
+}
+
+func (sp *space) flush() {
+	sp.flushed = time.Now()
+	for sub := range sp.subs {
+		sub.poke()
+	}
+}
+
+// poke never waits: a token that is there already says the same.
+func (s *subscription) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

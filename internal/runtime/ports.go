@@ -1,0 +1,88 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Clock gives the time; injected so that tests and replays decide it.
+type Clock interface {
+	Now() time.Time
+	// After delivers once when d has passed.
+	After(d time.Duration) <-chan time.Time
+}
+
+// IDs makes new identifiers; injected so that tests are repeatable.
+type IDs interface {
+	// RunID is a ULID for a run that starts at the given time.
+	RunID(at time.Time) string
+	// Token is an unguessable word for a turn token.
+	Token() string
+}
+
+// Store keeps runs. It is declared as narrowly as the engine needs it: the
+// write that matters is "append this batch to this run's journal if its last
+// seq is Prev". Reads see every commit that was acknowledged before they began.
+//
+// Errors: [machine.ErrSeqConflict] and [machine.ErrConsumed] for failed
+// preconditions (nothing was stored), *machine.Refusal for limits (DISK_LOW, a
+// batch over 8 MiB), [machine.ErrIndeterminate] when nobody knows whether the
+// commit happened: the store is then read-only for good and the process must end.
+type Store interface {
+	Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error)
+
+	// Head returns a run's state; [machine.ErrNoRun].
+	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
+	// Entries returns a run's entries that hold records >= from, in order.
+	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
+	// Entry returns the one entry that holds the record seq; [machine.ErrNoRecord].
+	Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error)
+	// Checkpoint returns a stored copy of a run's state, the newest whose seq is at
+	// most the given one; nil: there is none, a replay begins at the first record.
+	// How many records lie between two of them bounds what reading the past costs.
+	Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error)
+	// Journal returns entries of all runs with cursor > after, in cursor order,
+	// and the cursor scanned so far.
+	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
+	// Tail is the newest cursor of a namespace.
+	Tail(ctx context.Context, ns uint32) (uint64, error)
+	// Epoch names this store for ever; cursors of another store are foreign.
+	Epoch() [16]byte
+
+	// Consumed returns the row of a used-up id.
+	Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
+	// ArtifactVersions lists the writes of one artifact with seq <= atSeq in
+	// order; newestOnly returns at most the last.
+	ArtifactVersions(ctx context.Context, ns uint32, run, name string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error)
+	// MessageRows lists rows [from, next) of a state's conversation.
+	MessageRows(ctx context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error)
+
+	// DueTimers returns timers with Due <= now, earliest first, at most limit, and
+	// the due time of the first later one (0 = none).
+	DueTimers(ctx context.Context, now int64, limit int) (due []machine.Timer, next int64, err error)
+	// ReadyRuns lists runs in the ready index after the given run id.
+	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
+	// Outbox lists rows of a kind with Due <= now, earliest first.
+	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
+
+	// ListRuns returns heads in order of creation, after the given run id ("" =
+	// from the start), and the run id after which the next page begins ("" = no
+	// more).
+	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
+
+	// CountRuns counts the runs in any of the statuses.
+	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)
+
+	// PutPack registers; the same bytes again are the same answer. A taken name
+	// with other bytes is a *machine.Refusal PACK_VERSION_TAKEN.
+	PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error)
+	// Pack resolves "id", "id@version" or "sha256:<hex>"; [machine.ErrNoPack].
+	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
+	// ListPacks orders by id and version.
+	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
+
+	// Failed is closed when the store met an indeterminate error.
+	Failed() <-chan struct{}
+}

@@ -1,0 +1,39 @@
+package runtime
+
+import (
+	"errors"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Principal is an authenticated caller: a name and its scopes.
+type Principal = policy.Principal
+
+// Scopes is a set of rights of a [Principal].
+type Scopes = policy.Scopes
+
+// The scopes, by the names that they have on the wire.
+const (
+	ScopePacksWrite     = policy.PacksWrite     // packs:write
+	ScopeRunsWrite      = policy.RunsWrite      // runs:write
+	ScopeRunsRead       = policy.RunsRead       // runs:read
+	ScopeEventsExternal = policy.EventsExternal // events:external
+	ScopeWork           = policy.Work           // work
+	ScopeAdmin          = policy.Admin          // admin
+)
+
+// Anonymous is every caller while authentication is off: all scopes but admin.
+func Anonymous() Principal { return policy.Anonymous() }
+
+// denied gives a refusal of the policy its typed form; nil stays nil.
+func denied(err error) error {
+	var d *policy.Denied
+	if !errors.As(err, &d) {
+		return err
+	}
+	return &machine.Refusal{
+		Code: machine.CodePermissionDenied, Reason: d.Reason, Field: d.Field,
+		Message: d.Message, Allowed: d.Scopes.Names(),
+	}
+}

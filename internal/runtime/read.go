@@ -1,0 +1,216 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of lists.
+const (
+	DefaultPageSize = 100
+	MaxPageSize     = 1000
+)
+
+// findReadable is find for what only reads.
+func (e *Engine) findReadable(ref RunRef) (runKey, error) {
+	key, err := e.find(ref)
+	if err != nil {
+		return key, err
+	}
+	return key, denied(policy.Require(ref.Principal, policy.RunsRead|policy.RunsWrite))
+}
+
+// GetRunRequest is the argument of [Engine.GetRun].
+type GetRunRequest struct {
+	RunRef
+	// AtSeq asks for the run as it was after the commit that holds this record;
+	// 0 = now.
+	AtSeq uint64
+	// Artifacts asks for the values, as of AtSeq exactly.
+	Artifacts bool
+}
+
+// GetRun reads a run. A past state is a replay of its inputs from the store's
+// last checkpoint before it; nothing is executed.
+func (e *Engine) GetRun(ctx context.Context, req GetRunRequest) (RunView, error) {
+	key, err := e.findReadable(req.RunRef)
+	if err != nil {
+		return RunView{}, err
+	}
+	s, err := e.stateAt(ctx, key, req.AtSeq)
+	if err != nil {
+		return RunView{}, err
+	}
+	view := RunView{State: s}
+	if !req.Artifacts {
+		return view, nil
+	}
+	at := s.Seq
+	if req.AtSeq != 0 {
+		at = req.AtSeq
+	}
+	view.Artifacts, err = e.artifactsAt(ctx, key, s, at)
+	return view, err
+}
+
+// ListRunsRequest is the argument of [Engine.ListRuns].
+type ListRunsRequest struct {
+	Call
+	Filter machine.RunFilter
+	// Unserved leaves only runs whose ready turn no connected worker serves.
+	Unserved bool
+	// PageToken is the previous page's NextPage; "" = from the start.
+	PageToken string
+	// PageSize is at most 1 000; 0 = 100.
+	PageSize int
+}
+
+// RunPage is one page of runs.
+type RunPage struct {
+	Runs []*machine.State
+	// NextPage is "" after the last page.
+	NextPage string
+}
+
+// Cut leaves the first n runs of the page, n >= 1; the next page begins behind
+// them.
+func (p *RunPage) Cut(n int) {
+	if n < len(p.Runs) {
+		p.Runs, p.NextPage = p.Runs[:n], p.Runs[n-1].RunID
+	}
+}
+
+// ListRuns lists runs in the order of their creation, newest first unless the
+// filter says otherwise.
+func (e *Engine) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, error) {
+	ns, err := e.readableNamespace(req.Call)
+	if err != nil {
+		return RunPage{}, err
+	}
+	size, err := pageSize(req.PageSize)
+	if err != nil {
+		return RunPage{}, err
+	}
+	if req.Unserved {
+		return e.listUnserved(ctx, ns, &req, size)
+	}
+	runs, next, err := e.store.ListRuns(ctx, ns, req.Filter, req.PageToken, size)
+	if err != nil {
+		return RunPage{}, listFailed("runs", err)
+	}
+	return RunPage{Runs: runs, NextPage: next}, nil
+}
+
+func (e *Engine) readableNamespace(call Call) (uint32, error) {
+	ns, err := e.namespace(call.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	return ns, denied(policy.Require(call.Principal, policy.RunsRead|policy.RunsWrite))
+}
+
+func pageSize(n int) (int, error) {
+	switch {
+	case n == 0:
+		return DefaultPageSize, nil
+	case n < 0 || n > MaxPageSize:
+		return 0, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "BAD_PAGE_SIZE", Field: "page_size",
+			Message: "must be 0 (the default) or more, and at most the limit", Limit: MaxPageSize, Got: int64(n),
+		}
+	}
+	return n, nil
+}
+
+func listFailed(what string, err error) error {
+	if _, ok := errors.AsType[*machine.Refusal](err); ok {
+		return err
+	}
+	return fmt.Errorf("runtime: list %s: %w", what, err)
+}
+
+// ListRecordsRequest is the argument of [Engine.ListTransitions].
+type ListRecordsRequest struct {
+	RunRef
+	// Kinds of records; empty = transitions and the end.
+	Kinds []machine.RecordKind
+	// AfterSeq is exclusive; a PageToken overrides it.
+	AfterSeq  uint64
+	PageToken string
+	// PageSize is at most 1 000; 0 = 100. A page of large records holds fewer.
+	PageSize int
+}
+
+// RecordPage is one page of records.
+type RecordPage struct {
+	Records []RecordRow
+	// NextPage is "" if the run has no further record now; a full last page has
+	// one, behind which nothing may follow.
+	NextPage string
+}
+
+// Cut leaves the first n records of the page, n >= 1; the next page begins
+// behind them.
+func (p *RecordPage) Cut(n int) {
+	if n < len(p.Records) {
+		p.Records, p.NextPage = p.Records[:n], strconv.FormatUint(p.Records[n-1].Record.Seq, 10)
+	}
+}
+
+// ListTransitions lists a run's records in order.
+func (e *Engine) ListTransitions(ctx context.Context, req ListRecordsRequest) (RecordPage, error) {
+	// A watch without a run is one of all runs.
+	if _, err := e.findReadable(req.RunRef); err != nil {
+		return RecordPage{}, err
+	}
+	size, err := pageSize(req.PageSize)
+	if err != nil {
+		return RecordPage{}, err
+	}
+	after := req.AfterSeq
+	if req.PageToken != "" {
+		if after, err = strconv.ParseUint(req.PageToken, 10, 64); err != nil {
+			return RecordPage{}, malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+		}
+	}
+	w, err := e.Watch(ctx, WatchRequest{
+		Call: req.Call, Filter: WatchFilter{RunID: req.RunID, Kinds: req.Kinds}, AfterSeq: after,
+	})
+	if err != nil {
+		return RecordPage{}, err
+	}
+	defer w.Close()
+	return collect(ctx, w, size)
+}
+
+// maxListBytes bounds about what the records of one page hold; the record that
+// passes it is the last one.
+const maxListBytes = 2 << 20
+
+// collect takes one page from a watch that does not follow.
+func collect(ctx context.Context, w *Watch, size int) (RecordPage, error) {
+	var page RecordPage
+	held := int64(0)
+	for {
+		batch, err := w.Next(ctx)
+		if errors.Is(err, ErrWatchEnded) {
+			return page, nil
+		}
+		if err != nil {
+			return page, err
+		}
+		for _, row := range batch.Records {
+			page.Records = append(page.Records, row)
+			held += recordBytes(row.Record.Body)
+			if len(page.Records) == size || held > maxListBytes {
+				page.NextPage = strconv.FormatUint(row.Record.Seq, 10)
+				return page, nil
+			}
+		}
+	}
+}

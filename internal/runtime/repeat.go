@@ -1,0 +1,120 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Idempotency is optimistic: an id is looked up only when its input was refused
+// or its commit found the id taken. Seen from outside, check (3) of section 4
+// still comes before all that follow it: whatever the refusal was, a used-up id
+// is answered as the repeat that it is.
+
+// refuse answers an input that was refused for the given reason.
+func (t *transit) refuse(ctx context.Context, reason error) (Answer, error) {
+	answer, found, err := t.repeat(ctx)
+	if found || err != nil {
+		return answer, err
+	}
+	return Answer{}, reason
+}
+
+// repeat answers an input whose id is used up: with the first answer if the
+// body is the same, else ALREADY_EXISTS. False: the id is not used up.
+func (t *transit) repeat(ctx context.Context) (Answer, bool, error) {
+	if t.input.ID == "" {
+		return Answer{}, false, nil
+	}
+	key := machine.Dedupe{
+		Scope: machine.PerRun, Kind: machine.KindOf(t.c.command), RunID: t.c.key.id, ID: t.input.ID,
+	}
+	if t.c.start != nil {
+		key.Scope, key.Principal, key.RunID = machine.PerPrincipal, t.c.principal.Name, ""
+	}
+	row, found, err := t.e.store.Consumed(ctx, t.c.key.ns, key)
+	switch {
+	case err != nil:
+		return Answer{}, false, fmt.Errorf("runtime: look up id %q: %w", t.input.ID, err)
+	case !found:
+		return Answer{}, false, nil
+	case row.BodyHash == t.input.BodyHash:
+		answer, err := t.firstAnswer(ctx, row)
+		return answer, true, err
+	case t.c.natural:
+		// Another body for the same execution: the refusal (stale) stands.
+		return Answer{}, false, nil
+	}
+	return Answer{}, false, &machine.Refusal{
+		Code: machine.CodeAlreadyExists, Reason: "ID_REUSED", Field: idField(key.Kind), Seq: row.First,
+		Message: fmt.Sprintf("id %q was used for another request", t.input.ID),
+	}
+}
+
+// idField is how the request of a command calls its idempotency id.
+func idField(kind machine.CommandKind) string {
+	switch kind {
+	case machine.CmdEmitEvent:
+		return "event_id"
+	case machine.CmdSendInput:
+		return "message_id"
+	case machine.CmdSetArtifacts:
+		return "write_id"
+	}
+	return "request_id"
+}
+
+// firstAnswer makes the answer that the id's first input got once more, out of
+// what was recorded.
+func (t *transit) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, error) {
+	key := runKey{ns: t.c.key.ns, id: row.RunID}
+	entry, err := t.e.store.Entry(ctx, key.ns, key.id, row.First)
+	if err != nil {
+		return Answer{}, fmt.Errorf("runtime: read record %d of run %s: %w", row.First, key.id, err)
+	}
+	head, err := t.e.head(ctx, key)
+	if err != nil {
+		return Answer{}, err
+	}
+	prog, err := t.e.programs.of(ctx, key.ns, head)
+	if err != nil {
+		return Answer{}, err
+	}
+	result, err := t.e.resultOf(ctx, head, prog.graph, &entry)
+	if err != nil {
+		return Answer{}, err
+	}
+	answer := Answer{
+		RunID: key.id, State: result.State, Entry: entry, Duplicate: true, Disposition: result.Disposition,
+		Turn: t.openTurn(prog.graph, result.State),
+	}
+	return t.withSteps(ctx, answer, result)
+}
+
+// resultOf makes the result of a committed entry again. The newest commit of
+// the plain kinds needs no replay: its state is the head.
+func (e *Engine) resultOf(ctx context.Context, head *machine.State, g *machine.Graph, entry *machine.Entry) (machine.Result, error) {
+	last := entry.Records[len(entry.Records)-1].Seq
+	if head.Seq == last && plainAnswer(entry.Input.Command) {
+		return machine.Result{State: head, Disposition: machine.Accepted}, nil
+	}
+	before, err := e.replay(ctx, runKey{ns: head.Namespace, id: head.RunID}, g, entry.First-1)
+	if err != nil {
+		return machine.Result{}, err
+	}
+	result, err := replayEntry(g, before, entry)
+	if err != nil {
+		return machine.Result{}, fmt.Errorf("runtime: replay run %s: %w", head.RunID, err)
+	}
+	return result, nil
+}
+
+// plainAnswer: the answer holds nothing but the state and the records.
+func plainAnswer(c machine.Command) bool {
+	switch machine.KindOf(c) {
+	case machine.CmdRequestSteps, machine.CmdResolveStep, machine.CmdFailTurn:
+		return false
+	}
+	return true
+}

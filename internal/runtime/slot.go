@@ -1,0 +1,204 @@
+package runtime
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// runKey names a run in this process.
+type runKey struct {
+	ns uint32
+	id string
+}
+
+// slotShards is a power of two, so that a hash picks a shard by its low bits.
+const slotShards = 64
+
+// slots holds, per run, the queue of inputs and the cached state. A slot lives
+// as long as someone holds or waits for it or its state is cached.
+type slots struct {
+	seed   maphash.Seed
+	shards [slotShards]slotShard
+}
+
+type slotShard struct {
+	mu    sync.Mutex
+	slots map[runKey]*slot
+	// lru is the sentinel of a ring of the idle slots, newest first. Their states
+	// take bytes together; the shard's share of the cache is limit.
+	lru    slot
+	bytes  int64
+	limit  int64
+	queue  int
+	tokens tokenTable
+}
+
+// slot is one run's place. All fields are guarded by the shard's mutex.
+type slot struct {
+	key runKey
+	// busy: an input has its turn.
+	busy         bool
+	first, last  *waiter
+	waiting      int
+	state        *machine.State
+	program      *program
+	bytes        int64
+	newer, older *slot
+}
+
+// waiter is one input that waits for its turn.
+type waiter struct {
+	// granted gets one value when the turn is the waiter's.
+	granted chan struct{}
+	next    *waiter
+}
+
+var waiters = sync.Pool{New: func() any { return &waiter{granted: make(chan struct{}, 1)} }}
+
+func newSlots(queueLimit int, cacheBytes int64) *slots {
+	s := &slots{seed: maphash.MakeSeed()}
+	for i := range s.shards {
+		shard := &s.shards[i]
+		shard.slots = make(map[runKey]*slot)
+		shard.lru.newer, shard.lru.older = &shard.lru, &shard.lru
+		shard.limit = max(cacheBytes/slotShards, 1)
+		shard.queue = queueLimit
+		shard.tokens = newTokenTable()
+	}
+	return s
+}
+
+func (s *slots) shard(key runKey) *slotShard {
+	return &s.shards[maphash.String(s.seed, key.id)&(slotShards-1)]
+}
+
+// take asks for the run's turn. With a nil waiter the turn is the caller's at
+// once; otherwise it is when the waiter is granted. Every turn must be given
+// back with release.
+func (s *slots) take(key runKey) (*slot, *waiter, error) {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	sl := shard.slots[key]
+	if sl == nil {
+		sl = &slot{key: key, busy: true}
+		shard.slots[key] = sl
+		return sl, nil, nil
+	}
+	if !sl.busy {
+		sl.busy = true
+		shard.unlink(sl)
+		return sl, nil, nil
+	}
+	if sl.waiting >= shard.queue {
+		return nil, nil, queueFull(shard.queue)
+	}
+	w := waiters.Get().(*waiter)
+	sl.push(w)
+	return sl, w, nil
+}
+
+// release ends the turn of a slot: the state replaces the cached one (nil
+// forgets it) and the next waiter, if any, is granted.
+func (s *slots) release(sl *slot, state *machine.State, prog *program) {
+	shard := s.shard(sl.key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	sl.state, sl.program = state, prog
+	if w := sl.pop(); w != nil {
+		w.granted <- struct{}{}
+		return
+	}
+	sl.busy = false
+	if state == nil || state.Status.Terminal() {
+		delete(shard.slots, sl.key)
+		return
+	}
+	sl.bytes = stateBytes(state)
+	shard.link(sl)
+	shard.evict()
+}
+
+// peek returns the cached state of a run, or nil. It is never older than the
+// last answer that was given.
+func (s *slots) peek(key runKey) *machine.State {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if sl := shard.slots[key]; sl != nil {
+		return sl.state
+	}
+	return nil
+}
+
+func (sl *slot) push(w *waiter) {
+	w.next = nil
+	if sl.last == nil {
+		sl.first = w
+	} else {
+		sl.last.next = w
+	}
+	sl.last = w
+	sl.waiting++
+}
+
+func (sl *slot) pop() *waiter {
+	w := sl.first
+	if w == nil {
+		return nil
+	}
+	sl.first = w.next
+	if sl.first == nil {
+		sl.last = nil
+	}
+	sl.waiting--
+	return w
+}
+
+// link makes an idle slot the newest of the ring.
+func (sh *slotShard) link(sl *slot) {
+	sl.older, sl.newer = sh.lru.older, &sh.lru
+	sl.older.newer, sh.lru.older = sl, sl
+	sh.bytes += sl.bytes
+}
+
+func (sh *slotShard) unlink(sl *slot) {
+	sl.newer.older, sl.older.newer = sl.older, sl.newer
+	sl.newer, sl.older = nil, nil
+	sh.bytes -= sl.bytes
+}
+
+// evict drops the oldest idle slots until the shard keeps to its share; one
+// stays, so that a run larger than the share is not loaded for each input.
+func (sh *slotShard) evict() {
+	for sh.bytes > sh.limit && sh.lru.newer != sh.lru.older {
+		oldest := sh.lru.newer
+		sh.unlink(oldest)
+		delete(sh.slots, oldest.key)
+	}
+}
+
+func queueFull(limit int) error {
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "QUEUE_FULL", Field: "run_id",
+		Message: "too many inputs wait for this run", Limit: int64(limit), Got: int64(limit) + 1,
+		RetryAfter: queueRetry,
+	}
+}
+
+// queueRetry is the pause asked of a caller that met a full queue, nanoseconds.
+const queueRetry = 50_000_000
+
+// stateBytes estimates what a cached state holds in memory.
+func stateBytes(s *machine.State) int64 {
+	const (
+		fixed = 900 // the struct, the slot, its key and map entry
+		row   = 64  // a count, label or conversation with its strings
+		step  = 320
+		slot  = 160
+	)
+	rows := len(s.Visits) + len(s.Edges) + len(s.Labels) + len(s.Queue) + len(s.Conversations)
+	return int64(fixed + row*rows + step*len(s.Steps) + slot*len(s.Artifacts))
+}

@@ -1,0 +1,153 @@
+package runtime
+
+import (
+	"strconv"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// stamp makes the Input of the change: everything from outside that the
+// machine must not ask for itself goes in here.
+func (t *transit) stamp(outside bool) {
+	t.input = machine.Input{
+		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.c.principal.Name, ID: t.c.id, BodyHash: t.c.hash,
+	}
+	b := newBody(machine.KindOf(t.c.command))
+	switch cmd := t.c.command.(type) {
+	case machine.EmitEvent:
+		cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
+		cmd.Artifacts = compactWrites(t.program.graph, cmd.Artifacts)
+		b.text(cmd.Event)
+		b.writes(t.program.graph, cmd.Artifacts)
+		t.input.Command = cmd
+	case machine.SetArtifacts:
+		cmd.Artifacts = compactWrites(t.program.graph, cmd.Artifacts)
+		b.writes(t.program.graph, cmd.Artifacts)
+		t.input.Command = cmd
+	case machine.CompleteTurn:
+		t.input.Command = t.stampComplete(cmd, outside, &b)
+	case machine.FailTurn:
+		t.execution(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Assigned = t.asked.assignment()
+		b.fault(cmd.Error)
+		b.flag(cmd.Retryable)
+		b.usage(cmd.Usage)
+		t.input.Command = cmd
+		t.naturalID(cmd.TurnSeq, cmd.Attempt)
+	case machine.SuspendTurn:
+		t.execution(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Assigned = t.asked.assignment()
+		t.input.Command = cmd
+	case machine.RequestSteps:
+		t.input.Command = t.stampSteps(cmd, &b)
+	case machine.ResolveStep:
+		t.input.Command = t.stampResolve(cmd, &b)
+	default:
+		b.plain(cmd)
+		t.input.Command = cmd
+	}
+	if t.input.ID != "" && t.c.start == nil {
+		t.input.BodyHash = b.sum()
+	}
+	b.free()
+}
+
+func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *body) machine.CompleteTurn {
+	t.execution(&cmd.TurnSeq, &cmd.Attempt)
+	cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
+	cmd.Artifacts = compactWrites(t.program.graph, cmd.Artifacts)
+	b.parts(cmd.Output)
+	b.messages(cmd.Messages)
+	b.usage(cmd.Usage)
+	b.text(cmd.Event)
+	b.writes(t.program.graph, cmd.Artifacts)
+	t.naturalID(cmd.TurnSeq, cmd.Attempt)
+	return cmd
+}
+
+func (t *transit) stampSteps(cmd machine.RequestSteps, b *body) machine.RequestSteps {
+	t.execution(&cmd.TurnSeq, &cmd.Attempt)
+	if t.asked.word != "" {
+		cmd.First = t.asked.requests + 1
+		cmd.Assigned = &machine.Assignment{Worker: t.asked.worker, Delivery: t.asked.delivery, At: t.asked.at}
+	}
+	requests := make([]machine.StepRequest, len(cmd.Requests))
+	for i, r := range cmd.Requests {
+		r.PayloadHash = payloadHash(r.Payload)
+		r.Denied = t.denial(&r)
+		requests[i] = r
+		b.text(r.Key)
+		b.text(r.Tool)
+		b.bytes(r.PayloadHash[:])
+		b.flag(r.Reframe)
+	}
+	cmd.Requests = requests
+	return cmd
+}
+
+// denial is the host's own refusal of a step, or nil: the operator's allowlist,
+// then the JSON Schema of the tool's parameters.
+func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
+	if !t.e.allow.Admits(r.Tool) {
+		return &machine.Denial{
+			Code: "TOOL_NOT_ALLOWED", Message: "the operator's allowlist does not admit tool " + strconv.Quote(r.Tool),
+		}
+	}
+	if faults := t.program.pack.CheckPayload(r.Tool, r.Payload); len(faults) > 0 {
+		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: joinFaults(faults)}
+	}
+	return nil
+}
+
+func (t *transit) stampResolve(cmd machine.ResolveStep, b *body) machine.ResolveStep {
+	cmd.Worker = t.asked.worker
+	b.number(uint64(cmd.Step))
+	b.text(cmd.Tool)
+	b.number(uint64(cmd.Attempt))
+	b.flag(cmd.OK)
+	b.json(cmd.Result)
+	b.fault(cmd.Error)
+	if cmd.Attempt == 0 {
+		for i := range t.state.Steps {
+			if t.state.Steps[i].Step == cmd.Step {
+				cmd.Attempt = t.state.Steps[i].Attempt
+			}
+		}
+	}
+	return cmd
+}
+
+// execution fills in the execution of a request that names none: the token's,
+// else the open turn's.
+func (t *transit) execution(seq *uint64, attempt *int) {
+	turn := t.state.Turn
+	switch {
+	case *seq != 0 && *attempt != 0:
+	case *seq == 0:
+		if tok, ok := t.e.slots.known(t.c.key, t.c.token); ok {
+			*seq, *attempt = tok.turn, tok.attempt
+		} else if turn != nil {
+			*seq, *attempt = turn.Seq, turn.Attempt
+		}
+	case turn != nil && turn.Seq == *seq:
+		*attempt = turn.Attempt
+	default:
+		*attempt = 1
+	}
+}
+
+// naturalID makes the execution itself the idempotency id of a completion that
+// has none: its first completion wins.
+func (t *transit) naturalID(seq uint64, attempt int) {
+	if t.input.ID != "" || seq == 0 {
+		return
+	}
+	t.c.natural = true
+	t.input.ID = naturalPrefix + strconv.FormatUint(seq, 10) + "/" + strconv.Itoa(attempt)
+}
+
+// reservedPrefix begins the ids that the engine makes; callers' must not.
+const (
+	reservedPrefix = "pawl:"
+	naturalPrefix  = reservedPrefix + "turn/"
+)

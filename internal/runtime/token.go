@@ -1,0 +1,158 @@
+package runtime
+
+import (
+	"crypto/subtle"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// endedTokens bounds, per shard, the runs without an open turn whose last
+// token is still known.
+const endedTokens = 256
+
+// turnToken is the right of one caller to act on one execution of a turn.
+type turnToken struct {
+	word      string
+	turn      uint64
+	attempt   int
+	principal string
+	// delivery numbers the tokens of this execution; the default keys of steps
+	// start anew with each (machine.RequestSteps.First).
+	delivery int
+	// requests counts the step requests under this token since it was issued or
+	// its turn was released.
+	requests int
+	// worker and at are set if the token is a lease's: who was given it, and when.
+	worker string
+	at     int64
+}
+
+// tokenPair is what a run's tokens are: the open turn's, and that of the turn
+// or attempt before, whose holder may still hear that its answer came too late.
+type tokenPair struct{ open, past turnToken }
+
+// tokenTable keeps the tokens of a shard's runs, in memory only: after a
+// restart every token is stale.
+type tokenTable struct {
+	runs map[runKey]*tokenPair
+	// ended is a ring of runs that had no open turn when they came in.
+	ended []runKey
+	next  int
+}
+
+func newTokenTable() tokenTable { return tokenTable{runs: make(map[runKey]*tokenPair)} }
+
+// standing judges the word that a request shows against the open turn.
+func (s *slots) standing(key runKey, turn *machine.Turn, word string) (policy.Token, turnToken) {
+	if word == "" {
+		return policy.TokenAbsent, turnToken{}
+	}
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	pair := shard.tokens.runs[key]
+	if pair == nil || turn == nil || !pair.open.is(word) || !pair.open.of(turn) {
+		return policy.TokenStale, turnToken{}
+	}
+	return policy.TokenHeld, pair.open
+}
+
+// known finds a word among the run's open and past token, whether or not its
+// turn is still open.
+func (s *slots) known(key runKey, word string) (turnToken, bool) {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	pair := shard.tokens.runs[key]
+	switch {
+	case pair == nil || word == "":
+		return turnToken{}, false
+	case pair.open.is(word):
+		return pair.open, true
+	case pair.past.is(word):
+		return pair.past, true
+	}
+	return turnToken{}, false
+}
+
+// current returns the word of the open turn if it was given to the principal.
+func (s *slots) current(key runKey, turn *machine.Turn, principal string) string {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if pair := shard.tokens.runs[key]; pair != nil && pair.open.of(turn) && pair.open.principal == principal {
+		return pair.open.word
+	}
+	return ""
+}
+
+// issue makes a token the open turn's and fences the older one of the same
+// execution. False: the table knows a later turn, the caller's view is old.
+func (s *slots) issue(key runKey, tok turnToken) bool {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	pair := shard.tokens.runs[key]
+	if pair == nil {
+		pair = &tokenPair{}
+		shard.tokens.runs[key] = pair
+	}
+	open := pair.open
+	switch {
+	case open.turn > tok.turn || open.turn == tok.turn && open.attempt > tok.attempt:
+		return false
+	case open.turn == tok.turn && open.attempt == tok.attempt:
+		tok.delivery = max(tok.delivery, open.delivery+1)
+	case open.word != "":
+		pair.past = open
+	}
+	pair.open = tok
+	return true
+}
+
+// retire moves the open token of a turn that is over to the past.
+func (s *slots) retire(key runKey, turn *machine.Turn) {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	pair := shard.tokens.runs[key]
+	if pair == nil || pair.open.word == "" || turn != nil && pair.open.of(turn) {
+		return
+	}
+	pair.past, pair.open = pair.open, turnToken{turn: pair.open.turn, attempt: pair.open.attempt}
+	shard.tokens.age(key)
+}
+
+// age remembers that a run has no open token and forgets the one that came in
+// longest ago.
+func (t *tokenTable) age(key runKey) {
+	if len(t.ended) < endedTokens {
+		t.ended = append(t.ended, key)
+		return
+	}
+	if pair := t.runs[t.ended[t.next]]; pair != nil && pair.open.word == "" {
+		delete(t.runs, t.ended[t.next])
+	}
+	t.ended[t.next] = key
+	t.next = (t.next + 1) % endedTokens
+}
+
+// counted sets the number of step requests under a token that was not replaced
+// meanwhile.
+func (s *slots) counted(key runKey, word string, requests int) {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if pair := shard.tokens.runs[key]; pair != nil && pair.open.is(word) {
+		pair.open.requests = requests
+	}
+}
+
+func (t *turnToken) is(word string) bool {
+	return t.word != "" && subtle.ConstantTimeCompare([]byte(t.word), []byte(word)) == 1
+}
+
+func (t *turnToken) of(turn *machine.Turn) bool {
+	return t.word != "" && turn != nil && t.turn == turn.Seq && t.attempt == turn.Attempt
+}

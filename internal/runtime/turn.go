@@ -1,0 +1,282 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/prompt"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// TurnView is an open turn with all that its executor needs.
+type TurnView struct {
+	TurnRef
+	RunID string
+	// Run is the state that the turn was read from.
+	Run           *machine.State
+	Orchestration machine.Orchestration
+	// System is the rendered prompt.
+	System string
+	// Definition is what the pack says of the prompt: parameters, overrides,
+	// validators and more, handed on as they are.
+	Definition *pack.Prompt
+	// Messages of the state's conversation, oldest first.
+	Messages []machine.Message
+	// Tools that the prompt lists and does not block, in its order.
+	Tools []ToolView
+	// Events that move the run from here, sorted; none in a terminal state.
+	Events []string
+	// Slots are the artifacts that the state declares, sorted by name.
+	Slots []ArtifactSlot
+	// Steps of the visit so far, with their answers.
+	Steps []StepView
+}
+
+// ToolView is one tool that a turn may call.
+type ToolView struct {
+	// Name is the pack's key, or the member key of an agent.
+	Name        string
+	Description string
+	// Parameters is a JSON Schema; empty = any object.
+	Parameters json.RawMessage
+	// Agent: calling it starts a run of that agent.
+	Agent bool
+}
+
+// ArtifactSlot is one declared artifact.
+type ArtifactSlot struct {
+	Name string
+	machine.Artifact
+}
+
+// GetTurn reads the open turn of a run of CALLER, or of a state of orchestration
+// external, and gives its caller a new token that fences the older one.
+//
+// Errors: FAILED_PRECONDITION NO_OPEN_TURN or RUN_TERMINAL; PERMISSION_DENIED
+// TURN_LEASED for a run of WORKERS, SCOPE_MISSING.
+func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
+	key, err := e.find(ref)
+	if err != nil {
+		return TurnView{}, err
+	}
+	for {
+		view, err := e.fetchTurn(ctx, key, ref.Principal)
+		if err != nil || view.Run.Execution != machine.Caller {
+			return view, err
+		}
+		if e.takeToken(key, &view, ref.Principal) {
+			return view, nil
+		}
+		// The run has moved on since it was read.
+		if err := ctx.Err(); err != nil {
+			return TurnView{}, err
+		}
+	}
+}
+
+// fetchTurn checks the right to the open turn and renders it.
+func (e *Engine) fetchTurn(ctx context.Context, key runKey, p Principal) (TurnView, error) {
+	s, err := e.head(ctx, key)
+	if err != nil {
+		return TurnView{}, err
+	}
+	prog, err := e.programs.of(ctx, key.ns, s)
+	if err != nil {
+		return TurnView{}, err
+	}
+	if s.Status.Terminal() {
+		return TurnView{}, noTurn("RUN_TERMINAL", fmt.Sprintf("the run ended %s (%s)", s.Status, s.Reason), s)
+	}
+	_, err = policy.Decide(policy.Ask{
+		Act: policy.Fetch, Principal: p, Orchestration: orchestration(prog.graph, s), Leased: s.Execution == machine.Workers,
+	})
+	if err != nil {
+		return TurnView{}, denied(err)
+	}
+	if s.Turn == nil {
+		return TurnView{}, noTurn("NO_OPEN_TURN", "the run waits for an input, an event, an answer or a timer", s)
+	}
+	return e.renderTurn(ctx, key, prog, s)
+}
+
+func noTurn(reason, message string, s *machine.State) error {
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: reason, Field: "run_id", Message: message, Seq: s.Seq,
+	}
+}
+
+// takeToken issues a token for the turn as it was read; false: it is over.
+func (e *Engine) takeToken(key runKey, view *TurnView, p Principal) bool {
+	word := e.cfg.IDs.Token()
+	view.Token = word
+	return e.slots.issue(key, turnToken{
+		word: word, turn: view.Seq, attempt: view.Attempt, principal: p.Name,
+		delivery: view.Run.Turn.Assigned.Delivery + 1,
+	})
+}
+
+// renderTurn reads and renders everything that belongs to the open turn.
+func (e *Engine) renderTurn(ctx context.Context, key runKey, prog *program, s *machine.State) (TurnView, error) {
+	node := prog.graph.States[s.Current]
+	view := TurnView{TurnRef: *turnRef(prog.graph, s), RunID: s.RunID, Run: s, Orchestration: node.Orchestration}
+	view.Definition = prog.pack.Doc.Prompts[node.Prompt]
+	if !node.Terminal {
+		view.Events = slices.Sorted(maps.Keys(node.OnEvent))
+	}
+	view.Slots = slotsOf(prog.graph, node)
+	view.Tools = toolsOf(prog, node.Prompt)
+	var err error
+	if view.System, err = e.renderPrompt(ctx, key, prog, s, view.Definition.SystemTemplate); err != nil {
+		return view, err
+	}
+	if view.Messages, err = e.messages(ctx, key, s); err != nil {
+		return view, err
+	}
+	view.Steps, err = e.stepViews(ctx, key, s.Steps)
+	return view, err
+}
+
+func slotsOf(g *machine.Graph, node *machine.Node) []ArtifactSlot {
+	var slots []ArtifactSlot
+	for _, name := range slices.Sorted(slices.Values(node.Artifacts)) {
+		slots = append(slots, ArtifactSlot{Name: name, Artifact: g.Artifacts[name]})
+	}
+	return slots
+}
+
+func toolsOf(prog *program, promptKey string) []ToolView {
+	blocked := prog.graph.Prompts[promptKey].Blocklist
+	listed := prog.pack.Doc.Prompts[promptKey].Tools
+	var tools []ToolView
+	for i, name := range listed {
+		if blocked[name] || slices.Contains(listed[:i], name) {
+			continue
+		}
+		view := ToolView{Name: name, Agent: prog.graph.Tools[name].Agent}
+		if doc := prog.pack.Doc.Tools[name]; doc != nil {
+			view.Description, view.Parameters = doc.Description, doc.Parameters
+		} else if agent := prog.pack.Doc.Prompts[name]; view.Agent && agent != nil {
+			view.Description = agent.Description
+		}
+		tools = append(tools, view)
+	}
+	return tools
+}
+
+// renderPrompt fills a template with the run's variables and its artifacts as
+// they are now; only those that the template names are read.
+func (e *Engine) renderPrompt(ctx context.Context, key runKey, prog *program, s *machine.State, src string) (string, error) {
+	variables, err := e.variables(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	scope := prompt.Scope{Variables: variables, Artifacts: map[string]any{}, Fragments: prog.pack.Doc.Fragments}
+	for _, name := range artifactsNamed(src, prog.pack.Doc.Fragments) {
+		i := slices.IndexFunc(s.Artifacts, func(h machine.ArtifactHead) bool { return h.Name == name })
+		if i < 0 {
+			continue
+		}
+		value, _, err := e.artifact(ctx, key, &s.Artifacts[i], s.Seq)
+		if err != nil {
+			return "", err
+		}
+		scope.Artifacts[name] = scopeValue(&value)
+	}
+	text, err := prompt.Render(src, scope)
+	if err != nil {
+		return "", fmt.Errorf("runtime: render state %q of run %s: %w", s.Current, key.id, err)
+	}
+	return text, nil
+}
+
+func scopeValue(v *ArtifactValue) any {
+	if isJSON(v.Type) {
+		return json.RawMessage(v.Value)
+	}
+	return string(v.Value)
+}
+
+// artifactsNamed lists the artifacts that a template names, by itself or in the
+// fragments that it includes.
+func artifactsNamed(src string, fragments map[string]string) []string {
+	var names []string
+	seen := map[string]bool{}
+	todo := []string{src}
+	for len(todo) > 0 {
+		next := todo[0]
+		todo = todo[1:]
+		for _, ref := range prompt.Parse(next).Refs() {
+			switch {
+			case ref.Namespace == prompt.Artifact && !slices.Contains(names, ref.Name):
+				names = append(names, ref.Name)
+			case ref.Namespace == prompt.Fragment && !seen[ref.Name]:
+				seen[ref.Name] = true
+				todo = append(todo, fragments[ref.Name])
+			}
+		}
+	}
+	return names
+}
+
+// variables reads what the run was started with.
+func (e *Engine) variables(ctx context.Context, key runKey) (map[string]any, error) {
+	first, err := e.store.Entry(ctx, key.ns, key.id, 1)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.id, err)
+	}
+	start, ok := first.Input.Command.(machine.Start)
+	if !ok || len(start.Variables) == 0 {
+		return nil, nil
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(start.Variables, &raw); err != nil {
+		return nil, fmt.Errorf("runtime: variables of run %s: %w", key.id, err)
+	}
+	values := make(map[string]any, len(raw))
+	for name, value := range raw {
+		values[name] = value
+	}
+	return values, nil
+}
+
+// messages reads the window of the conversation that the open turn sees.
+func (e *Engine) messages(ctx context.Context, key runKey, s *machine.State) ([]machine.Message, error) {
+	i := slices.IndexFunc(s.Conversations, func(c machine.Conversation) bool { return c.State == s.Current })
+	if i < 0 {
+		return nil, nil
+	}
+	window := s.Conversations[i]
+	rows, err := e.store.MessageRows(ctx, key.ns, key.id, s.Current, window.From, window.Next)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: messages of run %s: %w", key.id, err)
+	}
+	var messages []machine.Message
+	for _, row := range rows {
+		body, err := e.record(ctx, key, row.Seq)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, messagesOf(body)...)
+	}
+	return messages, nil
+}
+
+// messagesOf is what a record adds to the conversation. An output without
+// messages is the assistant's.
+func messagesOf(body machine.Body) []machine.Message {
+	switch b := body.(type) {
+	case *machine.InputReceived:
+		return []machine.Message{{Role: "user", Parts: b.Parts}}
+	case *machine.TurnCompleted:
+		if len(b.Messages) == 0 && len(b.Output) > 0 {
+			return []machine.Message{{Role: "assistant", Parts: b.Output}}
+		}
+		return b.Messages
+	}
+	return nil
+}

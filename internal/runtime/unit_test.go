@@ -1,0 +1,197 @@
+package runtime
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func TestCursorRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, c := range []Cursor{{}, {Epoch: [16]byte{1, 15: 2}, Position: 1 << 60, Index: wholeEntry}, {Position: 3, Index: 1}} {
+		got, err := ParseCursor(c.String())
+		if err != nil || got != c {
+			t.Fatalf("%+v -> %q -> %+v, %v", c, c.String(), got, err)
+		}
+	}
+}
+
+func FuzzParseCursor(f *testing.F) {
+	f.Add(Cursor{Position: 7, Index: 2}.String())
+	f.Add("")
+	f.Add("not a cursor")
+	f.Add("0000000000\r0000000000000000000000000")
+	f.Fuzz(func(t *testing.T, token string) {
+		c, err := ParseCursor(token)
+		if err == nil && c.String() != token {
+			t.Fatalf("%q is read as %q", token, c.String())
+		}
+	})
+}
+
+// TestTailServesOnlyWithoutGaps puts entries in random order into a small tail
+// and reads from random places: what it returns directly follows.
+func TestTailServesOnlyWithoutGaps(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	tl := newTail(200 << 10)
+	published := uint64(0)
+	for range 200 {
+		burst := rng.IntN(100) + 1
+		if rng.IntN(20) == 0 {
+			published += tailSlots + uint64(rng.IntN(tailSlots))
+		}
+		for _, i := range rng.Perm(burst) {
+			tl.put(machine.Entry{Cursor: published + uint64(i) + 1, Records: make([]machine.Record, 1)})
+		}
+		published += uint64(burst)
+		if tl.bytes > tl.limit {
+			t.Fatalf("%d bytes are held, at most %d", tl.bytes, tl.limit)
+		}
+		after := published - min(published, uint64(rng.IntN(400)))
+		entries := tl.after(after, machine.Page{Records: 50, Bytes: 1 << 20})
+		if len(entries) > 50 {
+			t.Fatalf("%d entries in a page of 50", len(entries))
+		}
+		for i, e := range entries {
+			if e.Cursor != after+uint64(i)+1 {
+				t.Fatalf("after %d, entry %d is %d", after, i, e.Cursor)
+			}
+		}
+		if newest := tl.after(published-1, watchPage); len(newest) != 1 {
+			t.Fatalf("the newest entry is not held")
+		}
+	}
+}
+
+func TestCanonicalBodies(t *testing.T) {
+	t.Parallel()
+	same := [][2]string{
+		{`{"a":1,"b":[1,2]}`, ` { "b": [1, 2], "a": 1 }`},
+		{`[{"x":{"z":1,"y":2}}]`, `[{"x":{"y":2,"z":1}}]`},
+	}
+	for _, pair := range same {
+		if payloadHash([]byte(pair[0])) != payloadHash([]byte(strings.TrimSpace(pair[1]))) {
+			t.Errorf("%s and %s differ", pair[0], pair[1])
+		}
+	}
+	other := [][2]string{
+		{`{"n":9007199254740993}`, `{"n":9007199254740992}`},
+		{`{"a":[1,2]}`, `{"a":[2,1]}`},
+		{`{"a":1}`, `{"a":"1"}`},
+		{`{"a":1`, `{"a":1}`},
+	}
+	for _, pair := range other {
+		if payloadHash([]byte(pair[0])) == payloadHash([]byte(pair[1])) {
+			t.Errorf("%s and %s are the same", pair[0], pair[1])
+		}
+	}
+}
+
+// TestBodiesAreFramed: moving a character from one field to the next changes
+// the hash.
+func TestBodiesAreFramed(t *testing.T) {
+	t.Parallel()
+	hash := func(c machine.Command) [32]byte {
+		b := newBody(machine.KindOf(c))
+		defer b.free()
+		b.plain(c)
+		return b.sum()
+	}
+	part := func(text, mediaType string) machine.Command {
+		return machine.SendInput{Parts: []machine.Part{{Kind: machine.PartText, Text: text, MediaType: mediaType}}}
+	}
+	seen := map[[32]byte]string{}
+	for _, c := range []machine.Command{
+		part("ab", "c"), part("a", "bc"), part("abc", ""), machine.Pause{Note: "n"}, machine.Cancel{Note: "n"}, machine.Cancel{},
+	} {
+		h := hash(c)
+		if before, ok := seen[h]; ok {
+			t.Fatalf("%+v and %s have one hash", c, before)
+		}
+		seen[h] = fmt.Sprintf("%+v", c)
+	}
+}
+
+func TestCompact(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		` { "a" : " b " } `: `{"a":" b "}`, `{"a":" "}`: `{"a":" "}`, `1`: `1`, `{ bad`: `{ bad`, ``: ``,
+	} {
+		if got, changed := compact([]byte(in)); string(got) != want || changed != (in != want) {
+			t.Errorf("compact(%q) = %q, %v", in, got, changed)
+		}
+	}
+	g := &machine.Graph{Artifacts: map[string]machine.Artifact{
+		"j": {Type: "application/problem+json; charset=utf-8"}, "t": {Type: "text/plain"},
+	}}
+	given := []machine.ArtifactWrite{{Name: "t", Value: []byte("[ 1 ]")}, {Name: "j", Value: []byte("[ 1 ]")}}
+	got := compactWrites(g, given)
+	if string(got[0].Value) != "[ 1 ]" || string(got[1].Value) != "[1]" || string(given[1].Value) != "[ 1 ]" {
+		t.Fatalf("got %q, given %q", got, given)
+	}
+}
+
+func TestConfigListsAllFaults(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{
+		QueueLimit: -1, CacheBytes: -1, TailBytes: -1, MaxVariableBytes: -1, MaxLabels: -1, MaxRunsInFlight: -1,
+		TimersInFlight: -1, Heartbeat: -1, Namespaces: map[string]uint32{"a": 1, "b": 1, "": 2, "default": 3},
+	})
+	if err == nil {
+		t.Fatal("the configuration was taken")
+	}
+	for _, word := range []string{
+		"Store", "Clock", "IDs", "QueueLimit", "CacheBytes", "TailBytes", "MaxVariableBytes", "MaxLabels",
+		"MaxRunsInFlight", "TimersInFlight", "Heartbeat", "share number 1", "no name", "always 0",
+	} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("no fault of %s in: %v", word, err)
+		}
+	}
+}
+
+func TestSystemIDs(t *testing.T) {
+	t.Parallel()
+	ids := NewSystemIDs()
+	at := time.UnixMilli(1_800_000_000_000)
+	last := ""
+	for range 1000 {
+		id := ids.RunID(at)
+		if len(id) != 26 || id <= last {
+			t.Fatalf("%s after %s", id, last)
+		}
+		last = id
+	}
+	if a, b := ids.Token(), ids.Token(); a == b || len(a) != 22 {
+		t.Fatalf("tokens %q and %q", a, b)
+	}
+	if !bytes.Equal([]byte(ids.RunID(at.Add(time.Hour)))[:4], []byte(last)[:4]) || ids.RunID(at.Add(time.Hour)) <= last {
+		t.Fatal("a later run does not sort later")
+	}
+}
+
+func TestEndedTokensAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := newSlots(1, 1)
+	held := 0
+	for i := range 100_000 {
+		key := runKey{id: fmt.Sprint(i)}
+		s.issue(key, turnToken{word: "w", turn: 1, attempt: 1, delivery: 1})
+		s.retire(key, nil)
+		if _, ok := s.known(key, "w"); !ok {
+			t.Fatal("the newest past token is unknown")
+		}
+	}
+	for i := range s.shards {
+		held += len(s.shards[i].tokens.runs)
+	}
+	if held > slotShards*endedTokens {
+		t.Fatalf("%d tokens are held", held)
+	}
+}

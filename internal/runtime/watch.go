@@ -1,0 +1,353 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ErrWatchEnded ends a watch: a run that is followed has ended, or everything
+// up to the start of a watch that does not follow was told.
+var ErrWatchEnded = errors.New("the watch has ended")
+
+// watchPage bounds one page of a watch.
+var watchPage = machine.Page{Records: 256, Bytes: 1 << 20}
+
+// WatchRequest is the argument of [Engine.Watch].
+type WatchRequest struct {
+	Call
+	Filter WatchFilter
+	// AfterSeq resumes a watch of one run behind this record.
+	AfterSeq uint64
+	// AfterCursor resumes behind a row's or heartbeat's cursor; "" = from the start.
+	AfterCursor string
+	// Follow waits for what is yet to come.
+	Follow bool
+	// Snapshots adds to each row the run as it was after the row's commit.
+	Snapshots bool
+	// Output adds pieces of the output of turns that workers have under way; only
+	// for a run that is followed. OutputAfter is what was read of it already.
+	Output      bool
+	OutputAfter OutputPosition
+}
+
+// RecordRow is one record as a watch tells it.
+type RecordRow struct {
+	RunID  string
+	Record machine.Record
+	// PrevSeq is the run's previous record under the filter, 0 = none: the proof
+	// that nothing is missing in between.
+	PrevSeq uint64
+	Cursor  Cursor
+	// PrevHash and Hash are the run's chain before and after the record's entry.
+	PrevHash [32]byte
+	Hash     [32]byte
+	// Snapshot is set where it was asked for.
+	Snapshot *RunView
+}
+
+// WatchPage is what [Watch.Next] returns: records, or a heartbeat.
+type WatchPage struct {
+	Records []RecordRow
+	// Cursor is what was looked at so far, filtered-out records included.
+	Cursor Cursor
+	// Heartbeat: nothing matched for a while.
+	Heartbeat bool
+	// Output are pieces of output, where they were asked for; such a page has no
+	// records.
+	Output []OutputChunk
+}
+
+// Watch reads records in order, as fast as its caller takes them. What it has
+// not read yet waits in the store: a slow reader gets everything, late, and
+// holds up nobody. Not safe for concurrent use.
+type Watch struct {
+	e      *Engine
+	key    runKey
+	follow bool
+	filter *recordFilter
+	// at is the place behind what was read; until where a watch that does not
+	// follow ends (a position, or a seq of one run).
+	at    Cursor
+	seq   uint64
+	until uint64
+	// sub is nil for a watch that does not follow.
+	sub  *subscription
+	beat <-chan time.Time
+	told time.Time
+	over bool
+	// output: pieces of output are told, too; those behind heard.
+	output bool
+	heard  OutputPosition
+}
+
+// Watch opens a stream of records of one run or of a namespace. Close it.
+//
+// Errors: NOT_FOUND for a run, OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for
+// a cursor that is not of this journal, SEQ_AHEAD for a record that is yet to be.
+func (e *Engine) Watch(ctx context.Context, req WatchRequest) (*Watch, error) {
+	w := &Watch{e: e, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter}
+	var err error
+	if req.Filter.RunID != "" {
+		w.key, err = e.findReadable(RunRef{Call: req.Call, RunID: req.Filter.RunID})
+	} else {
+		w.key.ns, err = e.readableNamespace(req.Call)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.filter = newRecordFilter(e, w.key.ns, req.Filter, req.Snapshots)
+	if req.Follow {
+		w.sub = e.hub.follow(w.key)
+	}
+	if err := w.begin(ctx, &req); err != nil {
+		w.Close()
+		return nil, err
+	}
+	w.told = e.cfg.Clock.Now()
+	return w, nil
+}
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	if w.sub != nil {
+		w.e.hub.leave(w.sub)
+		w.sub = nil
+	}
+}
+
+// begin finds the place to resume at and, without follow, the one to end at.
+func (w *Watch) begin(ctx context.Context, req *WatchRequest) error {
+	w.at.Epoch = w.e.store.Epoch()
+	tail, err := w.e.store.Tail(ctx, w.key.ns)
+	if err != nil {
+		return fmt.Errorf("runtime: tail of the journal: %w", err)
+	}
+	if req.AfterCursor != "" {
+		if w.at, err = ParseCursor(req.AfterCursor); err != nil {
+			return err
+		}
+		if err := w.at.resumable(w.e.store.Epoch(), tail); err != nil {
+			return err
+		}
+	}
+	w.until = tail
+	if w.key.id == "" {
+		return nil
+	}
+	return w.beginRun(ctx, req)
+}
+
+func (w *Watch) beginRun(ctx context.Context, req *WatchRequest) error {
+	head, err := w.e.head(ctx, w.key)
+	if err != nil {
+		return err
+	}
+	w.until = head.Seq
+	w.seq = req.AfterSeq
+	if req.AfterSeq > head.Seq {
+		return &machine.Refusal{
+			Code: machine.CodeOutOfRange, Reason: "SEQ_AHEAD", Field: "after_seq",
+			Message: fmt.Sprintf("the run's last record is %d", head.Seq), Limit: figure(head.Seq), Got: figure(req.AfterSeq),
+		}
+	}
+	if w.at.Position == 0 {
+		return nil
+	}
+	seq, err := w.seqBehind(ctx, head.Seq)
+	w.seq = max(w.seq, seq)
+	return err
+}
+
+// seqBehind finds the run's last record at or before the cursor by bisection:
+// positions grow with seqs.
+func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
+	var failed error
+	n := sort.Search(int(last), func(i int) bool {
+		entry, err := w.e.store.Entry(ctx, w.key.ns, w.key.id, uint64(i)+1)
+		if err != nil {
+			failed = err
+			return true
+		}
+		return entry.Cursor > w.at.Position ||
+			entry.Cursor == w.at.Position && uint64(i)+1-entry.First > uint64(w.at.Index)
+	})
+	if failed != nil {
+		return 0, fmt.Errorf("runtime: read run %s: %w", w.key.id, failed)
+	}
+	return uint64(n), nil
+}
+
+// Next waits for the next page of records, or for a heartbeat after
+// Config.Heartbeat of silence. [ErrWatchEnded] ends the watch; other errors are
+// ctx's or the store's, after which Next may be called again.
+func (w *Watch) Next(ctx context.Context) (WatchPage, error) {
+	for {
+		entries, err := w.read(ctx)
+		if err != nil {
+			return WatchPage{}, err
+		}
+		rows, err := w.rows(ctx, entries)
+		switch {
+		case err != nil:
+			return WatchPage{}, err
+		case len(rows) > 0:
+			return w.page(rows), nil
+		}
+		if chunks := w.chunks(); len(chunks) > 0 {
+			return WatchPage{Output: chunks, Cursor: w.at}, nil
+		}
+		switch {
+		case w.over:
+			return WatchPage{}, ErrWatchEnded
+		case w.silent():
+			return w.page(nil), nil
+		case len(entries) > 0:
+			continue
+		}
+		if err := w.wait(ctx); err != nil {
+			return WatchPage{}, err
+		}
+	}
+}
+
+// maxChunks bounds the pieces of output of one page.
+const maxChunks = 16
+
+// chunks are the pieces of output that have come since the last ones.
+func (w *Watch) chunks() []OutputChunk {
+	sp := w.e.work.space(w.key.ns)
+	if !w.output || w.key.id == "" || sp == nil {
+		return nil
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	var chunks []OutputChunk
+	for len(chunks) < maxChunks {
+		chunk, ok := sp.outputs.after(w.key.id, w.heard)
+		if !ok {
+			break
+		}
+		w.heard = OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+		chunks = append(chunks, chunk)
+	}
+	return chunks
+}
+
+func (w *Watch) page(rows []RecordRow) WatchPage {
+	w.told = w.e.cfg.Clock.Now()
+	return WatchPage{Records: rows, Cursor: w.at, Heartbeat: len(rows) == 0}
+}
+
+func (w *Watch) silent() bool {
+	return w.follow && w.e.cfg.Clock.Now().Sub(w.told) >= w.e.cfg.Heartbeat
+}
+
+// read gets the entries that follow the watch's place; none: it has caught up.
+func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
+	if w.over {
+		return nil, nil
+	}
+	if w.key.id != "" {
+		return w.readRun(ctx)
+	}
+	after := w.at.Position
+	if after > 0 && w.at.Index != wholeEntry {
+		after--
+	}
+	if !w.follow && w.at.Position >= w.until && w.at.Index == wholeEntry || !w.follow && w.until == 0 {
+		w.over = true
+		return nil, nil
+	}
+	if w.sub != nil {
+		if entries := w.sub.space.tail.after(after, watchPage); len(entries) > 0 {
+			return entries, nil
+		}
+	}
+	entries, scanned, err := w.e.store.Journal(ctx, w.key.ns, after, watchPage)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: read the journal after %d: %w", after, err)
+	}
+	if len(entries) == 0 {
+		w.over = !w.follow
+		if scanned > w.at.Position {
+			w.at.Position, w.at.Index = scanned, wholeEntry
+		}
+	}
+	return entries, nil
+}
+
+// readRun reads one run and notices that it has been told to its end.
+func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
+	head, err := w.e.head(ctx, w.key)
+	if err != nil {
+		return nil, err
+	}
+	if w.seq >= head.Seq || !w.follow && w.seq >= w.until {
+		w.over = !w.follow || head.Status.Terminal()
+		return nil, nil
+	}
+	entries, err := w.e.store.Entries(ctx, w.key.ns, w.key.id, w.seq+1, watchPage)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: read run %s from record %d: %w", w.key.id, w.seq+1, err)
+	}
+	return entries, nil
+}
+
+// rows turns entries into the records that pass and moves the watch behind them.
+// What was read before an error is told first; the error comes again.
+func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]RecordRow, error) {
+	var rows []RecordRow
+	for i := range entries {
+		entry := &entries[i]
+		if w.key.id == "" && !w.follow && entry.Cursor > w.until {
+			w.over = true
+			break
+		}
+		seen, err := w.filter.entry(ctx, entry)
+		if err != nil && len(rows) > 0 {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range seen {
+			if w.behind(entry, row.Record.Seq) {
+				row.Cursor = Cursor{Epoch: w.at.Epoch, Position: entry.Cursor, Index: uint16(row.Record.Seq - entry.First)}
+				rows = append(rows, row)
+			}
+		}
+		w.at.Position, w.at.Index = entry.Cursor, wholeEntry
+		w.seq = entry.First + uint64(len(entry.Records)) - 1
+	}
+	return rows, nil
+}
+
+// behind: the record was not told before the watch was resumed.
+func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
+	if w.key.id != "" {
+		return seq > w.seq && (w.follow || seq <= w.until)
+	}
+	return entry.Cursor != w.at.Position || seq-entry.First > uint64(w.at.Index)
+}
+
+// wait sleeps until something was committed, a heartbeat is due or ctx ends.
+func (w *Watch) wait(ctx context.Context) error {
+	if w.beat == nil {
+		w.beat = w.e.cfg.Clock.After(w.e.cfg.Heartbeat - w.e.cfg.Clock.Now().Sub(w.told))
+	}
+	select {
+	case <-w.sub.wake:
+	case <-w.beat:
+		w.beat = nil
+	case <-w.e.hub.closed:
+		w.over = true
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package runtime
+
+import (
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// work hands ready turns and pending steps to connected workers. All of it is
+// memory: what is ready is found in the store when the first worker of a
+// namespace connects, and followed commit by commit from then on.
+type work struct {
+	e *Engine
+	// spaces is read on every commit and written when a namespace gets its first
+	// worker.
+	mu     sync.RWMutex
+	spaces map[uint32]*workSpace
+	alarms *alarms
+}
+
+func newWork(e *Engine) *work {
+	return &work{e: e, spaces: make(map[uint32]*workSpace), alarms: newAlarms(e.cfg.Clock)}
+}
+
+// space is the namespace's, or nil if no worker ever connected to it.
+func (w *work) space(ns uint32) *workSpace {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.spaces[ns]
+}
+
+// open makes the namespace's space and looks for what is ready.
+func (w *work) open(ns uint32) *workSpace {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if sp := w.spaces[ns]; sp != nil {
+		return sp
+	}
+	sp := newWorkSpace(w.e, ns)
+	w.spaces[ns] = sp
+	go sp.scan()
+	return sp
+}
+
+// observe follows a commit. It runs in the run's own turn, so that the states
+// of a run are seen in their order.
+func (w *work) observe(t *transit) {
+	sp := w.space(t.c.key.ns)
+	if sp == nil {
+		return
+	}
+	s := t.batch.State
+	sp.mu.Lock()
+	run := sp.runs[s.RunID]
+	if run == nil && !machine.Ready(t.program.graph, s) && !hasPending(s) {
+		sp.mu.Unlock()
+		return
+	}
+	told := sp.settle(s, t.program.graph, t)
+	sp.mu.Unlock()
+	if told != nil {
+		go told()
+	}
+}
+
+func hasPending(s *machine.State) bool {
+	for i := range s.Steps {
+		if s.Steps[i].Status == machine.StepStatusPending && !s.Steps[i].Delegation {
+			return true
+		}
+	}
+	return false
+}
+
+// drain stops all assignments: the server is going.
+func (w *work) drain() {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, sp := range w.spaces {
+		sp.mu.Lock()
+		for id := range sp.workers {
+			sp.matcher.Drain(id)
+		}
+		sp.draining = true
+		sp.mu.Unlock()
+	}
+}

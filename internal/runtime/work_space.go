@@ -1,0 +1,267 @@
+package runtime
+
+import (
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// workSpace is the work and the workers of one namespace. All fields are guarded
+// by mu; so are those of the runs, leases and workers in it. Nothing waits for a
+// disk or a network under it.
+type workSpace struct {
+	e  *Engine
+	ns uint32
+
+	mu      sync.Mutex
+	matcher Matcher
+	workers map[uint64]*Worker
+	names   map[workerName]*Worker
+	runs    map[string]*workRun
+	last    uint64
+	// waiting counts, per pack, what is in the matcher; overflow: more is ready in
+	// the store than is held here.
+	waiting  map[string]int
+	overflow bool
+	draining bool
+	sticky   stickyNames
+	outputs  outputs
+}
+
+// maxWaiting bounds, per pack, the ready work that is held in memory; the rest
+// is found in the store once there is room.
+const maxWaiting = 16384
+
+// workRun is a run with an open turn or pending steps that workers may execute.
+type workRun struct {
+	id string
+	// seq is the newest record that was seen.
+	seq   uint64
+	turn  *turnWork
+	steps map[uint32]*stepWork
+}
+
+// turnWork is an open turn. It stays while the turn does, also while it is
+// suspended or waits for its next attempt, so that deliveries are counted on.
+type turnWork struct {
+	seq     uint64
+	attempt int
+	class   machine.WorkClass
+	// lease is its execution; nil: none.
+	lease *turnLease
+	// past are earlier leases of this attempt, whose completion may still win.
+	past []*turnLease
+	// deliveries is the last delivery's number, lost how many of them ended with
+	// their worker's connection.
+	deliveries int
+	lost       int
+	// paused: it is not to be offered for now.
+	paused bool
+}
+
+// stepWork is a pending step.
+type stepWork struct {
+	step    uint32
+	attempt int
+	turn    uint64
+	class   machine.WorkClass
+	lease   *stepLease
+	// orphan is the alarm that ends the wait for the worker that was lost with it;
+	// nil: it was not lost.
+	orphan *alarm
+	// lostBy is that worker.
+	lostBy string
+}
+
+func newWorkSpace(e *Engine, ns uint32) *workSpace {
+	sp := &workSpace{
+		e: e, ns: ns, workers: make(map[uint64]*Worker), names: make(map[workerName]*Worker),
+		runs: make(map[string]*workRun), waiting: make(map[string]int),
+		sticky: newStickyNames(), outputs: newOutputs(),
+	}
+	sp.matcher = e.cfg.NewMatcher(sp)
+	return sp
+}
+
+func (sp *workSpace) run(id string) *workRun {
+	run := sp.runs[id]
+	if run == nil {
+		run = &workRun{id: id, steps: make(map[uint32]*stepWork)}
+		sp.runs[id] = run
+	}
+	return run
+}
+
+// settle brings a run's work in line with its state. t is the commit that made
+// the state, nil for one that was read. It returns what is to be done without
+// the lock, or nil.
+func (sp *workSpace) settle(s *machine.State, g *machine.Graph, t *transit) func() {
+	run := sp.run(s.RunID)
+	if s.Seq < run.seq {
+		return nil
+	}
+	run.seq = s.Seq
+	sp.endWork(run, s, t)
+	told := sp.answered(run, t)
+	sp.offerTurn(run, s, g)
+	sp.offerSteps(run, s, g)
+	if run.turn == nil && len(run.steps) == 0 {
+		delete(sp.runs, run.id)
+	}
+	return told
+}
+
+// endWork drops what the state no longer holds. It comes before any offer, so
+// that a worker that is through with a turn can get the next one.
+func (sp *workSpace) endWork(run *workRun, s *machine.State, t *transit) {
+	for n, step := range run.steps {
+		if !pendingAt(s, n, step.attempt) {
+			sp.endStep(run, step, s, t)
+		}
+	}
+	turn := run.turn
+	if turn == nil {
+		return
+	}
+	over := s.Turn == nil || s.Turn.Seq != turn.seq || s.Status.Terminal()
+	if over || s.Turn.Attempt != turn.attempt || s.Turn.Suspended || s.Turn.NotBefore != 0 {
+		sp.unlease(run, s, t)
+	}
+	if !over && s.Turn.Attempt != turn.attempt {
+		turn.attempt, turn.past = s.Turn.Attempt, nil
+	}
+	if over {
+		run.turn = nil
+		sp.outputs.over(run.id, turn.seq)
+	}
+}
+
+func pendingAt(s *machine.State, step uint32, attempt int) bool {
+	if s.Status.Terminal() {
+		return false
+	}
+	for i := range s.Steps {
+		if p := &s.Steps[i]; p.Step == step {
+			return p.Status == machine.StepStatusPending && p.Attempt == attempt
+		}
+	}
+	return false
+}
+
+// offerTurn puts a ready turn among the waiting work.
+func (sp *workSpace) offerTurn(run *workRun, s *machine.State, g *machine.Graph) {
+	id := machine.WorkID{RunID: run.id}
+	if run.turn != nil {
+		run.turn.paused = s.Paused
+	}
+	if !machine.Ready(g, s) {
+		if run.turn != nil && run.turn.lease == nil {
+			sp.withdraw(id, run.turn.class)
+		}
+		return
+	}
+	turn := sp.track(run, s, g)
+	if turn.lease != nil || sp.matcher.Waits(id) {
+		return
+	}
+	if !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
+		run.turn = nil
+	}
+}
+
+// track finds or makes what is known of the state's open turn.
+func (sp *workSpace) track(run *workRun, s *machine.State, g *machine.Graph) *turnWork {
+	if run.turn == nil {
+		run.turn = &turnWork{seq: s.Turn.Seq, attempt: s.Turn.Attempt, class: turnClass(s, g)}
+	}
+	run.turn.deliveries = max(run.turn.deliveries, s.Turn.Assigned.Delivery)
+	return run.turn
+}
+
+func classOf(s *machine.State) machine.WorkClass {
+	return machine.WorkClass{Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion}
+}
+
+// offerSteps puts pending steps among the waiting work.
+func (sp *workSpace) offerSteps(run *workRun, s *machine.State, g *machine.Graph) {
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		if p.Status != machine.StepStatusPending || p.Delegation || s.Status.Terminal() {
+			continue
+		}
+		step := run.steps[p.Step]
+		if step == nil {
+			step = &stepWork{step: p.Step, attempt: p.Attempt, turn: p.TurnSeq, class: classOf(s)}
+			step.class.Kind, step.class.Tool = machine.StepWork, p.Tool
+			run.steps[p.Step] = step
+			sp.awaitHolder(run, step, requestedAt(g, s, p.Step))
+		}
+		if s.Paused {
+			sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
+		} else {
+			sp.offerStep(run, step)
+		}
+	}
+}
+
+// offerStep offers a step that nobody has, unless its last holder may come back.
+func (sp *workSpace) offerStep(run *workRun, step *stepWork) {
+	id := machine.WorkID{RunID: run.id, Step: step.step}
+	if step.lease != nil || step.orphan != nil || sp.matcher.Waits(id) {
+		return
+	}
+	if !sp.offer(machine.Work{
+		WorkClass: step.class, RunID: run.id, Turn: step.turn, Step: step.step, Attempt: step.attempt,
+	}) {
+		delete(run.steps, step.step)
+	}
+}
+
+// offer adds work to the matcher. False: there is too much of its pack already;
+// it is left to the store.
+func (sp *workSpace) offer(work machine.Work) bool {
+	if sp.waiting[work.Digest] >= maxWaiting {
+		sp.overflow = true
+		return false
+	}
+	if last := sp.names[sp.sticky.of(work.RunID)]; last != nil {
+		work.Last = last.id
+	}
+	sp.waiting[work.Digest]++
+	sp.matcher.Add(work)
+	return true
+}
+
+// withdraw takes work back that nobody has.
+func (sp *workSpace) withdraw(id machine.WorkID, class machine.WorkClass) {
+	if sp.matcher.Waits(id) {
+		sp.matcher.Remove(id)
+		sp.taken(class.Digest)
+	}
+}
+
+// taken counts one less of a pack's waiting work, and fetches more of it from
+// the store when it runs low.
+func (sp *workSpace) taken(digest string) {
+	n := sp.waiting[digest] - 1
+	if n > 0 {
+		sp.waiting[digest] = n
+	} else {
+		delete(sp.waiting, digest)
+	}
+	if sp.overflow && n <= maxWaiting/4 {
+		sp.overflow = false
+		go sp.scan()
+	}
+}
+
+// Assign implements [Assigner]; it is called with the lock held.
+func (sp *workSpace) Assign(worker uint64, work machine.Work) {
+	sp.taken(work.Digest)
+	w, run := sp.workers[worker], sp.runs[work.RunID]
+	if work.Kind == machine.StepWork {
+		sp.leaseStep(w, run, run.steps[work.Step])
+		return
+	}
+	sp.leaseTurn(w, run)
+}

@@ -1,0 +1,236 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// stepLease is one delivery of a step. It ends with the step's own deadline, a
+// durable timer of the run, so it has no alarm. Guarded by the space's mutex.
+type stepLease struct {
+	run        string
+	worker     *Worker
+	step       uint32
+	tool       string
+	attempt    int
+	token      string
+	seen       uint64
+	sent, over bool
+}
+
+func (l *stepLease) tell() StepLease {
+	return StepLease{RunID: l.run, Step: l.step, Tool: l.tool, Attempt: l.attempt, Token: l.token}
+}
+
+// requestedAt is when the pending execution of a step was asked for.
+func requestedAt(g *machine.Graph, s *machine.State, step uint32) int64 {
+	for _, row := range machine.Outbox(g, s) {
+		if row.Step == step {
+			return row.Due
+		}
+	}
+	return s.At
+}
+
+// awaitHolder gives the worker of a step that is older than this process time to
+// connect again: the step may be under way there, and must not run twice.
+func (sp *workSpace) awaitHolder(run *workRun, step *stepWork, requested int64) {
+	until := sp.e.started + int64(sp.e.cfg.StepGrace)
+	if requested >= sp.e.started || sp.now() >= until {
+		return
+	}
+	step.orphan = sp.e.work.alarms.set(until, func() { sp.giveUp(run.id, step) })
+}
+
+// giveUp offers a step of another process's time to everyone.
+func (sp *workSpace) giveUp(id string, step *stepWork) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if run := sp.runs[id]; run != nil && run.steps[step.step] == step && step.lease == nil {
+		step.orphan = nil
+		go sp.refresh(id)
+	}
+}
+
+// leaseStep makes a pending step a worker's and sends it.
+func (sp *workSpace) leaseStep(w *Worker, run *workRun, step *stepWork) {
+	lease := &stepLease{
+		run: run.id, worker: w, step: step.step, tool: step.class.Tool, attempt: step.attempt,
+		token: sp.e.cfg.IDs.Token(), seen: run.seq,
+	}
+	step.lease, w.steps[lease.token] = lease, lease
+	go sp.deliverStep(lease)
+}
+
+// deliverStep queues a step for its worker, unless it was taken back.
+func (sp *workSpace) deliverStep(lease *stepLease) {
+	delivery, err := sp.openStep(context.Background(), lease)
+	var queue func()
+	if err == nil {
+		queue, err = lease.worker.sink.PrepareStep(delivery)
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	switch {
+	case lease.over:
+	case err != nil:
+		sp.unheldStep(lease)
+		sp.dropStep(lease)
+		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.refresh(lease.run) })
+	default:
+		lease.sent = true
+		queue()
+	}
+}
+
+// openStep reads the step that was assigned.
+func (sp *workSpace) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
+	key := runKey{ns: sp.ns, id: lease.run}
+	s, prog, err := sp.e.stateSince(ctx, key, lease.seen)
+	if err != nil {
+		return StepDelivery{}, err
+	}
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		if p.Step != lease.step || p.Status != machine.StepStatusPending || p.Attempt != lease.attempt {
+			continue
+		}
+		views, err := sp.e.stepViews(ctx, key, s.Steps[i:i+1])
+		if err != nil {
+			return StepDelivery{}, err
+		}
+		return StepDelivery{
+			StepLease: lease.tell(), Step: views[0], Run: s, RequestedAt: requestedAt(prog.graph, s, p.Step),
+			Left: max(0, time.Duration(p.Deadline-sp.now())),
+		}, nil
+	}
+	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
+}
+
+// unheldStep takes a lease off its step.
+func (sp *workSpace) unheldStep(lease *stepLease) {
+	if run := sp.runs[lease.run]; run != nil {
+		if step := run.steps[lease.step]; step != nil && step.lease == lease {
+			step.lease = nil
+		}
+	}
+}
+
+// endStep drops a step that is not pending any more, or not in this attempt.
+func (sp *workSpace) endStep(run *workRun, step *stepWork, s *machine.State, t *transit) {
+	delete(run.steps, step.step)
+	sp.e.work.alarms.cancel(step.orphan)
+	lease := step.lease
+	if lease == nil {
+		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
+		return
+	}
+	step.lease = nil
+	own := t != nil && t.c.worker == lease.worker && t.c.token == lease.token
+	if lease.sent && !own {
+		told := lease.tell()
+		lease.worker.sink.Revoke(Revocation{Step: &told, Cause: revokeCause(s, t)})
+	}
+	sp.dropStep(lease)
+}
+
+// dropStep ends a lease on the worker's side.
+func (sp *workSpace) dropStep(lease *stepLease) {
+	w := lease.worker
+	lease.over = true
+	delete(w.steps, lease.token)
+	if lease.sent {
+		w.past.put(lease.tell())
+	} else {
+		sp.matcher.Credit(w.id, 0, 1)
+	}
+	sp.matcher.Done(w.id, machine.StepWork)
+}
+
+// orphanStep lets the worker of a step that lost its connection come back for
+// it, for a while.
+func (sp *workSpace) orphanStep(lease *stepLease) {
+	run := sp.runs[lease.run]
+	if run == nil || run.steps[lease.step] == nil || run.steps[lease.step].lease != lease {
+		return
+	}
+	step := run.steps[lease.step]
+	step.lease = nil
+	if !lease.sent {
+		sp.offerStep(run, step)
+		return
+	}
+	step.lostBy = lease.worker.name.id
+	step.orphan = sp.e.work.alarms.set(sp.now()+int64(sp.e.cfg.StepGrace), func() { sp.loseStep(run.id, step) })
+}
+
+// loseStep: the worker did not come back, nobody knows whether the tool ran.
+func (sp *workSpace) loseStep(run string, step *stepWork) {
+	sp.mu.Lock()
+	current := sp.runs[run] != nil && sp.runs[run].steps[step.step] == step && step.lease == nil
+	sp.mu.Unlock()
+	if !current {
+		return
+	}
+	_, err := sp.e.apply(context.Background(), &change{
+		key: runKey{ns: sp.ns, id: run}, principal: Principal{Name: enginePrincipal}, engine: true,
+		command: machine.LoseStep{Step: step.step, Attempt: step.attempt, Worker: step.lostBy},
+	})
+	if err == nil || sp.e.gate.check() != nil {
+		return
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if step.lease == nil {
+		step.orphan = sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.loseStep(run, step) })
+	}
+}
+
+// answered finds the answers of a commit to steps that the holder of the run's
+// turn waits for, and returns what tells it of them.
+func (sp *workSpace) answered(run *workRun, t *transit) func() {
+	if t == nil || run.turn == nil || run.turn.lease == nil {
+		return nil
+	}
+	var numbers []uint32
+	for i := range t.entry.Records {
+		if r, ok := t.entry.Records[i].Body.(*machine.StepResolved); ok && r.Next == 0 {
+			numbers = append(numbers, r.Step)
+		}
+	}
+	if numbers == nil {
+		return nil
+	}
+	lease := run.turn.lease
+	if !lease.sent {
+		// The assignment may have been rendered before: it must come first.
+		lease.late = append(lease.late, numbers...)
+		return nil
+	}
+	seen := run.seq
+	return func() { sp.tellAnswers(lease, seen, numbers) }
+}
+
+// tellAnswers tells the holder of a turn of answered steps; nil numbers are all
+// those of the visit. seen is the record that the run's state must have.
+func (sp *workSpace) tellAnswers(lease *turnLease, seen uint64, numbers []uint32) {
+	ctx, key := context.Background(), runKey{ns: sp.ns, id: lease.run}
+	s, _, err := sp.e.stateSince(ctx, key, seen)
+	if err != nil || s.Turn == nil || s.Turn.Seq != lease.turn {
+		return // the turn is over, or its next assignment has the answers
+	}
+	var steps []machine.ToolStep
+	for i := range s.Steps {
+		if s.Steps[i].AnswerSeq != 0 && (numbers == nil || slices.Contains(numbers, s.Steps[i].Step)) {
+			steps = append(steps, s.Steps[i])
+		}
+	}
+	views, err := sp.e.stepViews(ctx, key, steps)
+	if err == nil && len(views) > 0 {
+		lease.worker.sink.StepsAnswered(lease.run, lease.turn, views)
+	}
+}

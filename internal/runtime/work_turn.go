@@ -1,0 +1,297 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxLost is how many deliveries of a turn may be lost with their workers'
+// connections, without a drain notice, before the run ends (semantics §5).
+const maxLost = 10
+
+// workRetry is the pause after the store or a run's queue refused what the work
+// of a worker needs.
+const workRetry = time.Second
+
+// turnLease is one delivery of a turn. What may change is guarded by the
+// space's mutex.
+type turnLease struct {
+	run      string
+	worker   *Worker
+	turn     uint64
+	attempt  int
+	delivery int
+	token    string
+	// at is when it was delivered, Unix nanoseconds.
+	at int64
+	// seen is the newest record of the run when it was assigned.
+	seen     uint64
+	duration time.Duration
+	deadline int64
+	alarm    *alarm
+	// requests counts the steps that it asked for.
+	requests int
+	// sent: the worker was told; over: it is no lease any more.
+	sent, over bool
+	// late are steps that were answered between the assignment and its sending.
+	late []uint32
+}
+
+func (l *turnLease) tell() TurnLease {
+	return TurnLease{
+		RunID: l.run, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Token: l.token,
+		Deadline: l.deadline, Duration: l.duration,
+	}
+}
+
+func (l *turnLease) assignment() *machine.Assignment {
+	return &machine.Assignment{Worker: l.worker.name.id, Delivery: l.delivery, At: l.at}
+}
+
+// leaseTurn makes the open turn of a run a worker's and sends it.
+func (sp *workSpace) leaseTurn(w *Worker, run *workRun) {
+	turn := run.turn
+	turn.deliveries++
+	lease := &turnLease{
+		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: turn.deliveries,
+		token: sp.e.cfg.IDs.Token(), at: sp.now(), seen: run.seq,
+	}
+	turn.lease, w.turns[lease.token] = lease, lease
+	go sp.deliverTurn(lease)
+}
+
+func (sp *workSpace) now() int64 { return sp.e.cfg.Clock.Now().UnixNano() }
+
+// deliverTurn renders a turn and queues it for its worker, unless it was taken
+// back or is not open any more.
+func (sp *workSpace) deliverTurn(lease *turnLease) {
+	view, g, err := sp.openTurn(context.Background(), lease)
+	if err != nil {
+		sp.undelivered(lease, err)
+		return
+	}
+	lease.duration = orDefault(g.Lease, sp.e.cfg.Lease)
+	lease.deadline = sp.now() + int64(lease.duration)
+	view.Token = lease.token
+	queue, err := lease.worker.sink.PrepareTurn(TurnDelivery{TurnLease: lease.tell(), View: view})
+	if err != nil {
+		sp.undelivered(lease, err)
+		return
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if lease.over {
+		return
+	}
+	lease.sent = true
+	lease.alarm = sp.e.work.alarms.set(lease.deadline, func() { sp.expire(lease) })
+	queue()
+	if late := lease.late; late != nil {
+		go sp.tellAnswers(lease, sp.runs[lease.run].seq, late)
+	}
+}
+
+var errNotOpen = errors.New("the turn is not open any more")
+
+// openTurn reads and renders the turn that was assigned.
+func (sp *workSpace) openTurn(ctx context.Context, lease *turnLease) (TurnView, *machine.Graph, error) {
+	key := runKey{ns: sp.ns, id: lease.run}
+	s, prog, err := sp.e.stateSince(ctx, key, lease.seen)
+	if err != nil {
+		return TurnView{}, nil, err
+	}
+	if !machine.Ready(prog.graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
+		return TurnView{}, nil, errNotOpen
+	}
+	view, err := sp.e.renderTurn(ctx, key, prog, s)
+	return view, prog.graph, err
+}
+
+// stateSince returns a run's newest state and its program. A commit is seen here
+// before its state replaces the cached one: then it takes the run's turn.
+func (e *Engine) stateSince(ctx context.Context, key runKey, seen uint64) (*machine.State, *program, error) {
+	s, err := e.head(ctx, key)
+	if err == nil && s.Seq < seen {
+		var sl *slot
+		var w *waiter
+		if sl, w, err = e.slots.take(key); err == nil {
+			if w != nil {
+				<-w.granted
+				waiters.Put(w)
+			}
+			e.slots.release(sl, sl.state, sl.program)
+			s, err = e.head(ctx, key)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	prog, err := e.programs.of(ctx, key.ns, s)
+	return s, prog, err
+}
+
+// undelivered takes a lease back that was not sent. What cannot be rendered
+// counts as a failed attempt, so that it cannot be tried for ever.
+func (sp *workSpace) undelivered(lease *turnLease, err error) {
+	sp.mu.Lock()
+	if lease.over {
+		sp.mu.Unlock()
+		return
+	}
+	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
+		run.turn.lease = nil
+	}
+	sp.drop(lease)
+	sp.mu.Unlock()
+	if errors.Is(err, errNotOpen) || sp.failUnrendered(lease, err) {
+		sp.refresh(lease.run)
+		return
+	}
+	sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.refresh(lease.run) })
+}
+
+// failUnrendered fails the attempt of a turn that cannot be handed to anyone.
+func (sp *workSpace) failUnrendered(lease *turnLease, cause error) bool {
+	_, err := sp.e.apply(context.Background(), &change{
+		key: runKey{ns: sp.ns, id: lease.run}, principal: Principal{Name: enginePrincipal}, engine: true,
+		command: machine.FailTurn{
+			TurnSeq: lease.turn, Attempt: lease.attempt, Retryable: true,
+			Error: machine.Fault{Code: "TURN_NOT_RENDERED", Message: cause.Error()},
+		},
+	})
+	return err == nil
+}
+
+// refresh brings a run's work in line with its state as it is read.
+func (sp *workSpace) refresh(run string) {
+	s, prog, err := sp.e.stateSince(context.Background(), runKey{ns: sp.ns, id: run}, 0)
+	switch {
+	case err == nil:
+		sp.mu.Lock()
+		sp.settle(s, prog.graph, nil)
+		sp.mu.Unlock()
+	case sp.e.gate.check() == nil:
+		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.refresh(run) })
+	}
+}
+
+// unlease ends the execution of a run's turn, or its wait for one.
+func (sp *workSpace) unlease(run *workRun, s *machine.State, t *transit) {
+	turn := run.turn
+	lease := turn.lease
+	if lease == nil {
+		sp.withdraw(machine.WorkID{RunID: run.id}, turn.class)
+		return
+	}
+	turn.lease = nil
+	turn.keepPast(lease)
+	own := t != nil && t.c.worker == lease.worker && t.c.token == lease.token
+	if lease.sent && !own {
+		told := lease.tell()
+		lease.worker.sink.Revoke(Revocation{Turn: &told, Cause: revokeCause(s, t)})
+	}
+	sp.drop(lease)
+}
+
+// maxPast bounds the earlier deliveries of an attempt that are remembered.
+const maxPast = 2 * maxLost
+
+func (t *turnWork) keepPast(lease *turnLease) {
+	if lease.sent && len(t.past) < maxPast {
+		t.past = append(t.past, lease)
+	}
+}
+
+// drop ends a lease on the worker's side.
+func (sp *workSpace) drop(lease *turnLease) {
+	w := lease.worker
+	lease.over = true
+	delete(w.turns, lease.token)
+	sp.e.work.alarms.cancel(lease.alarm)
+	sp.sticky.put(lease.run, w.name)
+	if !lease.sent {
+		sp.matcher.Credit(w.id, 1, 0)
+	}
+	sp.matcher.Done(w.id, machine.TurnWork)
+}
+
+// revokeCause says why the commit took work back.
+func revokeCause(s *machine.State, t *transit) RevokeCause {
+	if s.Status.Terminal() {
+		return RevokedRunEnded
+	}
+	if t == nil {
+		return RevokedAbandoned
+	}
+	switch cmd := t.c.command.(type) {
+	case machine.LoseTurn, machine.LoseStep:
+		return RevokedLeaseExpired
+	case machine.FireTimer:
+		if cmd.Kind == machine.TimerStep {
+			return RevokedLeaseExpired
+		}
+	case machine.CompleteTurn, machine.FailTurn, machine.ResolveStep:
+		return RevokedSuperseded
+	}
+	return RevokedAbandoned
+}
+
+// expire counts a failed attempt for a lease that ran out while its worker was
+// connected. From the moment it begins no heartbeat extends the lease.
+func (sp *workSpace) expire(lease *turnLease) {
+	sp.mu.Lock()
+	over := lease.over
+	sp.mu.Unlock()
+	if over {
+		return
+	}
+	_, err := sp.loseTurn(lease, machine.LoseTurn{LeaseExpired: true})
+	if err == nil {
+		sp.refresh(lease.run)
+		return
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if !lease.over && sp.e.gate.check() == nil {
+		lease.alarm = sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.expire(lease) })
+	}
+}
+
+func (sp *workSpace) loseTurn(lease *turnLease, cmd machine.LoseTurn) (Answer, error) {
+	cmd.TurnSeq, cmd.Attempt, cmd.Assigned = lease.turn, lease.attempt, lease.assignment()
+	return sp.e.apply(context.Background(), &change{
+		key: runKey{ns: sp.ns, id: lease.run}, principal: Principal{Name: enginePrincipal}, engine: true, command: cmd,
+	})
+}
+
+// requeue offers the turn of a lease that ended with its worker, or was given
+// back. lost counts it among those that were lost.
+func (sp *workSpace) requeue(lease *turnLease, lost bool) {
+	run := sp.runs[lease.run]
+	if run == nil || run.turn == nil || run.turn.lease != lease {
+		return
+	}
+	turn := run.turn
+	turn.lease = nil
+	turn.keepPast(lease)
+	if lost && lease.sent {
+		turn.lost++
+	}
+	if turn.lost >= maxLost {
+		go sp.undeliverable(lease)
+		return
+	}
+	if !turn.paused && !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
+		run.turn = nil
+	}
+}
+
+// undeliverable ends a run whose turn takes its workers down.
+func (sp *workSpace) undeliverable(lease *turnLease) {
+	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); err != nil && sp.e.gate.check() == nil {
+		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.undeliverable(lease) })
+	}
+}

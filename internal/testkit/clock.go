@@ -1,0 +1,79 @@
+package testkit
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock is a clock that moves only when it is told to. Safe for concurrent use.
+type Clock struct {
+	mu     sync.Mutex
+	now    time.Time
+	alarms []alarm
+	// set is closed and replaced whenever an alarm is set.
+	set chan struct{}
+}
+
+type alarm struct {
+	at time.Time
+	ch chan time.Time
+}
+
+// NewClock starts at a fixed time.
+func NewClock() *Clock {
+	return &Clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), set: make(chan struct{})}
+}
+
+// Now is the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// After delivers once the clock was moved by d or more.
+func (c *Clock) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch := make(chan time.Time, 1)
+	if d <= 0 {
+		ch <- c.now
+		return ch
+	}
+	c.alarms = append(c.alarms, alarm{at: c.now.Add(d), ch: ch})
+	close(c.set)
+	c.set = make(chan struct{})
+	return ch
+}
+
+// Advance moves the clock and delivers what came due, in order.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	var later []alarm
+	for _, a := range c.alarms {
+		if a.at.After(c.now) {
+			later = append(later, a)
+			continue
+		}
+		a.ch <- c.now
+	}
+	c.alarms = later
+}
+
+// AwaitAlarm returns once an alarm stands that a move by d would deliver.
+func (c *Clock) AwaitAlarm(d time.Duration) {
+	for {
+		c.mu.Lock()
+		set := c.set
+		for _, a := range c.alarms {
+			if !a.at.After(c.now.Add(d)) {
+				c.mu.Unlock()
+				return
+			}
+		}
+		c.mu.Unlock()
+		<-set
+	}
+}

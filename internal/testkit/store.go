@@ -1,0 +1,125 @@
+package testkit
+
+import (
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Fault is what a commit meets instead of success.
+type Fault struct {
+	// Err is returned by the commit; nil: no fault. An error that is neither a
+	// refusal nor a failed precondition crashes the store.
+	Err error
+	// Stored: the batch was stored all the same; nobody was told.
+	Stored bool
+}
+
+// Store keeps runs in memory by the rules of the real one: one commit per
+// batch, preconditions inside it, an order of everything. It can hold commits
+// back, fail them on demand and crash; what was acknowledged outlives a crash.
+// Safe for concurrent use.
+type Store struct {
+	disk *disk
+
+	mu     sync.Mutex
+	failed chan struct{}
+	dead   bool
+	fault  func(*machine.Batch) Fault
+	held   []heldCommit
+	hold   bool
+	// holding is closed and replaced at each commit that is held.
+	holding chan struct{}
+}
+
+type heldCommit struct {
+	batch *machine.Batch
+	done  chan heldResult
+}
+
+type heldResult struct {
+	done machine.Committed
+	err  error
+}
+
+// NewStore is an empty store.
+func NewStore() *Store { return open(newDisk()) }
+
+func open(d *disk) *Store {
+	return &Store{disk: d, failed: make(chan struct{}), holding: make(chan struct{})}
+}
+
+// FailCommits asks before each commit what it meets; nil ends that.
+func (s *Store) FailCommits(fault func(*machine.Batch) Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = fault
+}
+
+// Hold keeps commits from being stored until Sync or Crash.
+func (s *Store) Hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = true
+}
+
+// AwaitHeld returns once at least n commits are held.
+func (s *Store) AwaitHeld(n int) {
+	for {
+		s.mu.Lock()
+		holding, have := s.holding, len(s.held)
+		s.mu.Unlock()
+		if have >= n {
+			return
+		}
+		<-holding
+	}
+}
+
+// Sync stores the held commits, in order, as one group and holds no more.
+func (s *Store) Sync() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = false
+	for _, h := range s.held {
+		done, err := s.disk.commit(h.batch)
+		h.done <- heldResult{done: done, err: err}
+	}
+	s.held = nil
+}
+
+// Crash loses what was not stored: held commits end indeterminate, later ones
+// too, and Failed closes.
+func (s *Store) Crash() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.crash()
+}
+
+func (s *Store) crash() {
+	if s.dead {
+		return
+	}
+	s.dead = true
+	for _, h := range s.held {
+		h.done <- heldResult{err: machine.ErrIndeterminate}
+	}
+	s.held = nil
+	close(s.failed)
+}
+
+// Reopen is the store of the next process on the same data.
+func (s *Store) Reopen() *Store {
+	s.Crash()
+	return open(s.disk)
+}
+
+// Failed is closed when the store crashed.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Commits is how many batches were stored.
+func (s *Store) Commits() int {
+	s.disk.mu.RLock()
+	defer s.disk.mu.RUnlock()
+	return s.disk.commits
+}

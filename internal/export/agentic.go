@@ -1,0 +1,281 @@
+// Package export gives runs other forms: RFC-103's events and workspace.
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// The types of RFC-103's events. A request's type ends with its tool.
+const (
+	TypeStart       = "agentic.start"
+	TypeToolRequest = "agentic.tool_request"
+	TypeToolResult  = "agentic.tool_result"
+	TypeCompleted   = "agent.completed"
+	TypeEscalated   = "agent.escalated"
+)
+
+// Types are the names that a filter takes; TypeToolRequest also with ".<tool>".
+var Types = []string{TypeStart, TypeToolRequest, TypeToolResult, TypeCompleted, TypeEscalated}
+
+// AgenticKinds are the records that RFC-103 has events for.
+var AgenticKinds = []pawlv1.RecordKind{
+	pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED,
+	pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
+}
+
+// Event is one of RFC-103's events.
+type Event struct {
+	// Type is one of the types above.
+	Type    string
+	Payload cli.Object
+	// DedupeKey is the same whenever the event is told.
+	DedupeKey string
+}
+
+// Object is the event's JSON form.
+func (e *Event) Object() cli.Object {
+	return cli.Object{{Key: "type", Value: e.Type}, {Key: "payload", Value: e.Payload}, {Key: "dedupe_key", Value: e.DedupeKey}}
+}
+
+// CheckTypes refuses names of events that there are not.
+func CheckTypes(names []string) error {
+	for _, name := range names {
+		tool, request := strings.CutPrefix(name, TypeToolRequest+".")
+		if !slices.Contains(Types, name) && (!request || tool == "") {
+			return fmt.Errorf("event %q is none of %s, nor %s.TOOL", name, strings.Join(Types, ", "), TypeToolRequest)
+		}
+	}
+	return nil
+}
+
+// Agentic turns the records of runs, in order, into RFC-103's events. Not safe
+// for concurrent use.
+type Agentic struct {
+	Runs      pawlv1.RunServiceClient
+	Namespace string
+	// Types to tell; empty = all.
+	Types []string
+}
+
+// Event returns the event that a record is, if it is one that is asked for.
+func (a *Agentic) Event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
+	event, err := a.event(ctx, r)
+	if err != nil || event == nil || !a.asked(event.Type) {
+		return nil, err
+	}
+	return event, nil
+}
+
+func (a *Agentic) asked(name string) bool {
+	return len(a.Types) == 0 || slices.Contains(a.Types, name) ||
+		strings.HasPrefix(name, TypeToolRequest+".") && slices.Contains(a.Types, TypeToolRequest)
+}
+
+func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_Transition:
+		if r.GetCause() != pawlv1.Cause_CAUSE_ENTRY {
+			return nil, nil
+		}
+		return a.start(ctx, r)
+	case *pawlv1.Record_StepRequested:
+		s := body.StepRequested
+		return request(r, s.GetStep(), s.GetTool(), s.GetAttempt(), s.GetPayloadJson()), nil
+	case *pawlv1.Record_StepResolved:
+		if body.StepResolved.GetNext() > 0 {
+			return a.again(ctx, r, body.StepResolved)
+		}
+		return result(r, body.StepResolved), nil
+	case *pawlv1.Record_Ended:
+		return a.end(ctx, r, body.Ended)
+	}
+	return nil, nil
+}
+
+// start tells the goal, which is the run's input, and its variables.
+func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
+	if !a.asked(TypeStart) {
+		return nil, nil
+	}
+	run, goal, variables, err := a.about(ctx, r.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	return &Event{
+		Type: TypeStart, DedupeKey: "agentic:start:" + r.GetRunId(),
+		Payload: cli.Object{
+			{Key: "run_id", Value: r.GetRunId()}, {Key: "goal", Value: goal}, {Key: "context", Value: raw(variables)},
+			{Key: "pack", Value: run.GetPack().GetId() + "@" + run.GetPack().GetVersion()},
+		},
+	}, nil
+}
+
+// about reads what a run was started with.
+func (a *Agentic) about(ctx context.Context, run string) (*pawlv1.Run, string, string, error) {
+	got, err := a.Runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: a.Namespace, RunId: run, IncludeVariables: true})
+	if err != nil {
+		return nil, "", "", err
+	}
+	first, err := a.Runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
+		Namespace: a.Namespace, RunId: run, PageSize: 1, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_INPUT_RECEIVED},
+	})
+	if err != nil {
+		return nil, "", "", err
+	}
+	var goal string
+	for _, input := range first.GetRecords() {
+		goal = Text(input.GetInputReceived().GetParts())
+	}
+	if goal == "" {
+		var variables struct {
+			Goal string `json:"goal"`
+		}
+		if json.Unmarshal([]byte(got.GetVariablesJson()), &variables) == nil {
+			goal = variables.Goal
+		}
+	}
+	return got.GetRun(), goal, got.GetVariablesJson(), nil
+}
+
+func request(r *pawlv1.Record, step uint32, tool string, attempt int32, payload string) *Event {
+	key := fmt.Sprintf("agentic:run:%s:step:%d:request", r.GetRunId(), step)
+	if attempt > 1 {
+		key += fmt.Sprintf(":attempt:%d", attempt)
+	}
+	return &Event{
+		Type: TypeToolRequest + "." + tool, DedupeKey: key,
+		Payload: cli.Object{
+			{Key: "run_id", Value: r.GetRunId()}, {Key: "step", Value: step}, {Key: "tool", Value: tool},
+			{Key: "tool_command", Value: "handle"}, {Key: "tool_payload", Value: raw(payload)},
+			{Key: "attempt", Value: attempt}, {Key: "requested_at", Value: moment(r.GetAt())},
+		},
+	}
+}
+
+// again is the request of a further attempt: the same step, the same payload.
+func (a *Agentic) again(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepResolved) (*Event, error) {
+	req := &pawlv1.ListTransitionsRequest{
+		Namespace: a.Namespace, RunId: r.GetRunId(), PageSize: 1000,
+		Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED},
+	}
+	for {
+		page, err := a.Runs.ListTransitions(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		for _, asked := range page.GetRecords() {
+			if first := asked.GetStepRequested(); first.GetStep() == s.GetStep() {
+				return request(r, s.GetStep(), s.GetTool(), s.GetNext(), first.GetPayloadJson()), nil
+			}
+		}
+		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
+			return nil, fmt.Errorf("run %s has no request of step %d", r.GetRunId(), s.GetStep())
+		}
+	}
+}
+
+func result(r *pawlv1.Record, s *pawlv1.StepResolved) *Event {
+	status, fault := "ok", any(nil)
+	if !s.GetOk() {
+		status, fault = "error", cli.Message(s.GetError())
+	}
+	return &Event{
+		Type: TypeToolResult, DedupeKey: fmt.Sprintf("agentic:run:%s:step:%d:result", r.GetRunId(), s.GetStep()),
+		Payload: cli.Object{
+			{Key: "run_id", Value: r.GetRunId()}, {Key: "step", Value: s.GetStep()}, {Key: "tool", Value: s.GetTool()},
+			{Key: "attempt", Value: s.GetAttempt()}, {Key: "status", Value: status}, {Key: "result", Value: raw(s.GetResultJson())},
+			{Key: "error", Value: fault}, {Key: "completed_at", Value: moment(r.GetAt())},
+		},
+	}
+}
+
+// end is the run's one completion or escalation: whatever ended it other than
+// COMPLETED needs somebody's look.
+func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended) (*Event, error) {
+	event := &Event{Type: TypeCompleted, DedupeKey: "agentic:run:" + r.GetRunId() + ":completed"}
+	if ended.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+		event.Type, event.DedupeKey = TypeEscalated, "agentic:run:"+r.GetRunId()+":escalated"
+	}
+	if !a.asked(event.Type) {
+		return nil, nil
+	}
+	run, goal, _, err := a.about(ctx, r.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := a.outcome(ctx, r.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	files := newFileNames()
+	for _, artifact := range ended.GetFinalArtifacts() {
+		names = append(names, "artifacts/"+files.of(artifact.GetHead().GetName(), artifact.GetHead().GetMediaType()))
+	}
+	event.Payload = cli.Object{
+		{Key: "run_id", Value: r.GetRunId()}, {Key: "goal", Value: goal}, {Key: "outcome", Value: outcome},
+		{Key: "status", Value: cli.Bare("RunStatus", ended.GetStatus().String())}, {Key: "reason", Value: ended.GetReason()},
+		{Key: "steps_taken", Value: run.GetLastStep()}, {Key: "artifacts", Value: names}, {Key: "completed_at", Value: moment(r.GetAt())},
+	}
+	return event, nil
+}
+
+// outcome is the text of the run's last output.
+func (a *Agentic) outcome(ctx context.Context, run string) (string, error) {
+	req := &pawlv1.ListTransitionsRequest{
+		Namespace: a.Namespace, RunId: run, PageSize: 1000, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED},
+	}
+	var text string
+	for {
+		page, err := a.Runs.ListTransitions(ctx, req)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range page.GetRecords() {
+			if t := Text(r.GetTurnCompleted().GetOutput()); t != "" {
+				text = t
+			}
+		}
+		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
+			return text, nil
+		}
+	}
+}
+
+// Text joins the text and JSON parts of a message by newlines.
+func Text(parts []*pawlv1.Part) string {
+	var lines []string
+	for _, p := range parts {
+		switch content := p.GetContent().(type) {
+		case *pawlv1.Part_Text:
+			lines = append(lines, content.Text)
+		case *pawlv1.Part_Json:
+			lines = append(lines, content.Json)
+		case *pawlv1.Part_Uri:
+			lines = append(lines, content.Uri)
+		case *pawlv1.Part_Data:
+			lines = append(lines, fmt.Sprintf("(%d bytes of %s)", len(content.Data), p.GetMediaType()))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// raw puts JSON text into an object as it is; null for none.
+func raw(text string) any {
+	if text == "" || !json.Valid([]byte(text)) {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
+func moment(at *timestamppb.Timestamp) string { return at.AsTime().UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,153 @@
+package export_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/export"
+)
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestWorkspace: the layout of RFC-103, blobs included, from a run as it is.
+func TestWorkspace(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), context.Background()
+	run, page := s.critique(ctx)
+	dir := filepath.Join(t.TempDir(), "workspace")
+	w := &export.Workspace{Runs: s.runs, Packs: s.packs}
+	got, err := w.Export(ctx, run, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "context.md plan.md memory.md trace.jsonl artifacts/_a_b.json artifacts/critique.md artifacts/gone.txt artifacts/page.txt artifacts/plan.md"
+	if files := strings.Join(got.Files[:len(got.Files)-1], " "); files != want {
+		t.Fatalf("wrote %s\nwant  %s", files, want)
+	}
+	if last := got.Files[len(got.Files)-1]; last != "artifacts/blob-"+page[len("blob:sha256:"):]+".html" {
+		t.Fatalf("the blob of the step is in %s", last)
+	}
+	if len(got.Missing) == 0 || got.Missing[0] != goneRef {
+		t.Fatalf("missing %v", got.Missing)
+	}
+	for name, content := range map[string]string{
+		"plan.md": "1. fetch\n", "artifacts/critique.md": "Good.\n\nShort.", "artifacts/page.txt": "<p>Hello",
+		"artifacts/_a_b.json": `{"n":1}`, "artifacts/gone.txt": goneRef,
+		"memory.md": "## user (act)\n\nfetch the page and produce a critique\n\n## assistant (act)\n\nIt says hello.\n\n",
+	} {
+		if got := read(t, dir, name); got != content {
+			t.Errorf("%s is %q, want %q", name, got, content)
+		}
+	}
+	notes := read(t, dir, "context.md")
+	for _, part := range []string{run, "critic@1.0.0", "status: COMPLETED", "\"tone\": \"constructive\"", "fetch the page"} {
+		if !strings.Contains(notes, part) {
+			t.Errorf("context.md lacks %q:\n%s", part, notes)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(read(t, dir, "trace.jsonl")), "\n")
+	for i, line := range lines {
+		var record struct{ Seq int }
+		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Seq != i+1 {
+			t.Fatalf("line %d of the trace: %v, %s", i+1, err, line)
+		}
+	}
+	if _, err := w.Export(ctx, run, dir); err == nil {
+		t.Fatal("a workspace was written over another")
+	}
+	if _, err := w.Export(ctx, "01J99999999999999999999999", filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Fatal("the workspace of no run was written")
+	}
+}
+
+// events tells a run's events as JSON lines.
+func (s *sidecar) events(ctx context.Context, run string, types ...string) []string {
+	s.t.Helper()
+	stream, err := s.runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: export.AgenticKinds})
+	s.must("StreamTransitions", err)
+	a := &export.Agentic{Runs: s.runs, Types: types}
+	var lines []string
+	for {
+		item, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return lines
+		}
+		s.must("Recv", err)
+		event, err := a.Event(ctx, item.GetRecord())
+		s.must("Event", err)
+		if event == nil {
+			continue
+		}
+		line, err := json.Marshal(event.Object())
+		s.must("Marshal", err)
+		lines = append(lines, string(line))
+	}
+}
+
+// TestAgentic: a run as RFC-103's events: each once, with the RFC's fields and
+// dedupe keys; the payload's own "step" overrides nothing.
+func TestAgentic(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), context.Background()
+	run, page := s.critique(ctx)
+	want := strings.NewReplacer("RUN", run, "PAGE", page).Replace(`{"type":"agentic.start","payload":{"run_id":"RUN","goal":"fetch the page and produce a critique","context":{"tone":"constructive"},"pack":"critic@1.0.0"},"dedupe_key":"agentic:start:RUN"}
+{"type":"agentic.tool_request.fetch","payload":{"run_id":"RUN","step":1,"tool":"fetch","tool_command":"handle","tool_payload":{"url":"http://localhost/","step":99},"attempt":1,"requested_at":"2026-01-02T03:04:05Z"},"dedupe_key":"agentic:run:RUN:step:1:request"}
+{"type":"agentic.tool_request.fetch","payload":{"run_id":"RUN","step":1,"tool":"fetch","tool_command":"handle","tool_payload":{"url":"http://localhost/","step":99},"attempt":2,"requested_at":"2026-01-02T03:04:05Z"},"dedupe_key":"agentic:run:RUN:step:1:request:attempt:2"}
+{"type":"agentic.tool_result","payload":{"run_id":"RUN","step":1,"tool":"fetch","attempt":2,"status":"ok","result":{"artifact":"PAGE","excerpt":"Hello"},"error":null,"completed_at":"2026-01-02T03:04:06Z"},"dedupe_key":"agentic:run:RUN:step:1:result"}
+{"type":"agent.completed","payload":{"run_id":"RUN","goal":"fetch the page and produce a critique","outcome":"Two paragraphs in critique.md","status":"COMPLETED","reason":"completed","steps_taken":1,"artifacts":["artifacts/_a_b.json","artifacts/critique.md","artifacts/gone.txt","artifacts/page.txt","artifacts/plan.md"],"completed_at":"2026-01-02T03:04:06Z"},"dedupe_key":"agentic:run:RUN:completed"}`)
+	if got := strings.Join(s.events(ctx, run), "\n"); got != want {
+		t.Fatalf("told\n%s\nwant\n%s", got, want)
+	}
+	for name, n := range map[string]int{
+		export.TypeStart: 1, export.TypeToolRequest: 2, export.TypeToolRequest + ".fetch": 2, export.TypeToolRequest + ".other": 0,
+		export.TypeToolResult: 1, export.TypeCompleted: 1, export.TypeEscalated: 0,
+	} {
+		if got := s.events(ctx, run, name); len(got) != n {
+			t.Errorf("%d events %s, want %d", len(got), name, n)
+		}
+	}
+}
+
+// TestEscalated: a run that did not complete is told as escalated, once.
+func TestEscalated(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), context.Background()
+	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
+		Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "harsh"}`,
+	})
+	s.must("StartRun", err)
+	turn := started.GetTurn()
+	_, err = s.runs.FailTurn(ctx, &pawlv1.FailTurnRequest{
+		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(), Error: &pawlv1.Fault{Code: "NO_MODEL"},
+	})
+	s.must("FailTurn", err)
+	got := s.events(ctx, turn.GetRunId(), export.TypeCompleted, export.TypeEscalated)
+	if len(got) != 1 || !strings.Contains(got[0], `"type":"agent.escalated"`) || !strings.Contains(got[0], `"status":"FAILED","reason":"turn_failed"`) {
+		t.Fatalf("told %v", got)
+	}
+}
+
+func TestCheckTypes(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{
+		export.TypeStart: true, "agentic.tool_request.fetch": true, "agentic.tool_request.": false, "agentic.end": false, "": false,
+	} {
+		if err := export.CheckTypes([]string{name}); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

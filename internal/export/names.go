@@ -1,0 +1,78 @@
+package export
+
+import (
+	"fmt"
+	"mime"
+	"path"
+	"strings"
+)
+
+// extensions by media type; a table of our own, so that a workspace has the same
+// names on every machine.
+var extensions = map[string]string{
+	"text/plain": "txt", "text/markdown": "md", "text/html": "html", "text/css": "css", "text/csv": "csv",
+	"text/xml": "xml", "text/yaml": "yaml", "text/javascript": "js", "text/x-go": "go", "text/x-python": "py",
+	"text/x-diff": "diff", "text/x-patch": "patch", "application/json": "json", "application/xml": "xml",
+	"application/yaml": "yaml", "application/pdf": "pdf", "application/zip": "zip", "application/gzip": "gz",
+	"application/x-ndjson": "jsonl", "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif",
+	"image/svg+xml": "svg", "image/webp": "webp", "audio/mpeg": "mp3", "audio/wav": "wav", "video/mp4": "mp4",
+}
+
+// extension is the file ending for a media type, without its dot.
+func extension(mediaType string) string {
+	base, _, err := mime.ParseMediaType(mediaType)
+	if err != nil {
+		return "bin"
+	}
+	switch known := extensions[base]; {
+	case known != "":
+		return known
+	case strings.HasSuffix(base, "+json"):
+		return "json"
+	case strings.HasSuffix(base, "+xml"):
+		return "xml"
+	case strings.HasPrefix(base, "text/"):
+		return "txt"
+	}
+	return "bin"
+}
+
+// maxFileName bounds a file's name without its ending, bytes.
+const maxFileName = 120
+
+// fileNames gives each artifact a file name of its own that is safe everywhere.
+type fileNames struct{ taken map[string]bool }
+
+func newFileNames() *fileNames { return &fileNames{taken: make(map[string]bool)} }
+
+// of names the file of an artifact. A name that has the ending already keeps it.
+func (f *fileNames) of(name, mediaType string) string {
+	ext := "." + extension(mediaType)
+	stem := safe(strings.TrimSuffix(name, ext))
+	for n := 1; ; n++ {
+		file := stem + ext
+		if n > 1 {
+			file = fmt.Sprintf("%s-%d%s", stem, n, ext)
+		}
+		// Some file systems do not tell capitals from small letters.
+		if key := strings.ToLower(file); !f.taken[key] {
+			f.taken[key] = true
+			return file
+		}
+	}
+}
+
+// safe keeps letters, digits and "._-" of ASCII.
+func safe(name string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, path.Clean(name))
+	if clean = strings.TrimLeft(clean, "."); clean == "" {
+		clean = "artifact"
+	}
+	return clean[:min(len(clean), maxFileName)]
+}

@@ -1,0 +1,115 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// contextText is context.md: the pack, the variables and the input.
+func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
+	var b strings.Builder
+	run := got.GetRun()
+	fmt.Fprintf(&b, "# Run %s\n\n", run.GetRunId())
+	line := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "- %s: %s\n", label, text)
+		}
+	}
+	line("pack", fmt.Sprintf("%s@%s (%s)", run.GetPack().GetId(), run.GetPack().GetVersion(), run.GetPack().GetDigest()))
+	line("entry", run.GetEntry())
+	line("agent", run.GetAgent())
+	line("status", cli.StatusText(run.GetStatus(), run.GetReason()))
+	line("started", moment(run.GetCreatedAt()))
+	line("updated", moment(run.GetUpdatedAt()))
+	line("steps", fmt.Sprint(run.GetLastStep()))
+	b.WriteString("\n## Variables\n\n")
+	fence(&b, "json", indented(got.GetVariablesJson()))
+	b.WriteString("\n## Input\n")
+	for _, r := range records {
+		if in := r.GetInputReceived(); in != nil {
+			fmt.Fprintf(&b, "\n%s\n", Text(in.GetParts()))
+		}
+	}
+	return b.String()
+}
+
+// fence writes a block of code whose fence is longer than any in it.
+func fence(b *strings.Builder, language, text string) {
+	mark := "```"
+	for strings.Contains(text, mark) {
+		mark += "`"
+	}
+	fmt.Fprintf(b, "%s%s\n%s\n%s\n", mark, language, text, mark)
+}
+
+func indented(text string) string {
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(text), "", "  ") != nil {
+		return text
+	}
+	return b.String()
+}
+
+// artifactText is the value of the artifact of a name, with or without ".md".
+func artifactText(artifacts []*pawlv1.Artifact, name string) string {
+	for _, a := range artifacts {
+		if n := a.GetHead().GetName(); n == name || n == name+".md" {
+			return valueText(a.GetValue())
+		}
+	}
+	return ""
+}
+
+// memory is the artifact of that name, else the messages of the states that hand
+// them on from visit to visit.
+func (w *Workspace) memory(ctx context.Context, got *pawlv1.GetRunResponse, records []*pawlv1.Record) (string, error) {
+	if text := artifactText(got.GetArtifacts(), "memory"); text != "" {
+		return text, nil
+	}
+	run := got.GetRun()
+	graph, err := w.Packs.GetPackGraph(ctx, &pawlv1.GetPackGraphRequest{
+		Namespace: w.Namespace, Pack: run.GetPack().GetDigest(), Agent: run.GetAgent(),
+	})
+	if err != nil {
+		return "", err
+	}
+	persistent := map[string]bool{}
+	for _, node := range graph.GetNodes() {
+		persistent[node.GetName()] = node.GetPersistent()
+	}
+	return remembered(records, persistent), nil
+}
+
+// remembered writes the messages of persistent states in the order in which they
+// were spoken.
+func remembered(records []*pawlv1.Record, persistent map[string]bool) string {
+	var b strings.Builder
+	say := func(role, state, text string) {
+		if text != "" && persistent[state] {
+			fmt.Fprintf(&b, "## %s (%s)\n\n%s\n\n", role, state, text)
+		}
+	}
+	state := ""
+	for _, r := range records {
+		switch body := r.GetBody().(type) {
+		case *pawlv1.Record_Transition:
+			state = body.Transition.GetTo()
+		case *pawlv1.Record_InputReceived:
+			say("user", state, Text(body.InputReceived.GetParts()))
+		case *pawlv1.Record_TurnCompleted:
+			for _, m := range body.TurnCompleted.GetMessages() {
+				say(m.GetRole(), state, Text(m.GetParts()))
+			}
+			if len(body.TurnCompleted.GetMessages()) == 0 {
+				say("assistant", state, Text(body.TurnCompleted.GetOutput()))
+			}
+		}
+	}
+	return b.String()
+}

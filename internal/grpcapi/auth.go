@@ -1,0 +1,145 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync/atomic"
+
+	mwauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// principal is an authenticated caller and what proved it.
+type principal struct {
+	runtime.Principal
+	// token is the digest of the bearer token that proved the name; zero when
+	// something else did.
+	token [sha256.Size]byte
+}
+
+// anonymous is everyone while authentication is off.
+var anonymous = &principal{Principal: runtime.Anonymous()}
+
+type principalKey struct{}
+
+// principalOf returns the caller that the interceptor put into the context.
+func principalOf(ctx context.Context) *principal {
+	if p, ok := ctx.Value(principalKey{}).(*principal); ok {
+		return p
+	}
+	return &principal{}
+}
+
+// authenticator tells who calls and whether the method is theirs to call.
+type authenticator struct {
+	current atomic.Pointer[authState]
+	// required maps a full method name to the scopes of which one is enough.
+	required map[string]runtime.Scopes
+}
+
+// authState is one set of tokens; changed is closed when another replaces it.
+type authState struct {
+	tokens  *tokenSet
+	changed chan struct{}
+}
+
+func newAuthenticator(tokens *tokenSet, required map[string]runtime.Scopes) *authenticator {
+	a := &authenticator{required: required}
+	a.current.Store(&authState{tokens: tokens, changed: make(chan struct{})})
+	return a
+}
+
+// replace installs other tokens; streams of principals that lost their right
+// end.
+func (a *authenticator) replace(tokens *tokenSet) {
+	old := a.current.Swap(&authState{tokens: tokens, changed: make(chan struct{})})
+	close(old.changed)
+}
+
+// changed is closed at the next change of rights.
+func (a *authenticator) changed() <-chan struct{} { return a.current.Load().changed }
+
+// admit is the [mwauth.AuthFunc] of every method.
+func (a *authenticator) admit(ctx context.Context) (context.Context, error) {
+	method, _ := grpc.Method(ctx)
+	if publicMethods[method] {
+		return context.WithValue(ctx, principalKey{}, anonymous), nil
+	}
+	p, err := a.identify(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	if err := a.authorize(p, method); err != nil {
+		return ctx, err
+	}
+	return context.WithValue(ctx, principalKey{}, p), nil
+}
+
+// identify names the caller: by token where tokens are configured, else by
+// client certificate, else anonymous.
+func (a *authenticator) identify(ctx context.Context) (*principal, error) {
+	tokens := a.current.Load().tokens
+	if tokens.empty() {
+		return certificatePrincipal(ctx), nil
+	}
+	secret, err := mwauth.AuthFromMD(ctx, "bearer")
+	if err != nil {
+		return nil, unauthenticated("TOKEN_MISSING", "this server wants the header authorization: Bearer TOKEN")
+	}
+	p := tokens.find(sha256.Sum256([]byte(secret)))
+	if p == nil {
+		return nil, unauthenticated("TOKEN_UNKNOWN", "the bearer token is not one of this server's")
+	}
+	return p, nil
+}
+
+// authorize checks the method against the scopes of the principal.
+func (a *authenticator) authorize(p *principal, method string) error {
+	need, known := a.required[method]
+	if known && (need == 0 || p.Scopes.Any(need)) {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: need.Names(),
+		Message: fmt.Sprintf("principal %q may not call %s; it takes one of these scopes", p.Name, method),
+	}
+}
+
+// recheck says whether a principal that was admitted to a method still is.
+func (a *authenticator) recheck(p *principal, method string) error {
+	tokens := a.current.Load().tokens
+	if tokens.empty() || p.token == ([sha256.Size]byte{}) {
+		return nil
+	}
+	now := tokens.find(p.token)
+	if now == nil || now.Name != p.Name {
+		return unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
+	}
+	return a.authorize(now, method)
+}
+
+func unauthenticated(reason, message string) error {
+	return &machine.Refusal{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
+}
+
+// certificatePrincipal names the holder of a verified client certificate, or
+// anonymous; both have every scope but admin.
+func certificatePrincipal(ctx context.Context) *principal {
+	from, ok := peer.FromContext(ctx)
+	if !ok {
+		return anonymous
+	}
+	info, ok := from.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.VerifiedChains) == 0 {
+		return anonymous
+	}
+	return &principal{Principal: runtime.Principal{
+		Name: "cert:" + info.State.VerifiedChains[0][0].Subject.CommonName, Scopes: anonymous.Scopes,
+	}}
+}

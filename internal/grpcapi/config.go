@@ -1,0 +1,111 @@
+package grpcapi
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// Config is everything a [Server] is built from.
+type Config struct {
+	// Engine runs the runs. Required.
+	Engine *runtime.Engine
+	// Failed is closed when the store can no longer commit: the server then
+	// reports NOT_SERVING. nil = never.
+	Failed <-chan struct{}
+	// Log receives faults, and at debug level every call; never a payload, a
+	// token or an artifact. Default: discarded.
+	Log *slog.Logger
+
+	// Listen is HOST:PORT of the gRPC port; "" = none. Port 0 takes a free one.
+	// Without TLS and tokens an empty HOST is loopback and any other address
+	// than loopback is refused.
+	Listen string
+	// Socket is the path of a Unix socket that serves the same, mode 0600; ""
+	// = none. It is never encrypted; tokens are asked for on it as well.
+	Socket string
+	// HTTP is HOST:PORT of the JSON gateway, under the rules of Listen; "" = off.
+	HTTP string
+	// HTTPHosts are values of the Host header that the gateway takes besides
+	// loopback names, with or without port.
+	HTTPHosts []string
+	// HTTPOrigins are web origins (scheme://host[:port]) that may call the
+	// gateway. Default none: a request that carries another Origin is refused.
+	HTTPOrigins []string
+
+	// InsecureBind permits an address other than loopback without TLS and tokens.
+	InsecureBind bool
+	// TLSCert and TLSKey are PEM files; both or neither.
+	TLSCert, TLSKey string
+	// TLSClientCA is a PEM file; set, callers must show a certificate signed by it.
+	TLSClientCA string
+	// Tokens are the bearer tokens ([ReadTokens]); none = no authentication:
+	// everyone is "anonymous" with every scope but admin.
+	Tokens []Token
+
+	// MaxMessageBytes bounds one received message. Default 4 MiB.
+	MaxMessageBytes int
+	// RequestsPerSecond bounds the calls of one principal; 0 = no bound. A burst
+	// of one second's calls, at least 1, is let through.
+	RequestsPerSecond float64
+	// MaxStreams bounds the streams and waits that are open at once. Default
+	// 10 000.
+	MaxStreams int
+	// Channelz serves grpc.channelz.v1 to principals with the scope admin.
+	Channelz bool
+}
+
+// Bounds of the settings above.
+const (
+	defaultMessageBytes = 4 << 20
+	maxMessageBytesCap  = 64 << 20
+	// sendMessageBytes bounds one sent message: a turn with a conversation of
+	// 4 MiB, its prompt and 1 MiB of artifacts fits.
+	sendMessageBytes = 64 << 20
+	defaultStreams   = 10_000
+)
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.MaxMessageBytes == 0 {
+		c.MaxMessageBytes = defaultMessageBytes
+	}
+	if c.MaxStreams == 0 {
+		c.MaxStreams = defaultStreams
+	}
+	return c
+}
+
+// validate reports all faults at once.
+func (c Config) validate() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Engine != nil, "engine is required")
+	check(c.MaxMessageBytes > 0 && c.MaxMessageBytes <= maxMessageBytesCap,
+		"message_bytes %d: want 1 to %d", c.MaxMessageBytes, maxMessageBytesCap)
+	check(c.RequestsPerSecond >= 0 && !math.IsNaN(c.RequestsPerSecond) && !math.IsInf(c.RequestsPerSecond, 0),
+		"requests_per_second %v: want 0 (no bound) or more", c.RequestsPerSecond)
+	check(c.MaxStreams > 0, "streams %d: want 0 (the default) or more", c.MaxStreams)
+	for _, origin := range c.HTTPOrigins {
+		check(validOrigin(origin), "http_origin %q: want scheme://host[:port]", origin)
+	}
+	for _, host := range c.HTTPHosts {
+		check(validHost(host), "http_host %q: want host or host:port", host)
+	}
+	return errors.Join(faults...)
+}
+
+// protected reports whether callers are authenticated or the wire encrypted.
+func (c Config) protected() bool { return c.TLSCert != "" || len(c.Tokens) > 0 }
+
+// burst lets one second's calls through at once.
+func (c Config) burst() int { return max(1, int(min(c.RequestsPerSecond, 1<<20))) }

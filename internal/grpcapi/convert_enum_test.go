@@ -1,0 +1,64 @@
+package grpcapi
+
+import (
+	"strings"
+	"testing"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// TestEnumsAgree walks the enums that are converted by number.
+func TestEnumsAgree(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, prefix string
+		wire         map[int32]string
+		engine       []string
+	}{
+		{"RunStatus", "RUN_STATUS_", pawlv1.RunStatus_name, []string{
+			int(machine.StatusUnset): "UNSPECIFIED", int(machine.Running): "RUNNING", int(machine.Waiting): "WAITING",
+			int(machine.Completed): "COMPLETED", int(machine.BudgetExhausted): "BUDGET_EXHAUSTED",
+			int(machine.Escalated): "ESCALATED", int(machine.Failed): "FAILED", int(machine.Cancelled): "CANCELLED",
+		}},
+		{"Execution", "EXECUTION_", pawlv1.Execution_name, []string{
+			int(machine.ExecutionUnset): "UNSPECIFIED", int(machine.Caller): "CALLER", int(machine.Workers): "WORKERS",
+		}},
+		{"Cause", "CAUSE_", pawlv1.Cause_name, []string{
+			int(machine.CauseUnset): "UNSPECIFIED", int(machine.CauseEntry): "ENTRY", int(machine.CauseEvent): "EVENT",
+			int(machine.CauseMaxVisits): "MAX_VISITS", int(machine.CauseTimeout): "TIMEOUT",
+		}},
+		{"StepStatus", "STEP_STATUS_", pawlv1.StepStatus_name, []string{
+			"UNSPECIFIED", int(machine.StepStatusPending): "PENDING", int(machine.StepStatusOK): "OK",
+			int(machine.StepStatusError): "ERROR", int(machine.StepStatusCancelled): "CANCELLED",
+		}},
+		{"Disposition", "DISPOSITION_", pawlv1.Disposition_name, []string{
+			"UNSPECIFIED", int(machine.Accepted): "ACCEPTED", int(machine.IgnoredUnknownRun): "IGNORED_UNKNOWN_RUN",
+			int(machine.IgnoredTerminal): "IGNORED_TERMINAL", int(machine.IgnoredStale): "IGNORED_STALE",
+			int(machine.IgnoredDuplicate): "IGNORED_DUPLICATE", int(machine.DispEscalated): "ESCALATED",
+		}},
+		{"RecordKind", "RECORD_KIND_", pawlv1.RecordKind_name, []string{
+			"UNSPECIFIED", int(machine.RecTransition): "TRANSITION", int(machine.RecInputReceived): "INPUT_RECEIVED",
+			int(machine.RecTurnOpened): "TURN_OPENED", int(machine.RecTurnAssigned): "TURN_ASSIGNED",
+			int(machine.RecTurnCompleted): "TURN_COMPLETED", int(machine.RecTurnFailed): "TURN_FAILED",
+			int(machine.RecTurnAbandoned): "TURN_ABANDONED", int(machine.RecTurnSuspended): "TURN_SUSPENDED",
+			int(machine.RecStepRequested): "STEP_REQUESTED", int(machine.RecStepResolved): "STEP_RESOLVED",
+			int(machine.RecStepRejected): "STEP_REJECTED", int(machine.RecStepCancelled): "STEP_CANCELLED",
+			int(machine.RecArtifactsSet): "ARTIFACTS_SET", int(machine.RecPaused): "PAUSED", int(machine.RecResumed): "RESUMED",
+			int(machine.RecOrigin): "ORIGIN", int(machine.RecEnded): "ENDED", int(machine.RecTurnReady): "TURN_READY",
+		}},
+	}
+	for _, tt := range tests {
+		if len(tt.wire) != len(tt.engine) {
+			t.Errorf("%s: %d values on the wire, %d in the engine", tt.name, len(tt.wire), len(tt.engine))
+		}
+		for i, want := range tt.engine {
+			if got := strings.TrimPrefix(tt.wire[int32(i)], tt.prefix); got != want {
+				t.Errorf("%s %d is %q on the wire, %q in the engine", tt.name, i, got, want)
+			}
+		}
+	}
+	if modeToProto(machine.Replace) != pawlv1.ArtifactMode_ARTIFACT_MODE_REPLACE || modeToProto(machine.Append) != pawlv1.ArtifactMode_ARTIFACT_MODE_APPEND {
+		t.Error("artifact modes differ")
+	}
+}

@@ -1,0 +1,182 @@
+package grpcapi
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// packToProto takes the document from p where the row, as in a list, is without.
+func packToProto(row *machine.PackRow, p *pack.Pack) *pawlv1.Pack {
+	document := row.Source
+	if len(document) == 0 {
+		document = p.Source
+	}
+	out := &pawlv1.Pack{
+		Id: row.ID, Version: row.Version, Digest: row.Digest, Name: p.Doc.Name, Description: p.Doc.Description,
+		IsDefault: row.Default, RegisteredAt: timeToProto(row.RegisteredAt), SizeBytes: int64(len(document)), Agents: p.Members(),
+	}
+	if p.Doc.Workflow != nil {
+		out.Entry = p.Doc.Workflow.Entry
+	}
+	return out
+}
+
+func diagnosticsToProto(in []pack.Diagnostic) []*pawlv1.Diagnostic {
+	var out []*pawlv1.Diagnostic
+	for _, d := range in {
+		severity := pawlv1.Severity_SEVERITY_WARNING
+		if d.Severity == pack.SeverityError {
+			severity = pawlv1.Severity_SEVERITY_ERROR
+		}
+		out = append(out, &pawlv1.Diagnostic{
+			Code: d.Code, Severity: severity, Pointer: d.Pointer, Line: int32(d.Line), Column: int32(d.Column),
+			Message: d.Message, Hint: d.Hint,
+		})
+	}
+	return out
+}
+
+// terminationsToProto analyses a pack: its workflow's entry and its agents'.
+func terminationsToProto(p *pack.Pack) (*pawlv1.Termination, []*pawlv1.Termination) {
+	var agents []*pawlv1.Termination
+	for _, member := range p.Members() {
+		if t, err := p.AnalyzeEntry(pack.Entry{Agent: member}); err == nil {
+			out := terminationToProto(p, t)
+			out.Agent = member
+			agents = append(agents, out)
+		}
+	}
+	whole := p.Analyze()
+	if whole == nil {
+		return nil, agents
+	}
+	return terminationToProto(p, whole), agents
+}
+
+func terminationToProto(p *pack.Pack, t *pack.Termination) *pawlv1.Termination {
+	out := &pawlv1.Termination{Bounded: t.Bounded, Exact: t.Exact, AlsoLimitedBy: t.AlsoLimitedBy, BoundedBy: t.BoundedBy, Cycle: cycleToProto(p, t)}
+	if t.MaxVisits != nil {
+		out.MaxVisits = *t.MaxVisits
+	}
+	return out
+}
+
+// cycleToProto names the states along a cycle's events. On a cycle that repeats
+// for ever every guard is used up: a guarded edge or state redirects.
+func cycleToProto(p *pack.Pack, t *pack.Termination) []*pawlv1.CycleEdge {
+	var out []*pawlv1.CycleEdge
+	at := t.CycleStart
+	for _, event := range t.Cycle {
+		to := usedUp(p, at, event)
+		out = append(out, &pawlv1.CycleEdge{From: at, Event: event, To: to})
+		at = to
+	}
+	return out
+}
+
+// usedUp is where an event leads once all guards are used up; "" is nowhere.
+func usedUp(p *pack.Pack, from, event string) string {
+	states := p.Doc.Workflow.States
+	state := states[from]
+	if state == nil {
+		return ""
+	}
+	to := state.OnEvent[event]
+	if engine := p.Doc.Workflow.Engine; engine != nil && engine.XPawl != nil && engine.XPawl.MaxIterations[from][event] > 0 {
+		to = exitOf(state)
+	}
+	for range states {
+		next := states[to]
+		if next == nil || next.MaxVisits == 0 {
+			break
+		}
+		to = exitOf(next)
+	}
+	return to
+}
+
+func exitOf(s *pack.State) string {
+	if s.OnMaxVisits == nil {
+		return ""
+	}
+	return *s.OnMaxVisits
+}
+
+// graphToProto converts one entry's control flow, with the drawings of the pack.
+func graphToProto(p *pack.Pack, g *machine.Graph) *pawlv1.GetPackGraphResponse {
+	drawing := p.Diagram()
+	if g.Agent != "" {
+		drawing = drawingOf(drawing, g)
+	}
+	out := &pawlv1.GetPackGraphResponse{
+		Pack: packRefToProto(p.ID, p.Version, p.Digest), Entry: g.Entry, Mermaid: drawing.Mermaid(), Dot: drawing.DOT(),
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.States)) {
+		node := nodeToProto(g.States[name], name == g.Entry)
+		if p.Doc.Workflow != nil && p.Doc.Workflow.States[name] != nil {
+			node.Description = p.Doc.Workflow.States[name].Description
+		}
+		out.Nodes = append(out.Nodes, node)
+		out.Edges = append(out.Edges, edgesToProto(g.States[name])...)
+	}
+	slices.SortStableFunc(out.Nodes, func(a, b *pawlv1.GraphNode) int { return cmp.Compare(first(b.GetEntry()), first(a.GetEntry())) })
+	return out
+}
+
+func first(entry bool) int {
+	if entry {
+		return 1
+	}
+	return 0
+}
+
+func nodeToProto(n *machine.Node, entry bool) *pawlv1.GraphNode {
+	return &pawlv1.GraphNode{
+		Name: n.Name, Prompt: n.Prompt, Entry: entry, Terminal: n.Terminal, MaxVisits: int32(n.MaxVisits),
+		OnMaxVisits: n.OnMaxVisits, Orchestration: pawlv1.Orchestration(n.Orchestration + 1),
+		Persistent: n.Persistent, Artifacts: slices.Sorted(slices.Values(n.Artifacts)),
+	}
+}
+
+// edgesToProto lists a state's edges by kind and event.
+func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
+	var out []*pawlv1.GraphEdge
+	for _, event := range slices.Sorted(maps.Keys(n.OnEvent)) {
+		out = append(out, &pawlv1.GraphEdge{
+			From: n.Name, Event: event, To: n.OnEvent[event], Kind: pawlv1.EdgeKind_EDGE_KIND_EVENT,
+			MaxIterations: int32(n.MaxIterations[event]),
+		})
+	}
+	if n.OnMaxVisits != "" {
+		out = append(out, &pawlv1.GraphEdge{From: n.Name, To: n.OnMaxVisits, Kind: pawlv1.EdgeKind_EDGE_KIND_MAX_VISITS})
+	}
+	if n.Timeout != nil {
+		out = append(out, &pawlv1.GraphEdge{
+			From: n.Name, Event: n.Timeout.Event, To: n.OnEvent[n.Timeout.Event], Kind: pawlv1.EdgeKind_EDGE_KIND_TIMEOUT,
+		})
+	}
+	return out
+}
+
+// drawingOf keeps of a drawing what one entry reaches.
+func drawingOf(whole *pack.Diagram, g *machine.Graph) *pack.Diagram {
+	out := *whole
+	out.Entry, out.Nodes, out.Edges = g.Entry, nil, nil
+	for _, n := range whole.Nodes {
+		if g.States[n.ID] != nil {
+			n.Entry = n.ID == g.Entry
+			out.Nodes = append(out.Nodes, n)
+		}
+	}
+	for _, e := range whole.Edges {
+		if g.States[e.From] != nil && g.States[e.To] != nil {
+			out.Edges = append(out.Edges, e)
+		}
+	}
+	return &out
+}

@@ -1,0 +1,134 @@
+package grpcapi
+
+import (
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// recordToProto converts one record. types gives the media types of its run's
+// artifacts; final are the artifacts of a run that ended, looked at for Ended only.
+func recordToProto(row *runtime.RecordRow, types mediaTypes, final []*pawlv1.Artifact) *pawlv1.Record {
+	rec := &row.Record
+	out := &pawlv1.Record{
+		RunId: row.RunID, Seq: rec.Seq, PrevSeq: row.PrevSeq, Cursor: row.Cursor.String(),
+		At: timeToProto(rec.At), Principal: rec.Principal,
+		PrevHash: row.PrevHash[:], Hash: row.Hash[:],
+	}
+	if ended, ok := rec.Body.(*machine.Ended); ok {
+		out.Body = &pawlv1.Record_Ended{Ended: endedToProto(types, ended, final)}
+		return out
+	}
+	if !runBody(types, out, rec.Body) && !turnBody(types, out, rec.Body) {
+		stepBody(types, out, rec.Body)
+	}
+	return out
+}
+
+func endedToProto(types mediaTypes, e *machine.Ended, final []*pawlv1.Artifact) *pawlv1.Ended {
+	return &pawlv1.Ended{
+		Status: pawlv1.RunStatus(e.Status), Reason: e.Reason, Redirects: redirectsToProto(e.Redirects),
+		ArtifactsWritten: types.writesToProto(e.Artifacts), FinalArtifacts: final,
+	}
+}
+
+// runBody sets the bodies that are about the run as a whole.
+func runBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
+	switch b := body.(type) {
+	case *machine.Transition:
+		out.Cause = pawlv1.Cause(b.Cause)
+		out.Body = &pawlv1.Record_Transition{Transition: transitionToProto(types, b)}
+	case *machine.InputReceived:
+		out.Body = &pawlv1.Record_InputReceived{InputReceived: &pawlv1.InputReceived{
+			Parts: partsToProto(b.Parts), MessageId: b.MessageID, Queued: b.Queued,
+		}}
+	case *machine.ArtifactsSet:
+		out.Body = &pawlv1.Record_ArtifactsSet{ArtifactsSet: &pawlv1.ArtifactsSet{ArtifactsWritten: types.writesToProto(b.Artifacts)}}
+	case *machine.Paused:
+		out.Body = &pawlv1.Record_Paused{Paused: &pawlv1.Paused{Note: b.Note}}
+	case *machine.Resumed:
+		out.Body = &pawlv1.Record_Resumed{Resumed: &pawlv1.Resumed{Note: b.Note}}
+	case *machine.Origin:
+		out.Body = &pawlv1.Record_Origin{Origin: &pawlv1.Origin{RunId: b.RunID, Seq: b.Seq}}
+	default:
+		return false
+	}
+	return true
+}
+
+func transitionToProto(types mediaTypes, t *machine.Transition) *pawlv1.Transition {
+	return &pawlv1.Transition{
+		From: t.From, Event: t.Event, To: t.To, IntendedState: t.Intended,
+		Redirects: redirectsToProto(t.Redirects), Visit: int32(t.Visit), TotalVisits: int32(t.Total),
+		ArtifactsWritten: types.writesToProto(t.Artifacts),
+	}
+}
+
+func redirectsToProto(in []machine.Redirect) []*pawlv1.Redirect {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]*pawlv1.Redirect, len(in))
+	for i, r := range in {
+		out[i] = &pawlv1.Redirect{State: r.State, Guard: r.Guard}
+	}
+	return out
+}
+
+// turnBody sets the bodies that are about a turn.
+func turnBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
+	switch b := body.(type) {
+	case *machine.TurnOpened:
+		out.Body = &pawlv1.Record_TurnOpened{TurnOpened: &pawlv1.TurnOpened{State: b.State, Inputs: b.Inputs}}
+	case *machine.TurnAssigned:
+		out.Body = &pawlv1.Record_TurnAssigned{TurnAssigned: &pawlv1.TurnAssigned{
+			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Assigned: assignmentToProto(b.Assigned),
+		}}
+	case *machine.TurnCompleted:
+		out.Body = &pawlv1.Record_TurnCompleted{TurnCompleted: &pawlv1.TurnCompleted{
+			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Output: partsToProto(b.Output), Messages: messagesToProto(b.Messages),
+			Usage: usageToProto(b.Usage), Event: b.Event, ArtifactsWritten: types.writesToProto(b.Artifacts),
+		}}
+	case *machine.TurnFailed:
+		out.Body = &pawlv1.Record_TurnFailed{TurnFailed: &pawlv1.TurnFailed{
+			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Error: faultToProto(b.Error), Retryable: b.Retryable,
+			Next: int32(b.Next), NotBefore: timeToProto(b.NotBefore), Usage: usageToProto(b.Usage),
+		}}
+	case *machine.TurnAbandoned:
+		out.Body = &pawlv1.Record_TurnAbandoned{TurnAbandoned: &pawlv1.TurnAbandoned{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Why: b.Why}}
+	case *machine.TurnSuspended:
+		out.Body = &pawlv1.Record_TurnSuspended{TurnSuspended: &pawlv1.TurnSuspended{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Pending: b.Pending}}
+	case *machine.TurnReady:
+		out.Body = &pawlv1.Record_TurnReady{TurnReady: &pawlv1.TurnReady{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt)}}
+	default:
+		return false
+	}
+	return true
+}
+
+func assignmentToProto(a machine.Assignment) *pawlv1.Assignment {
+	return &pawlv1.Assignment{Worker: a.Worker, Delivery: int32(a.Delivery), At: timeToProto(a.At)}
+}
+
+// stepBody sets the bodies that are about a step.
+func stepBody(types mediaTypes, out *pawlv1.Record, body machine.Body) {
+	switch b := body.(type) {
+	case *machine.StepRequested:
+		out.Body = &pawlv1.Record_StepRequested{StepRequested: &pawlv1.StepRequested{
+			Step: b.Step, Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), PayloadJson: string(b.Payload),
+			Reframe: b.Reframe, Deadline: timeToProto(b.Deadline), Delegation: b.Delegation,
+		}}
+	case *machine.StepResolved:
+		out.Body = &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{
+			Step: b.Step, Tool: b.Tool, Attempt: int32(b.Attempt), Ok: b.OK, ResultJson: string(b.Result), Error: faultToProto(b.Error),
+			Unknown: b.Unknown, Next: int32(b.Next), Deadline: timeToProto(b.Deadline), Worker: b.Worker,
+			ArtifactsWritten: types.writesToProto(b.Artifacts),
+		}}
+	case *machine.StepRejected:
+		out.Body = &pawlv1.Record_StepRejected{StepRejected: &pawlv1.StepRejected{
+			Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Denial: denialToProto(&b.Denial),
+		}}
+	case *machine.StepCancelled:
+		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why}}
+	}
+}

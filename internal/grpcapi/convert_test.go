@@ -1,0 +1,180 @@
+package grpcapi
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// bodies has one record body of each kind.
+var bodies = []machine.Body{
+	&machine.Transition{From: "a", Event: "E", To: "b", Intended: "c", Redirects: []machine.Redirect{{State: "c", Guard: "max_visits:c"}}, Visit: 2, Total: 3, Cause: machine.CauseMaxVisits, Artifacts: []machine.ArtifactWrite{{Name: "note", Value: []byte("x")}}},
+	&machine.InputReceived{Parts: []machine.Part{{Kind: machine.PartText, Text: "x"}}, MessageID: "m", Queued: true},
+	&machine.TurnOpened{State: "a", Inputs: []uint64{4}},
+	&machine.TurnAssigned{TurnSeq: 1, Attempt: 2, Assigned: machine.Assignment{Worker: "w", Delivery: 3, At: 4}},
+	&machine.TurnCompleted{TurnSeq: 1, Attempt: 1, Usage: machine.Usage{InputTokens: 1}},
+	&machine.TurnFailed{TurnSeq: 1, Attempt: 1, Error: machine.Fault{Code: "X"}, Retryable: true, Next: 2, NotBefore: 9},
+	&machine.TurnAbandoned{TurnSeq: 1, Attempt: 1, Why: "event"},
+	&machine.TurnSuspended{TurnSeq: 1, Attempt: 1, Pending: []uint32{1}},
+	&machine.StepRequested{Step: 1, Key: "k", Tool: "t", Payload: []byte("{}"), Deadline: 9},
+	&machine.StepResolved{Step: 1, Tool: "t", Attempt: 1, OK: true, Result: []byte("1")},
+	&machine.StepRejected{Key: "k", Tool: "t", Denial: machine.Denial{Code: "TOOL_NOT_LISTED"}},
+	&machine.StepCancelled{Step: 1, Tool: "t", Why: "left"},
+	&machine.ArtifactsSet{Artifacts: []machine.ArtifactWrite{{Name: "note", Value: []byte("x")}}},
+	&machine.Paused{Note: "n"},
+	&machine.Resumed{Note: "n"},
+	&machine.Origin{RunID: "r", Seq: 5},
+	&machine.Ended{Status: machine.Failed, Reason: "x"},
+	&machine.TurnReady{TurnSeq: 1, Attempt: 2},
+}
+
+// TestEveryRecordKind: each kind has its own field, whose number is the kind's
+// plus 20, and nothing of it is lost on the way.
+func TestEveryRecordKind(t *testing.T) {
+	t.Parallel()
+	types := mediaTypes(func(string) string { return "text/plain" })
+	for i, body := range bodies {
+		kind := machine.RecordKindOf(body)
+		if int(kind) != i+1 {
+			t.Fatalf("body %d is of kind %d", i, kind)
+		}
+		record := recordToProto(&runtime.RecordRow{RunID: "r", Record: machine.Record{Seq: 7, At: 8, Principal: "p", Body: body}, PrevSeq: 6}, types, nil)
+		field := record.ProtoReflect().WhichOneof(record.ProtoReflect().Descriptor().Oneofs().ByName("body"))
+		if field == nil || int(field.Number()) != int(kind)+20 {
+			t.Errorf("kind %d is in %v", kind, field)
+			continue
+		}
+		if inner := record.ProtoReflect().Get(field).Message(); proto.Size(inner.Interface()) == 0 {
+			t.Errorf("%s is empty", field.Name())
+		}
+		if record.GetSeq() != 7 || record.GetPrevSeq() != 6 || record.GetPrincipal() != "p" || len(record.GetPrevHash()) != 32 {
+			t.Errorf("record %v", record)
+		}
+	}
+	if len(bodies) != len(pawlv1.RecordKind_name)-1 {
+		t.Errorf("%d kinds, %d on the wire", len(bodies), len(pawlv1.RecordKind_name)-1)
+	}
+}
+
+// TestPartsComeBack: what goes in comes out, JSON compact.
+func TestPartsComeBack(t *testing.T) {
+	t.Parallel()
+	in := []*pawlv1.Message{{
+		Role: "assistant", ToolCallsJson: `[{"a":1}]`, ToolCallId: "id",
+		Parts: []*pawlv1.Part{
+			{Content: &pawlv1.Part_Text{Text: "{{x}}"}, MediaType: "text/markdown"},
+			{Content: &pawlv1.Part_Json{Json: `{"n":1.50,"b":"ä"}`}},
+			{Content: &pawlv1.Part_Data{Data: []byte{0}}, Filename: "f", MetadataJson: `{"k":[]}`},
+			{Content: &pawlv1.Part_Uri{Uri: "blob:sha256:00"}},
+		},
+	}}
+	mid, err := messagesFromProto("messages", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := messagesToProto(mid); len(out) != 1 || !proto.Equal(out[0], in[0]) {
+		t.Fatalf("%v became %v", in, out)
+	}
+}
+
+// TestTokenSurvivesOnlyInTurns: a run tells its turn to every reader, so never
+// with the token.
+func TestTokenSurvivesOnlyInTurns(t *testing.T) {
+	t.Parallel()
+	state := &machine.State{RunID: "r", Current: "a", Turn: &machine.Turn{Seq: 3, Attempt: 2, Suspended: true, NotBefore: 5}, Visits: []machine.Count{{State: "a", N: 4}}}
+	run := runToProto("", state, []string{"E"})
+	if run.GetTurn().GetToken() != "" || run.GetTurn().GetVisit() != 4 || !run.GetTurnSuspended() || run.GetTurnNotBefore().GetNanos() != 5 {
+		t.Fatalf("run %v", run)
+	}
+	if turn := turnToProto(state, &runtime.TurnRef{Seq: 3, State: "a", Token: "word"}); turn.GetToken() != "word" {
+		t.Fatalf("turn %v", turn)
+	}
+}
+
+// conversions are those of requests, each fed with bytes that decode.
+var conversions = map[string]func(context.Context, []byte){
+	"start": convert(func(ctx context.Context, m *pawlv1.StartRunRequest) error {
+		_, err := startFromProto(ctx, m)
+		return err
+	}),
+	"emit": convert(func(ctx context.Context, m *pawlv1.EmitEventRequest) error { emitFromProto(ctx, m); return nil }),
+	"input": convert(func(ctx context.Context, m *pawlv1.SendInputRequest) error {
+		_, err := inputFromProto(ctx, m)
+		return err
+	}),
+	"artifacts": convert(func(ctx context.Context, m *pawlv1.SetArtifactsRequest) error { artifactsFromProto(ctx, m); return nil }),
+	"complete": convert(func(ctx context.Context, m *pawlv1.CompleteTurnRequest) error {
+		_, err := completeFromProto(ctx, m)
+		return err
+	}),
+	"fail":    convert(func(ctx context.Context, m *pawlv1.FailTurnRequest) error { failFromProto(ctx, m); return nil }),
+	"suspend": convert(func(ctx context.Context, m *pawlv1.SuspendTurnRequest) error { turnCallOf(ctx, m); return nil }),
+	"steps": convert(func(ctx context.Context, m *pawlv1.RequestStepRequest) error {
+		_, err := stepsFromProto(ctx, m)
+		return err
+	}),
+	"resolve": convert(func(ctx context.Context, m *pawlv1.ResolveStepRequest) error {
+		_, err := resolveFromProto(ctx, m)
+		return err
+	}),
+	"control": convert(func(ctx context.Context, m *pawlv1.CancelRunRequest) error { controlFromProto(ctx, m); return nil }),
+	"watch": convert(func(ctx context.Context, m *pawlv1.StreamTransitionsRequest) error {
+		watchFromProto(ctx, m)
+		return nil
+	}),
+	"worker": convert(func(_ context.Context, m *pawlv1.WorkerRegistration) error {
+		workerFromProto(runtime.Call{}, m)
+		return nil
+	}),
+	"list": convert(func(_ context.Context, m *pawlv1.ListRunsRequest) error { filterFromProto(m.GetFilter()); return nil }),
+}
+
+// convert decodes bytes into the conversion's message, skips what does not
+// decode, and reports an error that is not typed as a panic.
+func convert[M any, P interface {
+	*M
+	proto.Message
+}](f func(context.Context, P) error) func(context.Context, []byte) {
+	return func(ctx context.Context, data []byte) {
+		m := P(new(M))
+		if proto.Unmarshal(data, m) != nil {
+			return
+		}
+		if err := f(ctx, m); err != nil {
+			if st, fault := toStatus(err); fault != nil {
+				panic(st.Message())
+			}
+		}
+	}
+}
+
+// FuzzConversions: no request makes a conversion panic, checked or not.
+func FuzzConversions(f *testing.F) {
+	seeds := []proto.Message{
+		&pawlv1.StartRunRequest{Pack: "p", VariablesJson: "{}", Input: []*pawlv1.Part{{}}, Labels: map[string]string{"a": "b"}},
+		&pawlv1.CompleteTurnRequest{Messages: []*pawlv1.Message{nil, {Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: "{"}}}}}},
+		&pawlv1.EmitEventRequest{Artifacts: []*pawlv1.ArtifactWrite{{}, jsonValue("a", "{"), text("b", "c")}},
+		&pawlv1.RequestStepRequest{Requests: []*pawlv1.StepRequest{{PayloadJson: "[1"}, {}}},
+		&pawlv1.WorkerRegistration{WorkerId: "w", HeldTurns: []*pawlv1.TurnLease{nil, {}}, HeldSteps: []*pawlv1.StepLease{nil, {}}},
+		&pawlv1.ResolveStepRequest{Answer: &pawlv1.ResolveStepRequest_Error{}},
+	}
+	for _, seed := range seeds {
+		data, err := proto.Marshal(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add(bytes.Repeat([]byte{0x0a, 0x00}, 64))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		for _, run := range conversions {
+			run(context.Background(), data)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package grpcapi
+
+import (
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// turnViewToProto converts what an executor is handed.
+func turnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
+	run := v.Run
+	out := &pawlv1.GetTurnResponse{
+		Turn: turnToProto(run, &v.TurnRef), Pack: packRefToProto(run.PackID, run.PackVersion, run.Digest),
+		Prompt: v.TurnRef.Prompt, SystemPrompt: v.System, Messages: messagesToProto(v.Messages),
+		AllowedEvents: v.Events, Terminal: len(v.Events) == 0,
+		Deadline: timeToProto(run.Deadline), Seq: run.Seq, VisitSeq: run.VisitSeq,
+		Suspended: run.Turn.Suspended, NotBefore: timeToProto(run.Turn.NotBefore),
+	}
+	if v.Orchestration == machine.External {
+		out.AllowedEvents = nil
+	}
+	for _, t := range v.Tools {
+		out.Tools = append(out.Tools, &pawlv1.ToolSpec{
+			Name: t.Name, Description: t.Description, ParametersJson: string(t.Parameters), Agent: t.Agent,
+		})
+	}
+	for _, slot := range v.Slots {
+		out.ArtifactSlots = append(out.ArtifactSlots, &pawlv1.ArtifactSlot{
+			Name: slot.Name, MediaType: slot.Type, Mode: modeToProto(slot.Mode),
+		})
+	}
+	for i := range v.Steps {
+		out.Steps = append(out.Steps, stepViewToProto(&v.Steps[i]))
+	}
+	return out
+}
+
+// stepViewToProto converts a step with its payload and answer.
+func stepViewToProto(v *runtime.StepView) *pawlv1.Step {
+	out := stepToProto(&v.ToolStep)
+	out.PayloadJson, out.ResultJson, out.Error = string(v.Payload), string(v.Result), faultToProto(v.Error)
+	return out
+}
+
+// outcomeToProto converts the answer to one step request.
+func outcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRequest) *pawlv1.StepOutcome {
+	out := &pawlv1.StepOutcome{Key: a.Key, Replayed: a.Replayed, Denial: denialToProto(a.Denial)}
+	if a.Step == 0 {
+		return out
+	}
+	out.Step = &pawlv1.Step{Step: a.Step, Key: a.Key, Tool: req.Tool, Status: pawlv1.StepStatus(a.Status)}
+	for i := range s.Steps {
+		if s.Steps[i].Step == a.Step {
+			out.Step = stepToProto(&s.Steps[i])
+		}
+	}
+	out.Step.PayloadJson, out.Step.ResultJson, out.Step.Error = string(req.Payload), string(a.Result), faultToProto(a.Error)
+	return out
+}
+
+// describeSlots adds the pack's words for the artifacts of a state.
+func describeSlots(p *pack.Pack, state string, slots []*pawlv1.ArtifactSlot) {
+	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil {
+		return
+	}
+	declared := p.Doc.Workflow.States[state].Artifacts
+	for _, slot := range slots {
+		if a := declared[slot.GetName()]; a != nil {
+			slot.Description = a.Description
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package grpcapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// timeToProto converts Unix nanoseconds; 0 is unset.
+func timeToProto(nanos int64) *timestamppb.Timestamp {
+	if nanos == 0 {
+		return nil
+	}
+	return timestamppb.New(time.Unix(0, nanos))
+}
+
+// compactJSON checks and compacts one JSON text; empty stays nil.
+func compactJSON(field, text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var out bytes.Buffer
+	out.Grow(len(text))
+	if err := json.Compact(&out, []byte(text)); err != nil {
+		return nil, invalidJSON(field, err.Error())
+	}
+	return out.Bytes(), nil
+}
+
+// compactObject is compactJSON for a text that has to be an object.
+func compactObject(field, text string) ([]byte, error) {
+	out, err := compactJSON(field, text)
+	if err == nil && len(out) > 0 && out[0] != '{' {
+		return nil, invalidJSON(field, "want a JSON object")
+	}
+	return out, err
+}
+
+func invalidJSON(field, why string) error {
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "INVALID_JSON", Field: field, Message: "no valid JSON: " + why}
+}
+
+// writesFromProto leaves the judgement of a value to the machine, whose turn
+// comes after the checks of the run; it only brings it into the stored form.
+func writesFromProto(in []*pawlv1.ArtifactWrite) []machine.ArtifactWrite {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]machine.ArtifactWrite, len(in))
+	for i, w := range in {
+		out[i] = writeFromProto(w)
+	}
+	return out
+}
+
+func writeFromProto(w *pawlv1.ArtifactWrite) machine.ArtifactWrite {
+	out := machine.ArtifactWrite{Name: w.GetName(), Type: w.GetValue().GetMediaType()}
+	switch v := w.GetValue().GetValue().(type) {
+	case *pawlv1.ArtifactValue_Json:
+		out.Form, out.Value = machine.FormJSON, []byte(v.Json)
+		if compact, err := compactJSON("", v.Json); err == nil {
+			out.Value = compact
+		}
+	case *pawlv1.ArtifactValue_Text:
+		out.Form, out.Value = machine.FormText, []byte(v.Text)
+	case *pawlv1.ArtifactValue_Data:
+		out.Form, out.Value = machine.FormBytes, v.Data
+	}
+	return out
+}
+
+func valueToProto(mediaType string, value []byte) *pawlv1.ArtifactValue {
+	out := &pawlv1.ArtifactValue{MediaType: mediaType}
+	switch machine.FormOf(mediaType) {
+	case machine.FormJSON:
+		out.Value = &pawlv1.ArtifactValue_Json{Json: string(value)}
+	case machine.FormText:
+		out.Value = &pawlv1.ArtifactValue_Text{Text: string(value)}
+	default:
+		out.Value = &pawlv1.ArtifactValue_Data{Data: value}
+	}
+	return out
+}
+
+// mediaTypes gives the declared media type of an artifact of one run.
+type mediaTypes func(artifact string) string
+
+func (types mediaTypes) writesToProto(in []machine.ArtifactWrite) []*pawlv1.ArtifactWrite {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]*pawlv1.ArtifactWrite, len(in))
+	for i, w := range in {
+		out[i] = &pawlv1.ArtifactWrite{Name: w.Name, Value: valueToProto(types(w.Name), w.Value)}
+	}
+	return out
+}
+
+func partsFromProto(field string, in []*pawlv1.Part) ([]machine.Part, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make([]machine.Part, len(in))
+	for i, p := range in {
+		part, err := partFromProto(fmt.Sprintf("%s[%d]", field, i), p)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = part
+	}
+	return out, nil
+}
+
+func partFromProto(field string, p *pawlv1.Part) (out machine.Part, err error) {
+	out = machine.Part{MediaType: p.GetMediaType(), Filename: p.GetFilename()}
+	if out.Metadata, err = compactObject(field+".metadata_json", p.GetMetadataJson()); err != nil {
+		return out, err
+	}
+	switch c := p.GetContent().(type) {
+	case *pawlv1.Part_Text:
+		out.Kind, out.Text = machine.PartText, c.Text
+	case *pawlv1.Part_Json:
+		out.Kind = machine.PartJSON
+		if c.Json == "" {
+			return out, invalidJSON(field+".json", "it is empty")
+		}
+		out.Data, err = compactJSON(field+".json", c.Json)
+	case *pawlv1.Part_Data:
+		out.Kind, out.Data = machine.PartData, c.Data
+	case *pawlv1.Part_Uri:
+		out.Kind, out.Text = machine.PartURI, c.Uri
+	}
+	return out, err
+}
+
+func partsToProto(in []machine.Part) []*pawlv1.Part {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]*pawlv1.Part, len(in))
+	for i := range in {
+		out[i] = partToProto(&in[i])
+	}
+	return out
+}
+
+func partToProto(p *machine.Part) *pawlv1.Part {
+	out := &pawlv1.Part{MediaType: p.MediaType, Filename: p.Filename, MetadataJson: string(p.Metadata)}
+	switch p.Kind {
+	case machine.PartJSON:
+		out.Content = &pawlv1.Part_Json{Json: string(p.Data)}
+	case machine.PartData:
+		out.Content = &pawlv1.Part_Data{Data: p.Data}
+	case machine.PartURI:
+		out.Content = &pawlv1.Part_Uri{Uri: p.Text}
+	default:
+		out.Content = &pawlv1.Part_Text{Text: p.Text}
+	}
+	return out
+}
+
+func messagesFromProto(field string, in []*pawlv1.Message) ([]machine.Message, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make([]machine.Message, len(in))
+	for i, m := range in {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		parts, err := partsFromProto(at+".parts", m.GetParts())
+		if err != nil {
+			return nil, err
+		}
+		calls, err := compactJSON(at+".tool_calls_json", m.GetToolCallsJson())
+		if err != nil {
+			return nil, err
+		}
+		out[i] = machine.Message{Role: m.GetRole(), Parts: parts, ToolCalls: calls, ToolCallID: m.GetToolCallId()}
+	}
+	return out, nil
+}
+
+func messagesToProto(in []machine.Message) []*pawlv1.Message {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]*pawlv1.Message, len(in))
+	for i := range in {
+		out[i] = &pawlv1.Message{
+			Role: in[i].Role, Parts: partsToProto(in[i].Parts),
+			ToolCallsJson: string(in[i].ToolCalls), ToolCallId: in[i].ToolCallID,
+		}
+	}
+	return out
+}
+
+func usageFromProto(u *pawlv1.Usage) machine.Usage {
+	return machine.Usage{
+		InputTokens: u.GetInputTokens(), OutputTokens: u.GetOutputTokens(),
+		CostMicro: u.GetCostMicroUsd(), ToolCalls: int(u.GetToolCalls()),
+	}
+}
+
+func usageToProto(u machine.Usage) *pawlv1.Usage {
+	if u == (machine.Usage{}) {
+		return nil
+	}
+	return &pawlv1.Usage{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
+		CostMicroUsd: u.CostMicro, ToolCalls: int32(u.ToolCalls),
+	}
+}
+
+func faultFromProto(f *pawlv1.Fault) machine.Fault {
+	return machine.Fault{Code: f.GetCode(), Message: f.GetMessage()}
+}
+
+func faultToProto(f machine.Fault) *pawlv1.Fault {
+	if f == (machine.Fault{}) {
+		return nil
+	}
+	return &pawlv1.Fault{Code: f.Code, Message: f.Message}
+}
+
+func denialToProto(d *machine.Denial) *pawlv1.Denial {
+	if d == nil {
+		return nil
+	}
+	return &pawlv1.Denial{Code: d.Code, Message: d.Message}
+}

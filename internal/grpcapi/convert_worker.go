@@ -1,0 +1,80 @@
+package grpcapi
+
+import (
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func workerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) runtime.WorkerRequest {
+	out := runtime.WorkerRequest{
+		Call: call, ID: in.GetWorkerId(), AllowUnknown: in.GetAllowUnknown(),
+		Offer: machine.WorkOffer{
+			Packs: in.GetPacks(), Prompts: in.GetPrompts(), Agents: in.GetAgents(), Tools: in.GetTools(),
+			Turns: int(in.GetTurnCapacity()), Steps: int(in.GetStepCapacity()),
+		},
+	}
+	for _, lease := range in.GetHeldTurns() {
+		out.Turns = append(out.Turns, runtime.TurnLease{
+			RunID: lease.GetRunId(), Turn: lease.GetTurnSeq(), Attempt: int(lease.GetAttempt()),
+			Delivery: int(lease.GetDelivery()), Token: lease.GetToken(), Requests: int(lease.GetStepRequests()),
+		})
+	}
+	for _, lease := range in.GetHeldSteps() {
+		out.Steps = append(out.Steps, runtime.StepLease{
+			RunID: lease.GetRunId(), Step: lease.GetStep(), Tool: lease.GetTool(),
+			Attempt: int(lease.GetAttempt()), Token: lease.GetToken(),
+		})
+	}
+	return out
+}
+
+func registeredToProto(conn *runtime.Connection) *pawlv1.WorkerRegistered {
+	out := &pawlv1.WorkerRegistered{
+		TurnCapacity: int32(conn.Offer.Turns), StepCapacity: int32(conn.Offer.Steps), Unknown: conn.Unknown,
+	}
+	for i := range conn.Turns {
+		out.KeptTurns = append(out.KeptTurns, turnLeaseToProto(&conn.Turns[i]))
+	}
+	for i := range conn.Steps {
+		out.KeptSteps = append(out.KeptSteps, stepLeaseToProto(&conn.Steps[i]))
+	}
+	return out
+}
+
+func turnLeaseToProto(l *runtime.TurnLease) *pawlv1.TurnLease {
+	return &pawlv1.TurnLease{
+		RunId: l.RunID, TurnSeq: l.Turn, Attempt: int32(l.Attempt), Delivery: int32(l.Delivery), Token: l.Token,
+		Deadline: timeToProto(l.Deadline), Duration: durationpb.New(l.Duration),
+	}
+}
+
+func stepLeaseToProto(l *runtime.StepLease) *pawlv1.StepLease {
+	return &pawlv1.StepLease{RunId: l.RunID, Step: l.Step, Tool: l.Tool, Attempt: int32(l.Attempt), Token: l.Token}
+}
+
+func stepAssignmentToProto(d *runtime.StepDelivery) *pawlv1.StepAssignment {
+	return &pawlv1.StepAssignment{
+		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
+		TurnSeq: d.Step.TurnSeq, RequestedAt: timeToProto(d.RequestedAt), Deadline: timeToProto(d.Step.Deadline),
+		Timeout: durationpb.New(d.Left), Pack: packRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest),
+	}
+}
+
+func revocationToProto(r *runtime.Revocation) *pawlv1.Revocation {
+	out := &pawlv1.Revocation{Cause: pawlv1.RevokeCause(r.Cause)}
+	if r.Turn != nil {
+		out.Work = &pawlv1.Revocation_Turn{Turn: turnLeaseToProto(r.Turn)}
+	} else {
+		out.Work = &pawlv1.Revocation_Step{Step: stepLeaseToProto(r.Step)}
+	}
+	return out
+}
+
+func outputToProto(c *runtime.OutputChunk) *pawlv1.StreamTransitionsResponse {
+	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Output{Output: &pawlv1.OutputChunk{
+		TurnSeq: c.Turn, Attempt: int32(c.Attempt), Delivery: int32(c.Delivery), Offset: c.Offset, Text: c.Text, Reset_: c.Reset,
+	}}}
+}

@@ -1,0 +1,207 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Domain is the domain of every google.rpc.ErrorInfo of this server.
+const Domain = "pawl.dev"
+
+// Bounds of what an error carries. Details travel in a trailer, and clients on
+// the C core drop a call whose trailers pass 8 KiB.
+const (
+	maxMessageBytes     = 768
+	maxDescriptionBytes = 512
+	maxFieldBytes       = 256
+	maxAllowed          = 24
+)
+
+// codeTable is the one place where the engine's codes meet gRPC's.
+var codeTable = map[machine.Code]codes.Code{
+	machine.CodeInvalidArgument:    codes.InvalidArgument,
+	machine.CodeNotFound:           codes.NotFound,
+	machine.CodeAlreadyExists:      codes.AlreadyExists,
+	machine.CodePermissionDenied:   codes.PermissionDenied,
+	machine.CodeFailedPrecondition: codes.FailedPrecondition,
+	machine.CodeAborted:            codes.Aborted,
+	machine.CodeOutOfRange:         codes.OutOfRange,
+	machine.CodeResourceExhausted:  codes.ResourceExhausted,
+	machine.CodeUnavailable:        codes.Unavailable,
+	machine.CodeInternal:           codes.Internal,
+	machine.CodeUnauthenticated:    codes.Unauthenticated,
+	machine.CodeDataLoss:           codes.DataLoss,
+}
+
+// sentinels gives the plain errors of the store their typed form.
+var sentinels = []struct {
+	err     error
+	refusal machine.Refusal
+}{
+	{machine.ErrNoRun, machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see"}},
+	{machine.ErrNoRecord, machine.Refusal{Code: machine.CodeNotFound, Reason: "RECORD_NOT_FOUND", Field: "seq", Message: "the run has no record of that seq"}},
+	{machine.ErrNoPack, machine.Refusal{Code: machine.CodeNotFound, Reason: "PACK_NOT_FOUND", Field: "pack", Message: "no pack is registered under that reference"}},
+	{machine.ErrIndeterminate, machine.Refusal{Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN", Message: "nobody knows whether the commit happened; repeat it with the same id once the server is back"}},
+}
+
+// fault is an error that the caller is told nothing about but an id, under
+// which the log has the rest.
+type fault struct {
+	id    string
+	cause error
+}
+
+func (f *fault) Error() string { return "internal error " + f.id + ": " + f.cause.Error() }
+func (f *fault) Unwrap() error { return f.cause }
+
+func newFault(cause error) *fault {
+	var id [8]byte
+	_, _ = rand.Read(id[:])
+	return &fault{id: hex.EncodeToString(id[:]), cause: cause}
+}
+
+// toStatus turns any error into what the caller gets. The second result is not
+// nil when the cause was withheld and has to be logged.
+func toStatus(err error) (*status.Status, *fault) {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+		if refusal.Code != machine.CodeInternal {
+			return refusalStatus(refusal), nil
+		}
+		return faultStatus(newFault(err))
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return status.New(codes.Canceled, "the caller gave up"), nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.New(codes.DeadlineExceeded, "the caller's deadline passed; what was asked may still happen"), nil
+	}
+	for i := range sentinels {
+		if errors.Is(err, sentinels[i].err) {
+			return refusalStatus(&sentinels[i].refusal), nil
+		}
+	}
+	if st, ok := status.FromError(err); ok {
+		return violationStatus(st), nil
+	}
+	return faultStatus(newFault(err))
+}
+
+func faultStatus(f *fault) (*status.Status, *fault) {
+	st := status.New(codes.Internal, "internal error; the server's log has it under "+f.id)
+	return withDetails(st, &errdetails.ErrorInfo{
+		Domain: Domain, Reason: "INTERNAL", Metadata: map[string]string{"correlation_id": f.id},
+	}), f
+}
+
+// refusalStatus is xToProto of a refusal: it cannot fail.
+func refusalStatus(r *machine.Refusal) *status.Status {
+	code, ok := codeTable[r.Code]
+	if !ok {
+		code = codes.Unknown
+	}
+	text, field := describe(r), clip(r.Field, maxFieldBytes)
+	details := []protoadapt.MessageV1{errorInfo(r)}
+	switch code {
+	case codes.InvalidArgument, codes.OutOfRange, codes.ResourceExhausted:
+		if r.Field != "" {
+			details = append(details, badRequest(field, text, r.Reason))
+		}
+	case codes.FailedPrecondition, codes.Aborted:
+		details = append(details, &errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
+			{Type: r.Reason, Subject: field, Description: clip(text, maxDescriptionBytes)},
+		}})
+	case codes.NotFound, codes.AlreadyExists:
+		details = append(details, &errdetails.ResourceInfo{
+			ResourceType: strings.TrimSuffix(field, "_id"), Description: clip(text, maxDescriptionBytes),
+		})
+	}
+	if r.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(r.RetryAfter))})
+	}
+	return withDetails(status.New(code, clip(text, maxMessageBytes)), details...)
+}
+
+// describe is the message for people: reason, field, limit, allowed values.
+func describe(r *machine.Refusal) string {
+	var b strings.Builder
+	b.WriteString(r.Error())
+	if r.Limit != 0 {
+		fmt.Fprintf(&b, "; limit %d", r.Limit)
+		if r.Got != 0 {
+			fmt.Fprintf(&b, ", got %d", r.Got)
+		}
+	}
+	if len(r.Allowed) > 0 {
+		fmt.Fprintf(&b, "; allowed: %s", joinAllowed(r.Allowed))
+	}
+	return b.String()
+}
+
+// errorInfo carries the same for programs.
+func errorInfo(r *machine.Refusal) *errdetails.ErrorInfo {
+	info := &errdetails.ErrorInfo{Domain: Domain, Reason: r.Reason, Metadata: map[string]string{}}
+	put := func(key, value string) {
+		if value != "" {
+			info.Metadata[key] = clip(value, maxDescriptionBytes)
+		}
+	}
+	put("field", r.Field)
+	put("allowed", joinAllowed(r.Allowed))
+	put("limit", number(r.Limit))
+	put("got", number(r.Got))
+	put("seq", number(int64(r.Seq)))
+	return info
+}
+
+func badRequest(field, description, reason string) *errdetails.BadRequest {
+	return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+		{Field: field, Description: clip(description, maxDescriptionBytes), Reason: reason},
+	}}
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// joinAllowed lists the first values and counts the rest.
+func joinAllowed(allowed []string) string {
+	if more := len(allowed) - maxAllowed; more > 0 {
+		return strings.Join(allowed[:maxAllowed], ", ") + fmt.Sprintf(", and %d more", more)
+	}
+	return strings.Join(allowed, ", ")
+}
+
+// clip shortens to at most n bytes of valid UTF-8.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n-3], "") + "..."
+}
+
+// withDetails cannot fail for messages of this process; if it did, the bare
+// status is still right.
+func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
+	if full, err := st.WithDetails(details...); err == nil {
+		return full
+	}
+	return st
+}

@@ -1,0 +1,203 @@
+package grpcapi
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/testkit"
+)
+
+// loopPack has a state of each orchestration, a guard, tools, agents, and
+// artifacts of every form.
+//
+//go:embed testdata/loop.json
+var loopPack []byte
+
+// rig is a server over a real engine on a store in memory.
+type rig struct {
+	t      testing.TB
+	store  *testkit.Store
+	clock  *testkit.Clock
+	engine *runtime.Engine
+	server *Server
+	conn   *grpc.ClientConn
+	packs  pawlv1.PackServiceClient
+	runs   pawlv1.RunServiceClient
+}
+
+// newRig serves until the test ends. configure may change either configuration.
+func newRig(t testing.TB, configure ...func(*Config, *runtime.Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, store: testkit.NewStore(), clock: testkit.NewClock()}
+	engineConf := runtime.Config{
+		Store: r.store, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
+		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}},
+	}
+	conf := Config{Log: slog.New(slog.DiscardHandler)}
+	for _, f := range configure {
+		f(&conf, &engineConf)
+	}
+	var err error
+	if r.engine, err = runtime.New(engineConf); err != nil {
+		t.Fatal(err)
+	}
+	conf.Engine, conf.Failed = r.engine, r.engine.Failed()
+	if r.server, err = New(conf); err != nil {
+		t.Fatal(err)
+	}
+	r.serve()
+	r.conn = r.dial()
+	r.packs, r.runs = pawlv1.NewPackServiceClient(r.conn), pawlv1.NewRunServiceClient(r.conn)
+	return r
+}
+
+func (r *rig) serve() {
+	served := make(chan error, 1)
+	go func() { served <- r.server.Serve() }()
+	r.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.server.Shutdown(ctx); err != nil {
+			r.t.Errorf("Shutdown: %v", err)
+		}
+		if err := <-served; err != nil {
+			r.t.Errorf("Serve: %v", err)
+		}
+		if err := r.engine.Close(); err != nil {
+			r.t.Errorf("Close: %v", err)
+		}
+		if err := r.store.Check(); err != nil {
+			r.t.Errorf("the store is damaged: %v", err)
+		}
+	})
+}
+
+func (r *rig) dial() *grpc.ClientConn {
+	r.t.Helper()
+	conn, err := r.server.Dial()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// withTokens turns authentication on with one principal per scope, named after
+// it, and "driver" with reading and writing.
+func withTokens(c *Config, _ *runtime.Config) {
+	for _, scope := range everyScope {
+		c.Tokens = append(c.Tokens, Token{Principal: scope.String(), Secret: secretOf(scope.String()), Scopes: scope})
+	}
+	c.Tokens = append(c.Tokens, Token{
+		Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopePacksWrite,
+	})
+}
+
+func secretOf(name string) string { return "secret-of-" + name + "-0123456789" }
+
+// as is a context with the bearer token of a principal; "" has none.
+func as(ctx context.Context, name string) context.Context {
+	if name == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+secretOf(name))
+}
+
+func (r *rig) register(ctx context.Context) {
+	r.t.Helper()
+	if _, err := r.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: loopPack}); err != nil {
+		r.t.Fatalf("RegisterPack: %v", err)
+	}
+}
+
+func startRequest() *pawlv1.StartRunRequest {
+	return &pawlv1.StartRunRequest{
+		Pack: "loop", VariablesJson: `{"goal": "ship"}`, Execution: pawlv1.Execution_EXECUTION_CALLER,
+		Entry: nil,
+	}
+}
+
+// start registers the pack and starts a run of it.
+func (r *rig) start(ctx context.Context) *pawlv1.StartRunResponse {
+	r.t.Helper()
+	r.register(ctx)
+	return r.startOnly(ctx)
+}
+
+func (r *rig) startOnly(ctx context.Context) *pawlv1.StartRunResponse {
+	r.t.Helper()
+	started, err := r.runs.StartRun(ctx, startRequest())
+	if err != nil {
+		r.t.Fatalf("StartRun: %v", err)
+	}
+	return started
+}
+
+// emit sends an event with the token of the turn and returns the answer.
+func (r *rig) emit(ctx context.Context, turn *pawlv1.TurnRef, event string, writes ...*pawlv1.ArtifactWrite) *pawlv1.EmitEventResponse {
+	r.t.Helper()
+	answer, err := r.runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{
+		RunId: turn.GetRunId(), Event: event, TurnToken: turn.GetToken(), Artifacts: writes,
+	})
+	if err != nil {
+		r.t.Fatalf("EmitEvent %s: %v", event, err)
+	}
+	return answer
+}
+
+func text(name, value string) *pawlv1.ArtifactWrite {
+	return &pawlv1.ArtifactWrite{Name: name, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: value}}}
+}
+
+func jsonValue(name, value string) *pawlv1.ArtifactWrite {
+	return &pawlv1.ArtifactWrite{Name: name, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: value}}}
+}
+
+// wantError fails unless err has the code and the reason, and returns its status.
+func wantError(t testing.TB, err error, code codes.Code, reason string) *status.Status {
+	t.Helper()
+	st := status.Convert(err)
+	info, _ := detail[*errdetails.ErrorInfo](st)
+	if st.Code() != code || info.GetReason() != reason || info.GetDomain() != Domain {
+		t.Fatalf("error %v (%s), want %v %s", err, info.GetReason(), code, reason)
+	}
+	return st
+}
+
+// collect reads a stream to its end.
+func collect(t testing.TB, stream grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse]) []*pawlv1.StreamTransitionsResponse {
+	t.Helper()
+	var items []*pawlv1.StreamTransitionsResponse
+	for {
+		item, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return items
+		}
+		if err != nil {
+			t.Fatalf("Recv: %v", err)
+		}
+		items = append(items, item)
+	}
+}
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func codeOf(err error) codes.Code { return status.Code(err) }

@@ -1,0 +1,160 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	gw "github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// gateway serves the unary methods and StreamTransitions as ProtoJSON. It is a
+// client of the gRPC server over an in-process connection: the same tokens,
+// scopes, limits and errors hold.
+type gateway struct {
+	conn     *grpc.ClientConn
+	server   *http.Server
+	listener net.Listener
+}
+
+func newGateway(s *Server) (*gateway, error) {
+	conn, err := s.Dial()
+	if err != nil {
+		return nil, err
+	}
+	useStrictQuery()
+	routes := gw.NewServeMux(
+		gw.WithMarshalerOption(gw.MIMEWildcard, &gw.JSONPb{}),
+		gw.WithIncomingHeaderMatcher(noHeader),
+		gw.WithOutgoingHeaderMatcher(noHeader),
+		gw.WithErrorHandler(gatewayError),
+		gw.WithRoutingErrorHandler(routingError),
+	)
+	// The context of the registration closes the connection when it ends, which
+	// here is the gateway's own business.
+	register := errors.Join(
+		pawlv1.RegisterPackServiceHandler(context.Background(), routes, conn),
+		pawlv1.RegisterRunServiceHandler(context.Background(), routes, conn),
+	)
+	if register != nil {
+		return nil, errors.Join(register, conn.Close())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+openAPIPath, serveOpenAPI)
+	events := &eventStream{runs: pawlv1.NewRunServiceClient(conn), other: routes}
+	mux.Handle("GET "+allStreamPath, events)
+	mux.Handle("GET "+runStreamPath, events)
+	mux.Handle("/", routes)
+	guarded := &guard{hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}
+	return &gateway{conn: conn, server: &http.Server{
+		Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}}, nil
+}
+
+// noHeader keeps HTTP headers and gRPC metadata apart; Authorization, which the
+// gateway library passes on by itself, is all that a call needs.
+func noHeader(string) (string, bool) { return "", false }
+
+// gatewayError writes an error as google.rpc.Status. Errors that the gateway
+// itself made (no such path, a body that is no JSON of the request) get the
+// reason that all others have.
+func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+	code := 0
+	if custom, ok := errors.AsType[*gw.HTTPStatusError](err); ok {
+		code, err = custom.HTTPStatus, custom.Err
+	}
+	st := status.Convert(err)
+	if len(st.Details()) == 0 {
+		st = withDetails(st, &errdetails.ErrorInfo{Domain: Domain, Reason: gatewayReason(st.Code())})
+	}
+	if code == 0 {
+		code = httpStatus(st)
+	}
+	writeStatus(w, st, code)
+}
+
+// routingError answers what no path is for. The library's own form has 501 for a
+// method that a path does not take.
+func routingError(ctx context.Context, mux *gw.ServeMux, m gw.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	text := fmt.Sprintf("%s %s is no path of this gateway; GET %s lists them", r.Method, clip(r.URL.Path, maxFieldBytes), openAPIPath)
+	switch code {
+	case http.StatusMethodNotAllowed:
+		err := &gw.HTTPStatusError{HTTPStatus: code, Err: status.Error(codes.Unimplemented, text)}
+		gatewayError(ctx, mux, m, w, r, err)
+	case http.StatusNotFound:
+		gatewayError(ctx, mux, m, w, r, status.Error(codes.NotFound, text))
+	default:
+		gw.DefaultRoutingErrorHandler(ctx, mux, m, w, r, code)
+	}
+}
+
+func gatewayReason(code codes.Code) string {
+	switch code {
+	case codes.InvalidArgument:
+		return "MALFORMED_MESSAGE"
+	case codes.NotFound:
+		return "PATH_NOT_FOUND"
+	case codes.Unimplemented:
+		return "METHOD_NOT_ALLOWED"
+	case codes.Canceled, codes.DeadlineExceeded:
+		return "CALL_ENDED"
+	}
+	return "TRANSPORT"
+}
+
+// httpStatus maps the code as google.rpc does.
+func httpStatus(st *status.Status) int { return gw.HTTPStatusFromCode(st.Code()) }
+
+// retryAfter tells HTTP clients what RetryInfo tells others, in whole seconds.
+func retryAfter(h http.Header, st *status.Status) {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			seconds := (info.GetRetryDelay().AsDuration() + time.Second - 1) / time.Second
+			h.Set("Retry-After", strconv.FormatInt(int64(max(1, seconds)), 10))
+		}
+	}
+}
+
+func (g *gateway) bind(address string, protected, insecureBind bool, conf *tls.Config) (err error) {
+	if conf != nil {
+		g.server.TLSConfig = conf.Clone()
+	}
+	g.listener, err = listenTCP("http", address, protected, insecureBind)
+	return err
+}
+
+func (g *gateway) serve() error {
+	serve := g.server.Serve
+	if g.server.TLSConfig != nil {
+		serve = func(ln net.Listener) error { return g.server.ServeTLS(ln, "", "") }
+	}
+	if err := serve(g.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shutdown lets requests under way finish until ctx ends.
+func (g *gateway) shutdown(ctx context.Context) {
+	_ = g.server.Shutdown(ctx)
+	_ = g.conn.Close()
+}
+
+func (g *gateway) close() error {
+	err := errors.Join(g.server.Close(), g.conn.Close())
+	if g.listener != nil {
+		_ = g.listener.Close()
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package grpcapi
+
+import (
+	"encoding/json"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// guard admits HTTP requests to the gateway. A JSON port on loopback can be
+// driven by any web page that the user has open: by a name that resolves to
+// 127.0.0.1 (refused by Host), by a cross-origin request (refused by Origin),
+// or by a form, which cannot send application/json (refused by content type).
+type guard struct {
+	hosts   []string
+	origins []string
+	// maxBody bounds a request body in bytes.
+	maxBody int64
+	next    http.Handler
+}
+
+// bodyMethods are those whose request must be JSON, an empty body included: a
+// POST without a body is a request that any web page may make.
+var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// ServeHTTP refuses or hands on.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if refusal := g.refuse(r); refusal != nil {
+		writeRefusal(w, refusal)
+		return
+	}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		allowOrigin(w.Header(), origin)
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	r.Body = http.MaxBytesReader(w, r.Body, g.maxBody)
+	g.next.ServeHTTP(w, r)
+}
+
+func (g *guard) refuse(r *http.Request) *machine.Refusal {
+	if !g.hostAllowed(r.Host) {
+		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.hosts...),
+			Message: "this gateway is not known by that name; configure http_host"}
+	}
+	if origins := r.Header.Values("Origin"); len(origins) > 0 && !(len(origins) == 1 && slices.Contains(g.origins, origins[0])) {
+		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "ORIGIN_NOT_ALLOWED", Field: "Origin", Allowed: g.origins,
+			Message: "pages of that origin may not call this gateway; configure http_origin"}
+	}
+	if types := r.Header.Values("Content-Type"); slices.Contains(bodyMethods, r.Method) && (len(types) != 1 || !isJSON(types[0])) {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "CONTENT_TYPE", Field: "Content-Type", Allowed: []string{"application/json"},
+			Message: "the body has to be JSON and say so"}
+	}
+	return refuseText(r)
+}
+
+// refuseText refuses what could not travel on as a string of protobuf or a
+// header of gRPC.
+func refuseText(r *http.Request) *machine.Refusal {
+	query, err := url.QueryUnescape(r.URL.RawQuery)
+	for _, part := range []struct {
+		field string
+		ok    bool
+	}{
+		{"(path)", utf8.ValidString(r.URL.Path)},
+		{"(query)", err == nil && utf8.ValidString(query)},
+		{"Authorization", printable(r.Header.Get("Authorization"))},
+		{"Last-Event-ID", printable(r.Header.Get("Last-Event-ID"))},
+	} {
+		if !part.ok {
+			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: part.field,
+				Message: "want UTF-8 in paths and queries, printable ASCII in headers"}
+		}
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func (g *guard) hostAllowed(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if ip := net.ParseIP(host); strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(g.hosts, func(allowed string) bool {
+		return strings.EqualFold(allowed, hostport) || strings.EqualFold(allowed, host)
+	})
+}
+
+func isJSON(contentType string) bool {
+	kind, params, err := mime.ParseMediaType(contentType)
+	charset, set := params["charset"]
+	return err == nil && kind == "application/json" && (!set || strings.EqualFold(charset, "utf-8"))
+}
+
+// allowOrigin lets a browser read the answer, for an origin that was admitted.
+func allowOrigin(h http.Header, origin string) {
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Last-Event-ID")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
+	h.Set("Access-Control-Max-Age", "600")
+}
+
+// writeRefusal answers what never reached the gRPC server, in the same form.
+func writeRefusal(w http.ResponseWriter, refusal *machine.Refusal) {
+	st := refusalStatus(refusal)
+	code := httpStatus(st)
+	if refusal.Reason == "CONTENT_TYPE" {
+		code = http.StatusUnsupportedMediaType
+	}
+	writeStatus(w, st, code)
+}
+
+// writeStatus writes a google.rpc.Status as ProtoJSON.
+func writeStatus(w http.ResponseWriter, st *status.Status, code int) {
+	body, err := protojson.Marshal(st.Proto())
+	if err != nil {
+		body, _ = json.Marshal(map[string]any{"code": st.Code(), "message": st.Message()})
+	}
+	retryAfter(w.Header(), st)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if code == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(code)
+	//nolint:gosec // JSON, said to be JSON, with nosniff: no browser takes it for a page.
+	_, _ = w.Write(body)
+}
+
+// validOrigin reports whether s is scheme://host[:port], as browsers send it.
+func validOrigin(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Scheme != "" && u.Host != "" && u.Scheme+"://"+u.Host == s
+}
+
+// validHost reports whether s is a host with or without a port.
+func validHost(s string) bool {
+	u, err := url.Parse("//" + s)
+	return err == nil && u.Host == s && u.Hostname() != ""
+}

@@ -1,0 +1,60 @@
+package grpcapi
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	gw "github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// strictQuery refuses query parameters that a request does not have, where the
+// library would ignore them: a filter with a typing mistake must not select
+// everything.
+type strictQuery struct{ gw.DefaultQueryParser }
+
+// Parse implements the library's QueryParameterParser.
+func (q *strictQuery) Parse(msg proto.Message, values url.Values, filter *utilities.DoubleArray) error {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		// A map is written as labels[key]=value.
+		path, _, _ := strings.Cut(key, "[")
+		if err := checkPath(msg.ProtoReflect().Descriptor(), key, strings.Split(path, ".")); err != nil {
+			return err
+		}
+	}
+	return q.DefaultQueryParser.Parse(msg, values, filter)
+}
+
+func checkPath(m protoreflect.MessageDescriptor, key string, path []string) error {
+	for _, name := range path {
+		if m == nil {
+			return fmt.Errorf("query parameter %q: %q is in no message", key, name)
+		}
+		field := m.Fields().ByTextName(name)
+		if field == nil {
+			field = m.Fields().ByJSONName(name)
+		}
+		if field == nil {
+			return fmt.Errorf("query parameter %q: %s has no field %q; allowed: %s", key, m.Name(), name, jsonNames(m))
+		}
+		m = field.Message()
+	}
+	return nil
+}
+
+func jsonNames(m protoreflect.MessageDescriptor) string {
+	var names []string
+	for i := range m.Fields().Len() {
+		names = append(names, m.Fields().Get(i).JSONName())
+	}
+	return strings.Join(names, ", ")
+}
+
+// useStrictQuery sets the parser, which the library keeps once per process.
+var useStrictQuery = sync.OnceFunc(func() { gw.NewServeMux(gw.SetQueryParameterParser(&strictQuery{})) })

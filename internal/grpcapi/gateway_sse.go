@@ -1,0 +1,143 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	gw "github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// The paths of StreamTransitions, as in its proto file.
+const (
+	allStreamPath = "/v1/transitions:stream"
+	runStreamPath = "/v1/runs/{run_id}/transitions:stream"
+)
+
+// eventStream serves StreamTransitions as server-sent events to those who ask
+// for text/event-stream; others get newline-delimited JSON from the library.
+//
+// Records come as plain messages, sign of life as event "heartbeat", the end of
+// the stream as event "end" and an error as event "fault" with a
+// google.rpc.Status. `id:` is the cursor: a browser that reconnects sends it as
+// Last-Event-ID and misses nothing.
+type eventStream struct {
+	runs  pawlv1.RunServiceClient
+	other http.Handler
+}
+
+// ServeHTTP chooses the form and serves.
+func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !wantsEvents(r) {
+		e.other.ServeHTTP(w, r)
+		return
+	}
+	req, err := streamRequest(r)
+	if err != nil {
+		st, _ := toStatus(err)
+		writeStatus(w, st, httpStatus(st))
+		return
+	}
+	ctx := metadata.NewOutgoingContext(r.Context(), metadata.MD{})
+	if auth := r.Header.Get("Authorization"); auth != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", auth)
+	}
+	e.serve(ctx, w, req)
+}
+
+// serve waits until the server has admitted the stream, so that a refusal is an
+// ordinary HTTP answer, and then passes it on item by item.
+func (e *eventStream) serve(ctx context.Context, w http.ResponseWriter, req *pawlv1.StreamTransitionsRequest) {
+	stream, err := e.runs.StreamTransitions(ctx, req)
+	if err == nil {
+		var admitted metadata.MD
+		if admitted, err = stream.Header(); err == nil && admitted == nil {
+			_, err = stream.Recv()
+		}
+	}
+	if err != nil {
+		st := status.Convert(err)
+		writeStatus(w, st, httpStatus(st))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")
+	flusher := http.NewResponseController(w)
+	for {
+		if flusher.Flush() != nil {
+			return
+		}
+		item, err := stream.Recv()
+		if writeEvent(w, item, err) != nil || err != nil {
+			return
+		}
+	}
+}
+
+// writeEvent writes one item, or what ended the stream.
+func writeEvent(w io.Writer, item *pawlv1.StreamTransitionsResponse, ended error) error {
+	if errors.Is(ended, io.EOF) {
+		_, err := io.WriteString(w, "event: end\ndata: {}\n\n")
+		return err
+	}
+	if ended != nil {
+		data, err := protojson.Marshal(status.Convert(ended).Proto())
+		if err == nil {
+			_, err = fmt.Fprintf(w, "event: fault\ndata: %s\n\n", data)
+		}
+		return err
+	}
+	data, err := protojson.Marshal(item)
+	if err != nil {
+		return err
+	}
+	head := "id: " + item.GetRecord().GetCursor()
+	switch {
+	case item.GetHeartbeat() != nil:
+		head = "id: " + item.GetHeartbeat().GetCursor() + "\nevent: heartbeat"
+	case item.GetOutput() != nil:
+		// Without an id: output is no place in the journal to resume at.
+		head = "event: output"
+	}
+	_, err = fmt.Fprintf(w, "%s\ndata: %s\n\n", head, data)
+	return err
+}
+
+func wantsEvents(r *http.Request) bool {
+	for accept := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		if kind, _, err := mime.ParseMediaType(accept); err == nil && kind == "text/event-stream" {
+			return true
+		}
+	}
+	return false
+}
+
+// streamRequest reads the query as the library does. Last-Event-ID overrules
+// where the query would begin.
+func streamRequest(r *http.Request) (*pawlv1.StreamTransitionsRequest, error) {
+	req := &pawlv1.StreamTransitionsRequest{}
+	if err := gw.PopulateQueryParameters(req, r.URL.Query(), utilities.NewDoubleArray(nil)); err != nil {
+		return nil, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: "(query)", Message: err.Error(),
+		}
+	}
+	if id := r.PathValue("run_id"); id != "" {
+		req.RunId = id
+	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		req.AfterCursor, req.AfterSeq = last, 0
+	}
+	return req, nil
+}

@@ -1,0 +1,111 @@
+package grpcapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+
+	"buf.build/go/protovalidate"
+	mwauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
+	mwvalidate "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/protovalidate"
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// chain builds the interceptors, outermost first: a panic further in is caught,
+// then every error gets its one form, then the caller is known, counted, and
+// the request held against its constraints. Calls are logged one by one only at
+// debug level; otherwise the log has faults, and a good call costs it nothing.
+func chain(edge *edge, auth *authenticator, limit *limiter, validator protovalidate.Validator) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(unaryChain(edge, auth, limit, validator)...),
+		grpc.ChainStreamInterceptor(streamChain(edge, auth, limit, validator)...),
+	}
+}
+
+func unaryChain(edge *edge, auth *authenticator, limit *limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
+	out := []grpc.UnaryServerInterceptor{
+		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.unary,
+	}
+	if logsCalls(edge.log) {
+		out = append(out, logging.UnaryServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall)))
+	}
+	out = append(out, mwauth.UnaryServerInterceptor(auth.admit))
+	if limit != nil {
+		out = append(out, limit.unary)
+	}
+	return append(out, mwvalidate.UnaryServerInterceptor(validator))
+}
+
+func streamChain(edge *edge, auth *authenticator, limit *limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
+	out := []grpc.StreamServerInterceptor{
+		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.stream,
+	}
+	if logsCalls(edge.log) {
+		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall)))
+	}
+	out = append(out, mwauth.StreamServerInterceptor(auth.admit))
+	if limit != nil {
+		out = append(out, limit.stream)
+	}
+	// A fault of one message of a worker's stream must not end it: the service
+	// checks them itself.
+	work := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type())
+	return append(out, mwvalidate.StreamServerInterceptor(validator, work))
+}
+
+func logsCalls(log *slog.Logger) bool { return log.Enabled(context.Background(), slog.LevelDebug) }
+
+func slogLogger(log *slog.Logger) logging.Logger {
+	return logging.LoggerFunc(func(ctx context.Context, _ logging.Level, msg string, fields ...any) {
+		log.DebugContext(ctx, msg, fields...)
+	})
+}
+
+// edge is where calls enter and errors leave the process: each error gets its
+// status here, and what is withheld from the caller is logged here, once.
+type edge struct {
+	log *slog.Logger
+	// calls counts the unary calls under way.
+	calls atomic.Int64
+}
+
+func (e *edge) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	e.calls.Add(1)
+	defer e.calls.Add(-1)
+	resp, err := next(ctx, req)
+	if err != nil {
+		return nil, e.finish(ctx, info.FullMethod, err)
+	}
+	return resp, nil
+}
+
+func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := next(srv, &strictStream{stream}); err != nil {
+		return e.finish(stream.Context(), info.FullMethod, err)
+	}
+	return nil
+}
+
+func (e *edge) finish(ctx context.Context, method string, err error) error {
+	st, fault := toStatus(err)
+	if fault != nil {
+		e.log.ErrorContext(ctx, "call failed", "method", method, "correlation_id", fault.id, "error", fault.cause)
+	}
+	return st.Err()
+}
+
+// recovered answers a panic; it runs outside of edge.finish and so logs itself.
+func (e *edge) recovered(ctx context.Context, cause any) error {
+	method, _ := grpc.Method(ctx)
+	fault := newFault(fmt.Errorf("panic: %v", cause))
+	e.log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", fault.id,
+		"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	st, _ := faultStatus(fault)
+	return st.Err()
+}

@@ -1,0 +1,145 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// packService is pawl.v1.PackService.
+type packService struct {
+	pawlv1.UnimplementedPackServiceServer
+	engine *runtime.Engine
+}
+
+// ValidatePack implements pawl.v1.PackService.
+func (s *packService) ValidatePack(ctx context.Context, in *pawlv1.ValidatePackRequest) (*pawlv1.ValidatePackResponse, error) {
+	got, err := s.engine.ValidatePack(runtime.RegisterRequest{
+		Call: callOf(ctx, in.GetNamespace()), Document: in.GetContent(), Strict: in.GetStrictSchema(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.ValidatePackResponse{Ok: got.Pack != nil, Diagnostics: diagnosticsToProto(got.Diagnostics)}
+	if got.Pack != nil {
+		out.Id, out.Version, out.Digest = got.Pack.ID, got.Pack.Version, got.Pack.Digest
+		out.Termination, out.AgentTerminations = terminationsToProto(got.Pack)
+	}
+	return out, nil
+}
+
+// RegisterPack implements pawl.v1.PackService.
+func (s *packService) RegisterPack(ctx context.Context, in *pawlv1.RegisterPackRequest) (*pawlv1.RegisterPackResponse, error) {
+	req := runtime.RegisterRequest{
+		Call: callOf(ctx, in.GetNamespace()), Document: in.GetContent(), Strict: in.GetStrictSchema(),
+		Move: in.GetMoveVersion(), KeepDefault: in.MakeDefault != nil && !in.GetMakeDefault(),
+	}
+	got, err := s.engine.RegisterPack(ctx, req)
+	if err != nil {
+		return nil, packRefused(err, got.Diagnostics)
+	}
+	out := &pawlv1.RegisterPackResponse{
+		Pack: packToProto(&got.Row, got.Pack), Diagnostics: diagnosticsToProto(got.Diagnostics), Duplicate: got.Duplicate,
+	}
+	out.Termination, out.AgentTerminations = terminationsToProto(got.Pack)
+	return out, nil
+}
+
+// GetPack implements pawl.v1.PackService.
+func (s *packService) GetPack(ctx context.Context, in *pawlv1.GetPackRequest) (*pawlv1.GetPackResponse, error) {
+	got, err := s.find(ctx, in.GetNamespace(), in.GetPack())
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.GetPackResponse{Pack: packToProto(&got.Row, got.Pack), Diagnostics: diagnosticsToProto(got.Diagnostics)}
+	out.Termination, out.AgentTerminations = terminationsToProto(got.Pack)
+	if in.GetIncludeContent() {
+		out.Content = got.Row.Source
+	}
+	return out, nil
+}
+
+// ListPacks implements pawl.v1.PackService.
+func (s *packService) ListPacks(ctx context.Context, in *pawlv1.ListPacksRequest) (*pawlv1.ListPacksResponse, error) {
+	call := callOf(ctx, in.GetNamespace())
+	position, err := pagePosition(in)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.engine.ListPacks(ctx, call, position, int(in.GetPageSize()))
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.ListPacksResponse{NextPageToken: pageToken(in, page.NextPage)}
+	for i := range page.Packs {
+		row := &page.Packs[i]
+		content, err := s.engine.PackContent(ctx, call.Namespace, row.Digest)
+		if err != nil {
+			return nil, err
+		}
+		out.Packs = append(out.Packs, packToProto(row, content))
+	}
+	return out, nil
+}
+
+// GetPackGraph implements pawl.v1.PackService.
+func (s *packService) GetPackGraph(ctx context.Context, in *pawlv1.GetPackGraphRequest) (*pawlv1.GetPackGraphResponse, error) {
+	got, err := s.find(ctx, in.GetNamespace(), in.GetPack())
+	if err != nil {
+		return nil, err
+	}
+	graph, err := got.Pack.Compile(pack.Entry{Agent: in.GetAgent()})
+	if err != nil {
+		return nil, noEntry(err)
+	}
+	return graphToProto(got.Pack, graph), nil
+}
+
+// find reads a registered pack that is still accepted.
+func (s *packService) find(ctx context.Context, namespace, ref string) (runtime.PackAnswer, error) {
+	got, err := s.engine.GetPack(ctx, callOf(ctx, namespace), ref)
+	if err == nil && got.Pack == nil {
+		err = fmt.Errorf("stored pack %s is not accepted any more: %v", got.Row.Digest, got.Diagnostics)
+	}
+	return got, err
+}
+
+// noEntry gives an entry that the pack does not have its typed form.
+func noEntry(err error) error {
+	var entry *pack.EntryError
+	if !errors.As(err, &entry) {
+		return err
+	}
+	code := machine.CodeInvalidArgument
+	if entry.Name == "" {
+		code = machine.CodeFailedPrecondition
+	}
+	return &machine.Refusal{Code: code, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Error(), Allowed: entry.Allowed}
+}
+
+// packRefused adds to the refusal of a pack with errors one field violation for
+// each of them, as far as an answer has room.
+func packRefused(err error, found []pack.Diagnostic) error {
+	var refusal *machine.Refusal
+	if !errors.As(err, &refusal) || !pack.HasErrors(found) {
+		return err
+	}
+	refusal.Field = ""
+	bad := &errdetails.BadRequest{}
+	for _, d := range found {
+		if d.Severity == pack.SeverityError && len(bad.FieldViolations) < maxViolations {
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+				Field: clip("content"+d.Pointer, maxDescriptionBytes/2), Reason: d.Code,
+				Description: clip(fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message), maxDescriptionBytes/2),
+			})
+		}
+	}
+	return withDetails(refusalStatus(refusal), bad).Err()
+}

@@ -1,0 +1,79 @@
+package grpcapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxLimiters bounds the principals that are remembered at once. Forgetting one
+// gives it a full burst again, nothing worse.
+const maxLimiters = 10_000
+
+// limiter admits requests per principal. The ready-made interceptor of the
+// middleware library cannot say when to come back, which RetryInfo does.
+type limiter struct {
+	perSecond rate.Limit
+	burst     int
+	mu        sync.Mutex
+	buckets   map[string]*rate.Limiter
+}
+
+// newLimiter returns nil, which admits everything, for perSecond 0.
+func newLimiter(perSecond float64, burst int) *limiter {
+	if perSecond == 0 {
+		return nil
+	}
+	return &limiter{perSecond: rate.Limit(perSecond), burst: burst, buckets: map[string]*rate.Limiter{}}
+}
+
+func (l *limiter) bucket(name string) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b, ok := l.buckets[name]; ok {
+		return b
+	}
+	if len(l.buckets) >= maxLimiters {
+		clear(l.buckets)
+	}
+	b := rate.NewLimiter(l.perSecond, l.burst)
+	l.buckets[name] = b
+	return b
+}
+
+// admit takes one request from the caller's allowance.
+func (l *limiter) admit(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	now := time.Now()
+	reservation := l.bucket(principalOf(ctx).Name).ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait == 0 {
+		return nil
+	}
+	reservation.CancelAt(now)
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "RATE_LIMITED",
+		Message: "too many requests of this principal", Limit: int64(l.perSecond), RetryAfter: int64(wait),
+	}
+}
+
+func (l *limiter) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := l.admit(ctx); err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
+}
+
+func (l *limiter) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := l.admit(stream.Context()); err != nil {
+		return err
+	}
+	return next(srv, stream)
+}

@@ -1,0 +1,92 @@
+package grpcapi
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // registers the codec that is wrapped
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// grpc-go answers a message that cannot be decoded with INTERNAL, by itself,
+// before a handler or an interceptor has a say. That blames the server for the
+// caller's bytes. So requests are received into an envelope, which the codec
+// fills in without an error of its own, and whoever receives looks into it.
+
+// envelope is a message on its way in.
+type envelope struct {
+	msg any
+	// fault is why the bytes are no message.
+	fault error
+}
+
+// open returns what the receiver gets to hear of a received envelope.
+func (e *envelope) open(err error) error {
+	if err != nil || e.fault == nil {
+		return err
+	}
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: "(request)",
+		Message: fmt.Sprintf("the bytes are no %s: %v", messageName(e.msg), e.fault),
+	}
+}
+
+func messageName(m any) string {
+	if msg, ok := m.(proto.Message); ok {
+		return string(msg.ProtoReflect().Descriptor().FullName())
+	}
+	return "protobuf message"
+}
+
+// envelopeCodec is gRPC's own codec, but for envelopes.
+type envelopeCodec struct{ encoding.CodecV2 }
+
+func newEnvelopeCodec() envelopeCodec { return envelopeCodec{encoding.GetCodecV2("proto")} }
+
+// Unmarshal never fails for an envelope.
+func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	e, ok := v.(*envelope)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	e.fault = c.CodecV2.Unmarshal(data, e.msg)
+	return nil
+}
+
+// register adds a service whose unary methods receive envelopes.
+func register(to grpc.ServiceRegistrar, desc *grpc.ServiceDesc, impl any) {
+	strict := *desc
+	strict.Methods = make([]grpc.MethodDesc, len(desc.Methods))
+	for i, method := range desc.Methods {
+		strict.Methods[i] = grpc.MethodDesc{MethodName: method.MethodName, Handler: strictHandler(method.Handler)}
+	}
+	to.RegisterService(&strict, impl)
+}
+
+func strictHandler(next grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		return next(srv, ctx, func(m any) error {
+			in := envelope{msg: m}
+			err := in.open(decode(&in))
+			if err == nil {
+				return nil
+			}
+			st, _ := toStatus(err)
+			return st.Err()
+		}, intercept)
+	}
+}
+
+// strictStream receives envelopes.
+type strictStream struct{ grpc.ServerStream }
+
+// RecvMsg types the error of a message that could not be decoded.
+func (s *strictStream) RecvMsg(m any) error {
+	in := envelope{msg: m}
+	return in.open(s.ServerStream.RecvMsg(&in))
+}

@@ -1,0 +1,146 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// defaultWait is how long WaitRun waits when the caller does not say.
+const defaultWait = 30 * time.Second
+
+// GetRun implements pawl.v1.RunService.
+func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*pawlv1.GetRunResponse, error) {
+	ref := refOf(ctx, in)
+	view, err := s.engine.GetRun(ctx, runtime.GetRunRequest{RunRef: ref, AtSeq: in.GetAtSeq(), Artifacts: in.GetIncludeArtifacts()})
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.run(ctx, ref.Namespace, view.State)
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.GetRunResponse{Run: run, Artifacts: artifactsToProto(view.State.Artifacts, view.Artifacts)}
+	if in.GetIncludeVariables() {
+		variables, err := s.engine.VariablesOf(ctx, ref.Namespace, view.State)
+		if err != nil {
+			return nil, err
+		}
+		out.VariablesJson = string(variables)
+	}
+	return out, nil
+}
+
+// ListRuns implements pawl.v1.RunService.
+func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (*pawlv1.ListRunsResponse, error) {
+	position, err := pagePosition(in)
+	if err != nil {
+		return nil, err
+	}
+	req := runtime.ListRunsRequest{
+		Call: callOf(ctx, in.GetNamespace()), Filter: filterFromProto(in.GetFilter()),
+		PageToken: position, PageSize: int(in.GetPageSize()), Unserved: in.GetFilter().GetUnserved(),
+	}
+	req.Filter.Oldest = in.GetOrder() == pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST
+	page, err := s.engine.ListRuns(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	out, room := &pawlv1.ListRunsResponse{}, pageRoom{}
+	for i, state := range page.Runs {
+		run, err := s.run(ctx, req.Namespace, state)
+		if err != nil {
+			return nil, err
+		}
+		if !room.takes(run) {
+			page.Cut(i)
+			break
+		}
+		out.Runs = append(out.Runs, run)
+	}
+	out.NextPageToken = pageToken(in, page.NextPage)
+	return out, nil
+}
+
+// ListTransitions implements pawl.v1.RunService.
+func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransitionsRequest) (*pawlv1.ListTransitionsResponse, error) {
+	ref := refOf(ctx, in)
+	position, err := pagePosition(in)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.engine.ListTransitions(ctx, runtime.ListRecordsRequest{
+		RunRef: ref, Kinds: kindsFromProto(in.GetKinds()), AfterSeq: in.GetAfterSeq(),
+		PageToken: position, PageSize: int(in.GetPageSize()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	show := newShower(s, ref.Call)
+	out, room := &pawlv1.ListTransitionsResponse{}, pageRoom{}
+	for i := range page.Records {
+		record, err := show.record(ctx, &page.Records[i])
+		if err != nil {
+			return nil, err
+		}
+		if !room.takes(record) {
+			page.Cut(i)
+			break
+		}
+		out.Records = append(out.Records, record)
+	}
+	out.NextPageToken = pageToken(in, page.NextPage)
+	return out, nil
+}
+
+// WaitRun implements pawl.v1.RunService.
+func (s *runService) WaitRun(ctx context.Context, in *pawlv1.WaitRunRequest) (*pawlv1.WaitRunResponse, error) {
+	leave, err := s.streams.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	wait := defaultWait
+	if in.GetTimeout() != nil {
+		wait = in.GetTimeout().AsDuration()
+	}
+	state, settled, err := s.await(ctx, refOf(ctx, in), in.GetUntil(), wait)
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.run(ctx, in.GetNamespace(), state)
+	return &pawlv1.WaitRunResponse{Run: run, TimedOut: !settled}, err
+}
+
+// await waits for the state that was asked for, the time or the server's end;
+// settled is false for the latter two.
+func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1.WaitUntil, wait time.Duration) (*machine.State, bool, error) {
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.draining:
+			cancel()
+		case <-bounded.Done():
+		}
+	}()
+	req := runtime.WaitRequest{RunRef: ref}
+	for {
+		state, settled, err := s.engine.WaitRun(bounded, req)
+		if err != nil && errors.Is(err, bounded.Err()) && ctx.Err() == nil {
+			view, err := s.engine.GetRun(ctx, runtime.GetRunRequest{RunRef: ref})
+			return view.State, false, err
+		}
+		if err != nil || !settled {
+			return state, false, err
+		}
+		if state.Status.Terminal() || until == pawlv1.WaitUntil_WAIT_UNTIL_WAITING && state.Status == machine.Waiting {
+			return state, true, nil
+		}
+		req.AfterSeq = state.Seq
+	}
+}

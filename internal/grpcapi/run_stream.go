@@ -1,0 +1,155 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// openStreams bounds the calls that stay open while nothing happens.
+type openStreams struct {
+	limit int64
+	open  atomic.Int64
+}
+
+// enter takes a place; the caller gives it back by the returned function.
+func (o *openStreams) enter() (leave func(), err error) {
+	leave = func() { o.open.Add(-1) }
+	if o.open.Add(1) <= o.limit {
+		return leave, nil
+	}
+	leave()
+	return nil, &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "MAX_STREAMS", Limit: o.limit, RetryAfter: int64(time.Second),
+		Message: "too many streams and waits are open",
+	}
+}
+
+// StreamTransitions implements pawl.v1.RunService. The engine reads a page at a
+// time from its journal and holds nothing open while this waits for a slow
+// reader, which therefore gets everything, late, and holds up nobody.
+func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stream grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
+	leave, err := s.streams.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_StreamTransitions_FullMethodName)
+	defer end()
+	req := watchFromProto(ctx, in)
+	watch, err := s.engine.Watch(ctx, req)
+	if err != nil {
+		return streamEnd(ctx, err)
+	}
+	defer watch.Close()
+	// The reader learns that it was admitted before there is anything to read.
+	if err := stream.SendHeader(metadata.MD{}); err != nil {
+		return err
+	}
+	return streamEnd(ctx, s.pump(ctx, watch, newShower(s, req.Call), stream))
+}
+
+// pump sends page after page until the watch or the stream ends.
+func (s *runService) pump(ctx context.Context, watch *runtime.Watch, show *shower, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
+	for {
+		page, err := watch.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if page.Heartbeat {
+			if err := to.Send(heartbeatToProto(page.Cursor)); err != nil {
+				return err
+			}
+		}
+		for i := range page.Output {
+			if err := to.Send(outputToProto(&page.Output[i])); err != nil {
+				return err
+			}
+		}
+		for i := range page.Records {
+			// What was read may have been withdrawn from this reader meanwhile.
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			item, err := show.item(ctx, &page.Records[i])
+			if err != nil {
+				return err
+			}
+			if err := to.Send(item); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// streamEnd says why a stream is over: by itself (nil), because the server ended
+// it, or with an error.
+func streamEnd(ctx context.Context, err error) error {
+	if errors.Is(err, runtime.ErrWatchEnded) {
+		return nil
+	}
+	var refusal *machine.Refusal
+	if cause := context.Cause(ctx); errors.As(cause, &refusal) {
+		return cause
+	}
+	return err
+}
+
+// guarded returns a context that ends when the caller loses its right to the
+// method or the server drains; its cause says which.
+func (s *runService) guarded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := principalOf(ctx)
+	go func() {
+		for {
+			changed := s.auth.changed()
+			if err := s.auth.recheck(p, method); err != nil {
+				cancel(err)
+				return
+			}
+			select {
+			case <-changed:
+			case <-s.draining:
+				cancel(draining())
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+func draining() error {
+	return &machine.Refusal{
+		Code: machine.CodeUnavailable, Reason: "DRAINING", RetryAfter: int64(time.Second),
+		Message: "the server is shutting down; resume with the last cursor at its successor",
+	}
+}
+
+func watchFromProto(ctx context.Context, in *pawlv1.StreamTransitionsRequest) runtime.WatchRequest {
+	filter := filterFromProto(in.GetFilter())
+	out := runtime.WatchRequest{
+		Call: callOf(ctx, in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
+		Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
+		OutputAfter: runtime.OutputPosition{
+			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
+		},
+		Filter: runtime.WatchFilter{
+			RunID: in.GetRunId(), Pack: filter.Pack, Status: filter.Status, Labels: filter.Labels,
+			Parent: filter.Parent, Kinds: kindsFromProto(in.GetKinds()),
+		},
+	}
+	if filter.State != "" {
+		out.Filter.States = []string{filter.State}
+	}
+	return out
+}

@@ -1,0 +1,299 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/grpc"
+	channelz "google.golang.org/grpc/channelz/service"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/test/bufconn"
+)
+
+// streamWorkers handle calls on stacks that have grown already: a new goroutine
+// for each call would copy its stack three times on the way through decoding,
+// interceptors and constraints, 7 % of a busy server's time. More calls than
+// workers take goroutines of their own.
+const streamWorkers = 256
+
+// localBufferBytes is the size of the in-process connection's pipe.
+const localBufferBytes = 256 << 10
+
+// Server serves pawl.v1 on TCP, a Unix socket and an in-process connection.
+type Server struct {
+	cfg    Config
+	tls    *tls.Config
+	grpc   *grpc.Server
+	auth   *authenticator
+	edge   *edge
+	health *healthState
+	// draining is closed when streams have to end because the server does.
+	draining  chan struct{}
+	drainOnce sync.Once
+
+	tcp, unix net.Listener
+	local     *bufconn.Listener
+	gateway   *gateway
+}
+
+// New checks the configuration, builds the server and binds its addresses; it
+// serves nothing yet. All faults of the configuration are reported at once.
+// Everything that was bound is released when it fails.
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	tlsConf, tlsErr := loadTLS(cfg.TLSCert, cfg.TLSKey, cfg.TLSClientCA)
+	tokens, tokenErr := newTokenSet(cfg.Tokens)
+	if err := errors.Join(cfg.validate(), tlsErr, tokenErr); err != nil {
+		return nil, fmt.Errorf("grpcapi: %w", err)
+	}
+	s := &Server{
+		cfg: cfg, tls: tlsConf, auth: newAuthenticator(tokens, requiredScopes()), edge: &edge{log: cfg.Log},
+		draining: make(chan struct{}), local: bufconn.Listen(localBufferBytes),
+	}
+	if err := s.build(); err != nil {
+		return nil, fmt.Errorf("grpcapi: %w", err)
+	}
+	if err := s.bind(); err != nil {
+		return nil, errors.Join(fmt.Errorf("grpcapi: %w", err), s.release())
+	}
+	return s, nil
+}
+
+// build makes the gRPC server with its services and, if asked for, the gateway.
+func (s *Server) build() error {
+	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(requestTypes()...))
+	if err != nil {
+		return fmt.Errorf("constraints of the proto files: %w", err)
+	}
+	limit := newLimiter(s.cfg.RequestsPerSecond, s.cfg.burst())
+	s.grpc = grpc.NewServer(append(s.transport(), chain(s.edge, s.auth, limit, validator)...)...)
+	s.registerServices()
+	s.health = newHealth(s.grpc)
+	reflection.Register(s.grpc)
+	if s.cfg.Channelz {
+		channelz.RegisterChannelzServiceToServer(s.grpc)
+	}
+	if s.cfg.HTTP == "" {
+		return nil
+	}
+	s.gateway, err = newGateway(s)
+	return err
+}
+
+// Connections outlive idle phases: clients ping every 20 s, also without a call
+// under way. gRPC's defaults would disconnect them at the third ping.
+var (
+	enforcement = keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}
+	pings       = keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
+)
+
+// transport bounds messages, keeps connections alive and encrypts them.
+func (s *Server) transport() []grpc.ServerOption {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes),
+		grpc.MaxSendMsgSize(sendMessageBytes),
+		grpc.KeepaliveEnforcementPolicy(enforcement),
+		grpc.KeepaliveParams(pings),
+		grpc.NumStreamWorkers(streamWorkers),
+		grpc.ForceServerCodecV2(newEnvelopeCodec()),
+	}
+	if s.tls != nil {
+		options = append(options, grpc.Creds(newTCPOnlyTLS(s.tls)))
+	}
+	return options
+}
+
+func (s *Server) bind() (err error) {
+	protected, insecureBind := s.cfg.protected(), s.cfg.InsecureBind
+	if s.cfg.Listen != "" {
+		if s.tcp, err = listenTCP("listen", s.cfg.Listen, protected, insecureBind); err != nil {
+			return err
+		}
+	}
+	if s.cfg.Socket != "" {
+		if s.unix, err = listenUnix(s.cfg.Socket); err != nil {
+			return err
+		}
+	}
+	if s.gateway != nil {
+		return s.gateway.bind(s.cfg.HTTP, protected, insecureBind, s.tls)
+	}
+	return nil
+}
+
+// release closes what a failed New had bound.
+func (s *Server) release() error {
+	errs := []error{s.local.Close()}
+	for _, ln := range []net.Listener{s.tcp, s.unix} {
+		if ln != nil {
+			errs = append(errs, ln.Close())
+		}
+	}
+	if s.gateway != nil {
+		errs = append(errs, s.gateway.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Addr is the bound address of the gRPC port, "" without one.
+func (s *Server) Addr() string { return addrOf(s.tcp) }
+
+// HTTPAddr is the bound address of the gateway, "" without one.
+func (s *Server) HTTPAddr() string {
+	if s.gateway == nil {
+		return ""
+	}
+	return addrOf(s.gateway.listener)
+}
+
+func addrOf(ln net.Listener) string {
+	if ln == nil {
+		return ""
+	}
+	return ln.Addr().String()
+}
+
+// Serve reports SERVING and serves until [Server.Shutdown], then returns nil;
+// earlier it returns the first error of a listener.
+func (s *Server) Serve() error {
+	served := make(chan error, 4)
+	running := 0
+	serve := func(run func() error) {
+		running++
+		go func() { served <- run() }()
+	}
+	for _, ln := range []net.Listener{s.tcp, s.unix, s.local} {
+		if ln != nil {
+			serve(func() error { return s.grpc.Serve(ln) })
+		}
+	}
+	if s.gateway != nil {
+		serve(s.gateway.serve)
+	}
+	s.health.serve(s.cfg.Failed, s.draining)
+	var first error
+	for range running {
+		if err := <-served; err != nil && first == nil && !s.isDraining() {
+			first = fmt.Errorf("grpcapi: serve: %w", err)
+			s.stop()
+		}
+	}
+	return first
+}
+
+func (s *Server) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// streamGrace is how long streams may take to hear of the server's end once all
+// other calls are answered. Readers resume elsewhere with their last cursor; one
+// that does not read at all must not hold up the end.
+const streamGrace = time.Second
+
+// Shutdown reports NOT_SERVING, ends streams with UNAVAILABLE(DRAINING), lets
+// calls under way finish and stops. When ctx ends first it cuts them off and
+// returns the context's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s.gateway != nil {
+			s.gateway.shutdown(ctx)
+		}
+		s.grpc.GracefulStop()
+	}()
+	// After stop GracefulStop still waits for handlers, and one that hangs in a
+	// commit would hang it: it is left behind.
+	select {
+	case <-done:
+		return nil
+	case <-s.answered(ctx):
+		s.stop()
+		return nil
+	case <-ctx.Done():
+		s.stop()
+		return ctx.Err()
+	}
+}
+
+// answered is closed once no unary call is under way and streams had their
+// grace; never if ctx ends before.
+func (s *Server) answered(ctx context.Context) <-chan struct{} {
+	answered := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for s.edge.calls.Load() > 0 {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		grace := time.NewTimer(streamGrace)
+		defer grace.Stop()
+		select {
+		case <-grace.C:
+			close(answered)
+		case <-ctx.Done():
+		}
+	}()
+	return answered
+}
+
+// drain marks the server as going; idempotent.
+func (s *Server) drain() {
+	s.drainOnce.Do(func() {
+		s.health.stop()
+		close(s.draining)
+	})
+}
+
+// stop cuts everything off.
+func (s *Server) stop() {
+	s.drain()
+	if s.gateway != nil {
+		_ = s.gateway.close()
+	}
+	s.grpc.Stop()
+}
+
+// SetTokens replaces the bearer tokens of a serving server. Calls under way
+// finish; streams of principals that lost their right end. It refuses to turn
+// authentication on or off, which would change what the addresses may be bound to.
+func (s *Server) SetTokens(tokens []Token) error {
+	set, err := newTokenSet(tokens)
+	if err != nil {
+		return fmt.Errorf("grpcapi: %w", err)
+	}
+	if set.empty() != s.auth.current.Load().tokens.empty() {
+		return errors.New("grpcapi: authentication is turned on or off only by a restart")
+	}
+	s.auth.replace(set)
+	return nil
+}
+
+// Dial opens an in-process connection to this server. It passes the same
+// interceptors as any other, tokens included. The caller closes it.
+func (s *Server) Dial(options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	dialer := func(ctx context.Context, _ string) (net.Conn, error) { return s.local.DialContext(ctx) }
+	return grpc.NewClient("passthrough:///pawl", append([]grpc.DialOption{
+		grpc.WithContextDialer(dialer),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(sendMessageBytes)),
+	}, options...)...)
+}

@@ -1,0 +1,142 @@
+package grpcapi
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+)
+
+// handedOn are the keys of a prompt that the engine leaves to the executor.
+var handedOn = []string{
+	"parameters", "model_overrides", "validators", "tool_policy", "media", "pipeline", "tested_models",
+}
+
+// maxSettings bounds the turns whose settings are remembered.
+const maxSettings = 1024
+
+// settingsCache makes the settings of turns: what a pack says to the executor,
+// in the pack's own words. They depend on the pack alone.
+type settingsCache struct {
+	mu    sync.RWMutex
+	known map[settingsKey]string
+}
+
+type settingsKey struct{ digest, prompt, state string }
+
+func newSettingsCache() *settingsCache { return &settingsCache{known: map[settingsKey]string{}} }
+
+// of returns the settings as one compact JSON object.
+func (c *settingsCache) of(p *pack.Pack, prompt, state string) string {
+	key := settingsKey{p.Digest, prompt, state}
+	c.mu.RLock()
+	text, ok := c.known[key]
+	c.mu.RUnlock()
+	if ok {
+		return text
+	}
+	text = settingsOf(p, prompt, state)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= maxSettings {
+		clear(c.known)
+	}
+	c.known[key] = text
+	return text
+}
+
+// rawPack is a pack's document down to the values that are handed on.
+type rawPack struct {
+	Prompts map[string]map[string]json.RawMessage `json:"prompts"`
+	Evals   []json.RawMessage                     `json:"evals"`
+	Skills  []json.RawMessage                     `json:"skills"`
+}
+
+func settingsOf(p *pack.Pack, prompt, state string) string {
+	var doc rawPack
+	// The canonical form was read into its types before; it cannot fail here.
+	if json.Unmarshal(p.Canonical, &doc) != nil {
+		return "{}"
+	}
+	settings := map[string]any{}
+	own := doc.Prompts[prompt]
+	for _, key := range handedOn {
+		if value, ok := own[key]; ok {
+			settings[key] = value
+		}
+	}
+	if evals := mergeEvals(doc.Evals, own["evals"]); len(evals) > 0 {
+		settings["evals"] = evals
+	}
+	if skills := filterSkills(doc.Skills, skillFilter(p, state)); len(skills) > 0 {
+		settings["skills"] = skills
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return "{}"
+	}
+	return string(text)
+}
+
+// mergeEvals lists the pack's evals and the prompt's; the prompt's replaces one
+// of the same id (RFC 0006).
+func mergeEvals(packs []json.RawMessage, prompts json.RawMessage) []json.RawMessage {
+	var own []json.RawMessage
+	if len(prompts) > 0 && json.Unmarshal(prompts, &own) != nil {
+		return packs
+	}
+	replaced := map[string]bool{}
+	for _, eval := range own {
+		replaced[evalID(eval)] = true
+	}
+	var merged []json.RawMessage
+	for _, eval := range packs {
+		if !replaced[evalID(eval)] {
+			merged = append(merged, eval)
+		}
+	}
+	return append(merged, own...)
+}
+
+func evalID(raw json.RawMessage) string {
+	var eval struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(raw, &eval)
+	return eval.ID
+}
+
+// noSkills is the filter of a state that takes none.
+const noSkills = "none"
+
+// skillFilter is the state's `skills`: a path, "none", or "" for all.
+func skillFilter(p *pack.Pack, state string) string {
+	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil || p.Doc.Workflow.States[state].Skills == nil {
+		return ""
+	}
+	return *p.Doc.Workflow.States[state].Skills
+}
+
+// filterSkills keeps the sources at or below the filter's path (RFC 0008).
+func filterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
+	switch filter {
+	case "":
+		return sources
+	case noSkills:
+		return nil
+	}
+	var kept []json.RawMessage
+	for _, raw := range sources {
+		var source pack.SkillSource
+		if json.Unmarshal(raw, &source) == nil && within(source.Path, filter) {
+			kept = append(kept, raw)
+		}
+	}
+	return kept
+}
+
+func within(path, folder string) bool {
+	folder = strings.TrimSuffix(folder, "/")
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}

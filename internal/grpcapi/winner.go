@@ -1,0 +1,37 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxWinnerBytes bounds the record that travels with an error, in a trailer.
+const maxWinnerBytes = 2048
+
+// withWinner adds to the refusal of a stale expected_seq the record that won,
+// without the artifacts that it wrote, so that the loser of a race knows what to
+// judge next. The refusal stands by itself where the record cannot be had.
+func (s *runService) withWinner(ctx context.Context, ref runtime.RunRef, err error) error {
+	var refusal *machine.Refusal
+	if !errors.As(err, &refusal) || refusal.Code != machine.CodeAborted || refusal.Seq == 0 {
+		return err
+	}
+	page, readErr := s.engine.ListTransitions(ctx, runtime.ListRecordsRequest{RunRef: ref, AfterSeq: refusal.Seq - 1, PageSize: 1})
+	if readErr != nil || len(page.Records) == 0 || page.Records[0].Record.Seq != refusal.Seq {
+		return err
+	}
+	winner := recordToProto(&page.Records[0], declaredTypes(nil), nil)
+	if transition := winner.GetTransition(); transition != nil {
+		transition.ArtifactsWritten = nil
+	}
+	if proto.Size(winner) > maxWinnerBytes {
+		return err
+	}
+	return withDetails(refusalStatus(refusal), protoadapt.MessageV1Of(winner)).Err()
+}

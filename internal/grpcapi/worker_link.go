@@ -1,0 +1,146 @@
+package grpcapi
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+const (
+	// requestsInFlight bounds the requests of one stream that wait for their
+	// answers; further ones are not read until then.
+	requestsInFlight = 1024
+	// heartbeats per second of one stream, and how many may come at once.
+	heartbeatRate  = 20
+	heartbeatBurst = 100
+)
+
+// workLink is one worker's stream: the queue of what it is to be sent, and the
+// order of what it asks. It implements [runtime.WorkerSink].
+type workLink struct {
+	s      *workerService
+	worker *runtime.Worker
+	beats  *rate.Limiter
+
+	mu    sync.Mutex
+	queue []*pawlv1.WorkResponse
+	// wake holds at most one token: there is something to send.
+	wake chan struct{}
+	// ended gets why the engine ends the stream.
+	ended chan error
+
+	requests sync.WaitGroup
+	room     chan struct{}
+	// last is, per run, closed when its newest request has taken effect.
+	last map[string]chan struct{}
+	// busy counts the requests that are not answered yet. Guarded by mu, like last.
+	busy int
+}
+
+func newWorkLink(s *workerService) *workLink {
+	return &workLink{
+		s: s, beats: rate.NewLimiter(heartbeatRate, heartbeatBurst), wake: make(chan struct{}, 1), ended: make(chan error, 1),
+		room: make(chan struct{}, requestsInFlight), last: make(map[string]chan struct{}),
+	}
+}
+
+// push queues a message. It never waits: what is queued is bounded by what the
+// worker holds and asked for.
+func (l *workLink) push(m *pawlv1.WorkResponse) {
+	l.mu.Lock()
+	l.queue = append(l.queue, m)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pushFirst queues a message ahead of the others.
+func (l *workLink) pushFirst(m *pawlv1.WorkResponse) {
+	l.mu.Lock()
+	l.queue = append([]*pawlv1.WorkResponse{m}, l.queue...)
+	l.mu.Unlock()
+}
+
+// flush sends all that is queued.
+func (l *workLink) flush(stream workServer) error {
+	for {
+		l.mu.Lock()
+		queue := l.queue
+		l.queue = nil
+		l.mu.Unlock()
+		if len(queue) == 0 {
+			return nil
+		}
+		for _, m := range queue {
+			if err := stream.Send(m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// idle: the worker holds nothing and waits for no answer.
+func (l *workLink) idle() bool {
+	l.mu.Lock()
+	quiet := l.busy == 0 && len(l.queue) == 0
+	l.mu.Unlock()
+	turns, steps := l.worker.Held()
+	return quiet && turns+steps == 0
+}
+
+// receive reads requests until the stream ends and returns why it did.
+func (l *workLink) receive(ctx context.Context, stream workServer) error {
+	for {
+		in, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		l.take(ctx, in)
+	}
+}
+
+// PrepareTurn implements [runtime.WorkerSink].
+func (l *workLink) PrepareTurn(d runtime.TurnDelivery) (func(), error) {
+	turn, err := l.s.runs.turnResponse(context.Background(), l.worker.Call().Namespace, &d.View)
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.TurnAssignment{
+		Lease: turnLeaseToProto(&d.TurnLease), Turn: turn, Agent: d.View.Run.Agent, Labels: labelsToProto(d.View.Run.Labels),
+	}
+	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Turn{Turn: out}}) }, nil
+}
+
+// PrepareStep implements [runtime.WorkerSink].
+func (l *workLink) PrepareStep(d runtime.StepDelivery) (func(), error) {
+	out := stepAssignmentToProto(&d)
+	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Step{Step: out}}) }, nil
+}
+
+// Revoke implements [runtime.WorkerSink].
+func (l *workLink) Revoke(r runtime.Revocation) {
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Revoked{Revoked: revocationToProto(&r)}})
+}
+
+// StepsAnswered implements [runtime.WorkerSink].
+func (l *workLink) StepsAnswered(run string, turn uint64, steps []runtime.StepView) {
+	out := &pawlv1.StepAnswers{RunId: run, TurnSeq: turn}
+	for i := range steps {
+		out.Steps = append(out.Steps, stepViewToProto(&steps[i]))
+	}
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_StepAnswers{StepAnswers: out}})
+}
+
+// End implements [runtime.WorkerSink].
+func (l *workLink) End(err error) {
+	select {
+	case l.ended <- err:
+	default:
+	}
+}

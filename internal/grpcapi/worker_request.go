@@ -1,0 +1,209 @@
+package grpcapi
+
+import (
+	"context"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// checkWork holds one request of a stream against its constraints. The
+// interceptor that does so for all others ends the stream.
+func checkWork(in *pawlv1.WorkRequest) error {
+	err := protovalidate.Validate(in)
+	if err == nil {
+		return nil
+	}
+	st := status.New(codes.InvalidArgument, err.Error())
+	if violations, ok := err.(*protovalidate.ValidationError); ok { //nolint:errorlint // Validate returns it unwrapped
+		st = constraintStatus(st, violations.ToProto().GetViolations())
+	}
+	return st.Err()
+}
+
+type workerKey struct{}
+
+// byWorker marks the requests of a worker's stream.
+func byWorker(ctx context.Context, w *runtime.Worker) context.Context {
+	return context.WithValue(ctx, workerKey{}, w)
+}
+
+// workerOf is the worker whose stream a request came in, or nil.
+func workerOf(ctx context.Context) *runtime.Worker {
+	w, _ := ctx.Value(workerKey{}).(*runtime.Worker)
+	return w
+}
+
+// take deals with one request. What is about the stream itself is done at once;
+// what is about a run waits for the earlier requests about the same run, and for
+// room among those that are not answered yet.
+func (l *workLink) take(ctx context.Context, in *pawlv1.WorkRequest) {
+	if err := checkWork(in); err != nil {
+		l.refuse(in.GetId(), err)
+		return
+	}
+	if credits := in.GetCredits(); credits != nil {
+		l.worker.Credit(int(credits.GetTurns()), int(credits.GetSteps()))
+	}
+	run := aboutRun(in)
+	if run == nil {
+		receipt, err := l.control(in)
+		l.answer(in, receipt, err)
+		return
+	}
+	l.room <- struct{}{}
+	turn := make(chan struct{})
+	l.mu.Lock()
+	before := l.last[run.GetRunId()]
+	l.last[run.GetRunId()] = turn
+	l.busy++
+	l.mu.Unlock()
+	l.requests.Add(1)
+	go l.run(byWorker(ctx, l.worker), in, run.GetRunId(), before, turn)
+}
+
+// run makes a request about a run once those before it have taken effect.
+func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, before <-chan struct{}, turn chan struct{}) {
+	defer l.requests.Done()
+	if before != nil {
+		<-before
+	}
+	receipt, err := l.guardedCall(ctx, in)
+	l.mu.Lock()
+	if close(turn); l.last[run] == turn {
+		delete(l.last, run)
+	}
+	l.busy--
+	l.mu.Unlock()
+	l.answer(in, receipt, err)
+	<-l.room
+}
+
+// aboutRun is the part of a request that names a run; nil: there is none.
+func aboutRun(in *pawlv1.WorkRequest) runRequest {
+	switch item := in.GetItem().(type) {
+	case *pawlv1.WorkRequest_CompleteTurn:
+		return item.CompleteTurn
+	case *pawlv1.WorkRequest_FailTurn:
+		return item.FailTurn
+	case *pawlv1.WorkRequest_SuspendTurn:
+		return item.SuspendTurn
+	case *pawlv1.WorkRequest_RequestStep:
+		return item.RequestStep
+	case *pawlv1.WorkRequest_ResolveStep:
+		return item.ResolveStep
+	case *pawlv1.WorkRequest_SetArtifacts:
+		return item.SetArtifacts
+	}
+	return nil
+}
+
+// guardedCall is call behind what catches panics, which the interceptors cannot
+// do in a goroutine of its own.
+func (l *workLink) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (receipt *pawlv1.WorkReceipt, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = l.s.edge.recovered(ctx, cause)
+		}
+	}()
+	return l.call(ctx, in)
+}
+
+// call answers a request that RunService has as well.
+func (l *workLink) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+	out := &pawlv1.WorkReceipt{}
+	runs := l.s.runs
+	switch item := in.GetItem().(type) {
+	case *pawlv1.WorkRequest_CompleteTurn:
+		got, err := runs.CompleteTurn(ctx, item.CompleteTurn)
+		out.Answer = &pawlv1.WorkReceipt_CompleteTurn{CompleteTurn: got}
+		return out, err
+	case *pawlv1.WorkRequest_FailTurn:
+		got, err := runs.FailTurn(ctx, item.FailTurn)
+		out.Answer = &pawlv1.WorkReceipt_FailTurn{FailTurn: got}
+		return out, err
+	case *pawlv1.WorkRequest_SuspendTurn:
+		got, err := runs.SuspendTurn(ctx, item.SuspendTurn)
+		out.Answer = &pawlv1.WorkReceipt_SuspendTurn{SuspendTurn: got}
+		return out, err
+	case *pawlv1.WorkRequest_RequestStep:
+		got, err := runs.RequestStep(ctx, item.RequestStep)
+		out.Answer = &pawlv1.WorkReceipt_RequestStep{RequestStep: got}
+		return out, err
+	case *pawlv1.WorkRequest_ResolveStep:
+		got, err := runs.ResolveStep(ctx, item.ResolveStep)
+		out.Answer = &pawlv1.WorkReceipt_ResolveStep{ResolveStep: got}
+		return out, err
+	}
+	got, err := runs.SetArtifacts(ctx, in.GetSetArtifacts())
+	out.Answer = &pawlv1.WorkReceipt_SetArtifacts{SetArtifacts: got}
+	return out, err
+}
+
+// control deals with what is about the stream and its leases.
+func (l *workLink) control(in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+	out := &pawlv1.WorkReceipt{}
+	switch item := in.GetItem().(type) {
+	case *pawlv1.WorkRequest_Register:
+		return nil, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "ALREADY_REGISTERED", Field: "register",
+			Message: "the worker is registered; what it executes does not change on this stream",
+		}
+	case *pawlv1.WorkRequest_Heartbeat:
+		got, err := l.heartbeat(item.Heartbeat.GetTokens())
+		out.Answer = &pawlv1.WorkReceipt_Heartbeat{Heartbeat: got}
+		return out, err
+	case *pawlv1.WorkRequest_Output:
+		end, err := l.worker.Output(item.Output.GetToken(), item.Output.GetOffset(), item.Output.GetText())
+		out.Answer = &pawlv1.WorkReceipt_Output{Output: &pawlv1.OutputProgress{Offset: end}}
+		return out, err
+	case *pawlv1.WorkRequest_Release:
+		if token := item.Release.GetStepToken(); token != "" {
+			return out, l.worker.ReleaseStep(token)
+		}
+		return out, l.worker.ReleaseTurn(item.Release.GetTurnToken())
+	case *pawlv1.WorkRequest_Drain:
+		l.worker.Drain()
+	}
+	return out, nil
+}
+
+func (l *workLink) heartbeat(tokens []string) (*pawlv1.LeaseExtension, error) {
+	if !l.beats.Allow() {
+		return nil, &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "RATE_LIMITED", Field: "heartbeat",
+			Message: "heartbeats come too fast; no lease was extended", Limit: heartbeatRate, RetryAfter: int64(heartbeatEvery) / heartbeatRate,
+		}
+	}
+	extended, lost := l.worker.Heartbeat(tokens)
+	out := &pawlv1.LeaseExtension{Lost: lost}
+	for i := range extended {
+		out.Leases = append(out.Leases, turnLeaseToProto(&extended[i]))
+	}
+	return out, nil
+}
+
+// answer queues the receipt of a request that asked for one, or met a fault.
+func (l *workLink) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, err error) {
+	if err != nil {
+		l.refuse(in.GetId(), err)
+		return
+	}
+	if in.GetId() == 0 {
+		return
+	}
+	receipt.Id = in.GetId()
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{Receipt: receipt}})
+}
+
+func (l *workLink) refuse(id uint64, err error) {
+	st := status.Convert(l.s.edge.finish(context.Background(), pawlv1.WorkerService_Work_FullMethodName, err))
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{
+		Receipt: &pawlv1.WorkReceipt{Id: id, Error: st.Proto()},
+	}})
+}

@@ -1,0 +1,167 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+const (
+	// drainFor is how long workers may still answer once the server drains, less
+	// than streamGrace. What is then unfinished they name at its successor and keep.
+	drainFor = 750 * time.Millisecond
+	// heartbeatEvery is asked of workers; leases that are shorter than three of it
+	// need more.
+	heartbeatEvery = 15 * time.Second
+)
+
+// workerService is pawl.v1.WorkerService. The requests of its streams that
+// RunService has as well are answered by that.
+type workerService struct {
+	pawlv1.UnimplementedWorkerServiceServer
+	runs *runService
+	edge *edge
+	// maxMessage is the largest request that the server takes, bytes.
+	maxMessage int
+}
+
+type workServer = grpc.BidiStreamingServer[pawlv1.WorkRequest, pawlv1.WorkResponse]
+
+// Work implements pawl.v1.WorkerService.
+func (s *workerService) Work(stream workServer) error {
+	ctx := stream.Context()
+	first, err := stream.Recv()
+	if err != nil {
+		return recvError(err)
+	}
+	link := newWorkLink(s)
+	if err := s.connect(ctx, first, link); err != nil {
+		return err
+	}
+	err = s.serve(ctx, stream, link)
+	link.worker.Close(!s.drains())
+	return err
+}
+
+// serve sends what is queued and takes requests until the stream ends.
+func (s *workerService) serve(ctx context.Context, stream workServer, link *workLink) error {
+	received := make(chan error, 1)
+	go func() { received <- link.receive(ctx, stream) }()
+	who, drain := principalOf(ctx), s.runs.draining
+	var over <-chan time.Time
+	for {
+		// Idle workers come by the thousand, so this loop watches for everything.
+		changed := s.runs.auth.changed()
+		if err := s.runs.auth.recheck(who, pawlv1.WorkerService_Work_FullMethodName); err != nil {
+			return err
+		}
+		if err := link.flush(stream); err != nil {
+			return err
+		}
+		if over != nil && link.idle() {
+			return draining()
+		}
+		select {
+		case <-link.wake:
+		case <-changed:
+		case err := <-link.ended:
+			return err
+		case err := <-received:
+			return s.received(stream, link, err)
+		case <-drain:
+			drain, over = nil, time.After(drainFor)
+			s.runs.engine.DrainWorkers()
+			link.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Drain{
+				Drain: &pawlv1.ServerDrain{Deadline: timestamppb.New(time.Now().Add(drainFor))},
+			}})
+		case <-over:
+			return draining()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// received ends a stream whose worker sends nothing more: what it asked is
+// answered first.
+func (s *workerService) received(stream workServer, link *workLink, err error) error {
+	if !errors.Is(err, io.EOF) {
+		return recvError(err)
+	}
+	link.requests.Wait()
+	return link.flush(stream)
+}
+
+func (s *workerService) drains() bool {
+	select {
+	case <-s.runs.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// recvError is why there is no first request.
+func recvError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return registrationRequired()
+	}
+	return err
+}
+
+func registrationRequired() error {
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "REGISTRATION_REQUIRED", Field: "register",
+		Message: "the first request of a worker must be its registration",
+	}
+}
+
+// connect registers the worker and queues the answer, ahead of all else.
+func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, link *workLink) error {
+	if err := checkWork(first); err != nil {
+		return err
+	}
+	in := first.GetRegister()
+	if in == nil {
+		return registrationRequired()
+	}
+	req := workerFromProto(callOf(ctx, first.GetNamespace()), in)
+	req.Sink = link
+	conn, err := s.runs.engine.ConnectWorker(ctx, req)
+	if err != nil {
+		return err
+	}
+	link.worker = conn.Worker
+	out := registeredToProto(&conn)
+	out.HeartbeatInterval, out.MaxMessageBytes = durationpb.New(heartbeatEvery), int64(s.maxMessage)
+	link.pushFirst(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Registered{Registered: out}})
+	credits := first.GetCredits()
+	link.worker.Credit(int(credits.GetTurns()), int(credits.GetSteps()))
+	return nil
+}
+
+// turnResponse is a turn as GetTurn tells it, and as an assignment carries it.
+func (s *runService) turnResponse(ctx context.Context, namespace string, view *runtime.TurnView) (*pawlv1.GetTurnResponse, error) {
+	owner, err := s.engine.PackOf(ctx, namespace, view.Run)
+	if err != nil {
+		return nil, err
+	}
+	variables, err := s.engine.VariablesOf(ctx, namespace, view.Run)
+	if err != nil {
+		return nil, err
+	}
+	out := turnViewToProto(view)
+	out.VariablesJson = string(variables)
+	out.SettingsJson = s.settings.of(owner, view.TurnRef.Prompt, view.TurnRef.State)
+	describeSlots(owner, view.TurnRef.State, out.GetArtifactSlots())
+	return out, nil
+}

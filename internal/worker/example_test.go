@@ -1,0 +1,65 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// A worker executes the turns of a run, each with the function of its prompt,
+// until the run has ended. This one never gets it right: after its third visit the
+// guard leads elsewhere.
+func ExampleWorker() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	local, err := app.StartLocal(config.Default(), runtime.SystemClock{})
+	check(err)
+	defer local.Close()
+	content, err := os.ReadFile("../../testdata/packs/rfc0009-3-self-correcting.json")
+	check(err)
+	_, err = pawlv1.NewPackServiceClient(local.Conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: content})
+	check(err)
+	runs := pawlv1.NewRunServiceClient(local.Conn)
+	run, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_WORKERS})
+	check(err)
+
+	w, err := worker.New(worker.Config{Conn: local.Conn, ID: "w", Prompts: map[string]worker.TurnFunc{
+		"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+			turn := t.Assignment.GetTurn()
+			fmt.Println(turn.GetTurn().GetState(), turn.GetTurn().GetVisit())
+			if turn.GetTerminal() {
+				return worker.Completion{}, nil
+			}
+			return worker.Completion{Event: "Error"}, nil
+		},
+	}})
+	check(err)
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(working) }()
+	got, err := runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run.GetRun().GetRunId(), Timeout: durationpb.New(20 * time.Second)})
+	check(err)
+	stop()
+	fmt.Println(got.GetRun().GetStatus(), got.GetRun().GetTotalVisits(), <-ended)
+	// Output:
+	// work 1
+	// work 2
+	// work 3
+	// give_up 1
+	// RUN_STATUS_COMPLETED 4 <nil>
+}

@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// errSessionOver: the stream ended before the receipt came. Nobody knows whether
+// the request took effect; it can be repeated.
+var errSessionOver = errors.New("the stream ended before the receipt")
+
+type workClient = grpc.BidiStreamingClient[pawlv1.WorkRequest, pawlv1.WorkResponse]
+
+// session is one registered stream.
+type session struct {
+	w      *Worker
+	stream workClient
+	// sending orders Sends.
+	sending sync.Mutex
+
+	mu       sync.Mutex
+	last     uint64
+	receipts map[uint64]chan *pawlv1.WorkReceipt
+	over     chan struct{}
+}
+
+func newSession(w *Worker, stream workClient) *session {
+	return &session{w: w, stream: stream, receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{})}
+}
+
+func (s *session) send(req *pawlv1.WorkRequest) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	return s.stream.Send(req)
+}
+
+// credits asks for more work.
+func (s *session) credits(turns, steps int32) {
+	if turns > 0 || steps > 0 {
+		_ = s.send(&pawlv1.WorkRequest{Credits: &pawlv1.WorkCredits{Turns: max(turns, 0), Steps: max(steps, 0)}})
+	}
+}
+
+// call sends a request and waits for its receipt.
+func (s *session) call(ctx context.Context, req *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+	got := make(chan *pawlv1.WorkReceipt, 1)
+	s.mu.Lock()
+	s.last++
+	req.Id = s.last
+	s.receipts[req.Id] = got
+	s.mu.Unlock()
+	if err := s.send(req); err != nil {
+		return nil, errSessionOver
+	}
+	select {
+	case r := <-got:
+		return r, status.FromProto(r.GetError()).Err()
+	case <-s.over:
+		return nil, errSessionOver
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// receive takes responses until the stream ends.
+func (s *session) receive(ctx context.Context) error {
+	defer close(s.over)
+	for {
+		m, err := s.stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch item := m.GetItem().(type) {
+		case *pawlv1.WorkResponse_Turn:
+			s.w.startTurn(ctx, item.Turn)
+		case *pawlv1.WorkResponse_Step:
+			s.w.startStep(ctx, item.Step)
+		case *pawlv1.WorkResponse_Revoked:
+			s.w.revoke(item.Revoked)
+		case *pawlv1.WorkResponse_StepAnswers:
+			s.w.answered(item.StepAnswers)
+		case *pawlv1.WorkResponse_Receipt:
+			s.receipt(item.Receipt)
+		}
+	}
+}
+
+func (s *session) receipt(r *pawlv1.WorkReceipt) {
+	s.mu.Lock()
+	got := s.receipts[r.GetId()]
+	delete(s.receipts, r.GetId())
+	s.mu.Unlock()
+	if got != nil {
+		got <- r
+	}
+}
+
+// beat extends the leases for as long as the session lives, in a third of the
+// shortest one.
+func (s *session) beat(ctx context.Context, every time.Duration) {
+	for {
+		pause := every
+		for _, d := range s.w.leaseDurations() {
+			pause = min(pause, d/3)
+		}
+		select {
+		case <-time.After(max(pause, 10*time.Millisecond)):
+		case <-s.over:
+			return
+		case <-ctx.Done():
+			return
+		}
+		r, err := s.call(ctx, &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Heartbeat{Heartbeat: &pawlv1.WorkerHeartbeat{}}})
+		if err == nil {
+			s.w.extended(r.GetHeartbeat())
+		}
+	}
+}
+
+// permanent: connecting again does not help.
+func permanent(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Unimplemented:
+		return true
+	}
+	return false
+}

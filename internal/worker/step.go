@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// Step is a tool call that the worker makes.
+type Step struct {
+	Assignment *pawlv1.StepAssignment
+	w          *Worker
+	cancel     context.CancelFunc
+}
+
+// lease is the step's; the worker's mutex must be held.
+func (s *Step) lease() *pawlv1.StepLease { return s.Assignment.GetLease() }
+
+// startStep executes a step in a goroutine of its own.
+func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.GetTimeout().AsDuration())
+	st := &Step{Assignment: a, w: w, cancel: cancel}
+	w.mu.Lock()
+	w.steps[a.GetLease().GetToken()] = st
+	w.mu.Unlock()
+	w.tasks.Go(func() {
+		defer cancel()
+		st.execute(ctx)
+	})
+}
+
+func (s *Step) execute(ctx context.Context) {
+	result, err := s.w.toolFunc(s.Assignment.GetLease().GetTool())(ctx, s)
+	if ctx.Err() == nil {
+		s.report(ctx, string(result), err)
+	}
+	s.w.mu.Lock()
+	delete(s.w.steps, s.lease().GetToken())
+	session, stopped := s.w.session, s.w.stopped
+	s.w.mu.Unlock()
+	if session != nil && !stopped {
+		session.credits(0, 1)
+	}
+}
+
+// toolFunc finds what executes a tool.
+func (w *Worker) toolFunc(name string) ToolFunc {
+	for _, f := range []ToolFunc{w.cfg.Tools[name], w.cfg.Tools["*"]} {
+		if f != nil {
+			return f
+		}
+	}
+	return func(context.Context, *Step) (json.RawMessage, error) {
+		return nil, &Failure{Code: "NO_HANDLER", Message: "tool " + name}
+	}
+}
+
+// report answers the step, again and again while the connection breaks on it. A
+// result that is refused is reported as an error.
+func (s *Step) report(ctx context.Context, result string, failed error) {
+	var last *session
+	for {
+		session, err := s.w.current(ctx, last)
+		if err != nil {
+			return
+		}
+		_, err = session.call(ctx, s.answer(result, failed))
+		switch {
+		case errors.Is(err, errSessionOver):
+			last = session
+		case err != nil && failed == nil:
+			failed = fmt.Errorf("the answer was refused: %w", err)
+		default:
+			return
+		}
+	}
+}
+
+func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
+	s.w.mu.Lock()
+	l := s.lease()
+	s.w.mu.Unlock()
+	req := &pawlv1.ResolveStepRequest{
+		RunId: l.GetRunId(), Step: l.GetStep(), Tool: l.GetTool(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
+	}
+	if failed == nil {
+		req.Answer = &pawlv1.ResolveStepRequest_ResultJson{ResultJson: result}
+	} else {
+		fault, _ := faultOf(failed)
+		req.Answer = &pawlv1.ResolveStepRequest_Error{Error: fault}
+	}
+	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}
+}

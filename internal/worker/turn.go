@@ -1,0 +1,257 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// Turn is a turn that the worker executes.
+type Turn struct {
+	// Assignment is what the sidecar sent. Its lease changes when the worker
+	// connects again; the rest does not.
+	Assignment *pawlv1.TurnAssignment
+	w          *Worker
+	cancel     context.CancelFunc
+	// All below is guarded by the worker's mutex.
+	requests int
+	answers  map[uint32]*pawlv1.Step
+	// news is closed and replaced when answers come.
+	news   chan struct{}
+	output int64
+}
+
+// lease is the turn's; the worker's mutex must be held.
+func (t *Turn) lease() *pawlv1.TurnLease { return t.Assignment.GetLease() }
+
+// startTurn executes a turn in a goroutine of its own.
+func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	t := &Turn{Assignment: a, w: w, cancel: cancel, answers: make(map[uint32]*pawlv1.Step), news: make(chan struct{})}
+	for _, step := range a.GetTurn().GetSteps() {
+		if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
+			t.answers[step.GetStep()] = step
+		}
+	}
+	w.mu.Lock()
+	w.turns[a.GetLease().GetToken()] = t
+	w.mu.Unlock()
+	w.tasks.Go(func() {
+		defer cancel()
+		t.execute(ctx)
+	})
+}
+
+func (t *Turn) execute(ctx context.Context) {
+	done, err := t.w.turnFunc(t.Assignment)(ctx, t)
+	if ctx.Err() != nil {
+		t.w.forget(t)
+		return
+	}
+	if err == nil {
+		_, err = t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+			return &pawlv1.WorkRequest{Credits: t.w.oneTurn(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
+				RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
+				Output: done.Output, Messages: done.Messages, Usage: done.Usage, Event: done.Event, Artifacts: done.Artifacts,
+			}}}
+		})
+		if err == nil {
+			t.w.drop(t)
+			return
+		}
+	}
+	t.fail(ctx, err)
+}
+
+// fail reports a failed execution, or a completion that was refused.
+func (t *Turn) fail(ctx context.Context, cause error) {
+	fault, final := faultOf(cause)
+	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_FailTurn{FailTurn: &pawlv1.FailTurnRequest{
+			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
+			Error: fault, Retryable: !final,
+		}}}
+	})
+	_ = err // a lease that is lost needs no report
+	t.w.forget(t)
+}
+
+func faultOf(err error) (*pawlv1.Fault, bool) {
+	if failure, ok := errors.AsType[*Failure](err); ok {
+		return &pawlv1.Fault{Code: failure.Code, Message: failure.Message}, failure.Final
+	}
+	return &pawlv1.Fault{Code: "HANDLER_ERROR", Message: err.Error()}, false
+}
+
+// ask makes a request under the lease as it is, again and again while the
+// connection breaks on it.
+func (t *Turn) ask(ctx context.Context, request func(*pawlv1.TurnLease) *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+	var last *session
+	for {
+		s, err := t.w.current(ctx, last)
+		if err != nil {
+			return nil, err
+		}
+		t.w.mu.Lock()
+		req := request(t.lease())
+		t.w.mu.Unlock()
+		r, err := s.call(ctx, req)
+		if !errors.Is(err, errSessionOver) {
+			return r, err
+		}
+		last = s
+	}
+}
+
+// Step makes a durable tool call and waits for its answer: exactly once in its
+// visit under its key, however often the turn is executed. An error of the tool is
+// a [*Failure].
+func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, error) {
+	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestStep{RequestStep: &pawlv1.RequestStepRequest{
+			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
+			Requests: []*pawlv1.StepRequest{{Key: key, Tool: tool, PayloadJson: payload}},
+		}}}
+	})
+	if err != nil {
+		return "", err
+	}
+	outcome := r.GetRequestStep().GetOutcomes()[0]
+	if d := outcome.GetDenial(); d != nil {
+		return "", &Failure{Code: d.GetCode(), Message: d.GetMessage()}
+	}
+	t.w.mu.Lock()
+	t.requests++
+	t.w.mu.Unlock()
+	step := outcome.GetStep()
+	if step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING {
+		if step, err = t.answer(ctx, step.GetStep()); err != nil {
+			return "", err
+		}
+	}
+	if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_OK {
+		return "", &Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
+	}
+	return step.GetResultJson(), nil
+}
+
+// answer waits for the answer of a step.
+func (t *Turn) answer(ctx context.Context, n uint32) (*pawlv1.Step, error) {
+	for {
+		t.w.mu.Lock()
+		step, news := t.answers[n], t.news
+		t.w.mu.Unlock()
+		if step != nil {
+			return step, nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Output tells those who watch the run a piece of the turn's output.
+func (t *Turn) Output(ctx context.Context, text string) error {
+	s, err := t.w.current(ctx, nil)
+	if err != nil {
+		return err
+	}
+	t.w.mu.Lock()
+	out := &pawlv1.WorkerOutput{Token: t.lease().GetToken(), Offset: t.output, Text: text}
+	t.output += int64(len(text))
+	t.w.mu.Unlock()
+	return s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Output{Output: out}})
+}
+
+// turnFunc finds what executes a turn.
+func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) TurnFunc {
+	for _, f := range []TurnFunc{
+		w.cfg.Prompts[a.GetTurn().GetPrompt()], w.cfg.Agents[a.GetAgent()], w.cfg.Prompts["*"], w.cfg.Agents["*"],
+	} {
+		if f != nil {
+			return f
+		}
+	}
+	return func(context.Context, *Turn) (Completion, error) {
+		return Completion{}, &Failure{Code: "NO_HANDLER", Message: "prompt " + a.GetTurn().GetPrompt()}
+	}
+}
+
+// oneTurn is the credit for a turn that is done; none once the worker stops.
+func (w *Worker) oneTurn() *pawlv1.WorkCredits {
+	if w.stopped {
+		return nil
+	}
+	return &pawlv1.WorkCredits{Turns: 1}
+}
+
+// drop forgets a turn whose credit was given back with its last request.
+func (w *Worker) drop(t *Turn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.turns, t.lease().GetToken())
+}
+
+// forget forgets a turn and gives its credit back.
+func (w *Worker) forget(t *Turn) {
+	w.drop(t)
+	w.mu.Lock()
+	s, credits := w.session, w.oneTurn()
+	w.mu.Unlock()
+	if s != nil && credits != nil {
+		s.credits(1, 0)
+	}
+}
+
+func (w *Worker) revoke(r *pawlv1.Revocation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.turns[r.GetTurn().GetToken()]; t != nil {
+		t.cancel()
+	}
+	if st := w.steps[r.GetStep().GetToken()]; st != nil {
+		st.cancel()
+	}
+}
+
+// answered hands answers to the turn that waits for them.
+func (w *Worker) answered(a *pawlv1.StepAnswers) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.turns {
+		if t.lease().GetRunId() != a.GetRunId() {
+			continue
+		}
+		for _, step := range a.GetSteps() {
+			t.answers[step.GetStep()] = step
+		}
+		close(t.news)
+		t.news = make(chan struct{})
+	}
+}
+
+func (w *Worker) leaseDurations() []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []time.Duration
+	for _, t := range w.turns {
+		all = append(all, t.lease().GetDuration().AsDuration())
+	}
+	return all
+}
+
+// extended notes what a heartbeat made of the leases; those that are missing are
+// lost, and told of by a revocation.
+func (w *Worker) extended(in *pawlv1.LeaseExtension) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, token := range in.GetLost() {
+		if t := w.turns[token]; t != nil {
+			t.cancel()
+		}
+	}
+}

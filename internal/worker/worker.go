@@ -1,0 +1,283 @@
+// Package worker is a worker in Go: it executes turns and steps for a sidecar
+// over WorkerService. It is the reference for the clients in other languages, and
+// what tests and benchmarks run.
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// TurnFunc executes one turn. Its context ends when the turn is not the worker's
+// any more. A [*Failure] says how the execution failed; any other error is a
+// retryable one.
+type TurnFunc func(context.Context, *Turn) (Completion, error)
+
+// ToolFunc executes one step and returns its result as JSON. Its context ends
+// with the step's deadline, or when the step is not the worker's any more.
+type ToolFunc func(context.Context, *Step) (json.RawMessage, error)
+
+// Completion is what a turn ends with.
+type Completion struct {
+	// Event moves the run; "" = none.
+	Event     string
+	Output    []*pawlv1.Part
+	Messages  []*pawlv1.Message
+	Artifacts []*pawlv1.ArtifactWrite
+	Usage     *pawlv1.Usage
+}
+
+// Failure is a failed execution with a code of its own.
+type Failure struct {
+	Code, Message string
+	// Final: another attempt cannot help (turns only).
+	Final bool
+}
+
+func (f *Failure) Error() string { return f.Code + ": " + f.Message }
+
+// Config is what a worker executes, and for whom.
+type Config struct {
+	// Conn leads to the sidecar. Required.
+	Conn grpc.ClientConnInterface
+	// ID is the worker's own, the same over its reconnects. Required.
+	ID string
+	// Namespace of its work. Default: "default".
+	Namespace string
+	// Packs that it is for. Default: all.
+	Packs []string
+	// Prompts, Agents and Tools by key; "*" takes those that have no function of
+	// their own.
+	Prompts map[string]TurnFunc
+	Agents  map[string]TurnFunc
+	Tools   map[string]ToolFunc
+	// Turns and Steps bound what is executed at once. Default 1 each, where there
+	// are functions for them.
+	Turns, Steps int
+	// AllowUnknown takes names that no pack has.
+	AllowUnknown bool
+	// Retry is the pause before it connects again. Default 100 ms.
+	Retry time.Duration
+	// Grace bounds how long Run finishes what it has after its context ended; the
+	// rest is returned to the sidecar. Default 30 s.
+	Grace time.Duration
+}
+
+// Worker executes work. Use [New].
+type Worker struct {
+	cfg Config
+
+	mu sync.Mutex
+	// session is the registered stream; nil while there is none. changed is closed
+	// and replaced when it changes.
+	session *session
+	changed chan struct{}
+	turns   map[string]*Turn
+	steps   map[string]*Step
+	stopped bool
+	tasks   sync.WaitGroup
+}
+
+// New checks the configuration; nothing is connected yet.
+func New(cfg Config) (*Worker, error) {
+	if cfg.Conn == nil || cfg.ID == "" {
+		return nil, errors.New("worker: Conn and ID are required")
+	}
+	if len(cfg.Prompts)+len(cfg.Agents) > 0 && cfg.Turns == 0 {
+		cfg.Turns = 1
+	}
+	if len(cfg.Tools) > 0 && cfg.Steps == 0 {
+		cfg.Steps = 1
+	}
+	if cfg.Retry == 0 {
+		cfg.Retry = 100 * time.Millisecond
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 30 * time.Second
+	}
+	return &Worker{
+		cfg: cfg, changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
+	}, nil
+}
+
+// Run connects and executes work until ctx ends; it connects again when the
+// connection breaks, and keeps what it holds. When ctx ends it takes no more work,
+// finishes what it has within Grace and returns nil. A registration that is refused
+// is an error.
+func (w *Worker) Run(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	go w.stopWith(ctx, end)
+	for {
+		err := w.connect(life)
+		if life.Err() != nil {
+			return nil
+		}
+		if err != nil && permanent(err) {
+			return fmt.Errorf("worker %s: %w", w.cfg.ID, err)
+		}
+		select {
+		case <-time.After(w.cfg.Retry):
+		case <-life.Done():
+			return nil
+		}
+	}
+}
+
+// stopWith drains the worker when ctx ends and then ends its life: when its tasks
+// are done, or after Grace. A turn may wait for a step that nobody but this worker
+// executes, and it takes none any more; the end of the stream returns both.
+func (w *Worker) stopWith(ctx context.Context, end context.CancelFunc) {
+	<-ctx.Done()
+	w.mu.Lock()
+	w.stopped = true
+	s := w.session
+	w.mu.Unlock()
+	if s != nil {
+		_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Drain{Drain: &pawlv1.WorkerDrain{}}})
+	}
+	done := make(chan struct{})
+	go func() {
+		w.tasks.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(w.cfg.Grace):
+		w.abandon()
+	}
+	end()
+}
+
+// abandon ends the contexts of everything that the worker still has.
+func (w *Worker) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.turns {
+		t.cancel()
+	}
+	for _, s := range w.steps {
+		s.cancel()
+	}
+}
+
+// connect registers and serves one stream to its end.
+func (w *Worker) connect(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := pawlv1.NewWorkerServiceClient(w.cfg.Conn).Work(ctx)
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(w.registration()); err != nil {
+		_, err = stream.Recv() // Send says only that the stream is over
+		return err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	s := newSession(w, stream)
+	w.keep(first.GetRegistered(), s)
+	w.use(s)
+	defer w.use(nil)
+	go s.beat(ctx, first.GetRegistered().GetHeartbeatInterval().AsDuration())
+	return s.receive(ctx)
+}
+
+// registration says what the worker executes and holds.
+func (w *Worker) registration() *pawlv1.WorkRequest {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reg := &pawlv1.WorkerRegistration{
+		WorkerId: w.cfg.ID, Client: "pawl-go", Packs: w.cfg.Packs, AllowUnknown: w.cfg.AllowUnknown,
+		Prompts: keys(w.cfg.Prompts), Agents: keys(w.cfg.Agents), Tools: keys(w.cfg.Tools),
+		TurnCapacity: int32(w.cfg.Turns), StepCapacity: int32(w.cfg.Steps),
+	}
+	for _, t := range w.turns {
+		lease := t.lease()
+		lease.StepRequests = int32(t.requests)
+		reg.HeldTurns = append(reg.HeldTurns, lease)
+	}
+	for _, s := range w.steps {
+		reg.HeldSteps = append(reg.HeldSteps, s.lease())
+	}
+	return &pawlv1.WorkRequest{
+		Namespace: w.cfg.Namespace, Item: &pawlv1.WorkRequest_Register{Register: reg},
+	}
+}
+
+func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// keep goes on with what the sidecar lets the worker keep, stops the rest, and
+// asks for as much as there is room for.
+func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
+	w.mu.Lock()
+	turns, steps := map[string]*Turn{}, map[string]*Step{}
+	for _, lease := range in.GetKeptTurns() {
+		for token, t := range w.turns {
+			if old := t.lease(); old.GetRunId() == lease.GetRunId() && old.GetTurnSeq() == lease.GetTurnSeq() {
+				delete(w.turns, token)
+				t.Assignment.Lease = lease
+				turns[lease.GetToken()] = t
+			}
+		}
+	}
+	for _, lease := range in.GetKeptSteps() {
+		for token, st := range w.steps {
+			if old := st.lease(); old.GetRunId() == lease.GetRunId() && old.GetStep() == lease.GetStep() {
+				delete(w.steps, token)
+				st.Assignment.Lease = lease
+				steps[lease.GetToken()] = st
+			}
+		}
+	}
+	for _, t := range w.turns {
+		t.cancel()
+	}
+	for _, st := range w.steps {
+		st.cancel()
+	}
+	w.turns, w.steps = turns, steps
+	stopped := w.stopped
+	w.mu.Unlock()
+	if !stopped {
+		s.credits(int32(w.cfg.Turns-len(turns)), int32(w.cfg.Steps-len(steps)))
+	}
+}
+
+// use makes s the session that requests go to.
+func (w *Worker) use(s *session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.session = s
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// current waits for a session other than the given one.
+func (w *Worker) current(ctx context.Context, not *session) (*session, error) {
+	for {
+		w.mu.Lock()
+		s, changed := w.session, w.changed
+		w.mu.Unlock()
+		if s != nil && s != not {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

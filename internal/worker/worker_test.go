@@ -1,0 +1,336 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/dispatch"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+const pack = `{
+  "id": "count", "name": "Count", "version": "1.0.0",
+  "template_engine": {"version": "v1", "syntax": "{{variable}}"},
+  "prompts": {"counter": {"id": "counter", "name": "C", "version": "1.0.0", "system_template": "Count.", "tools": ["add"]}},
+  "tools": {"add": {"name": "add", "description": "Adds"}},
+  "workflow": {"version": 2, "entry": "count", "engine": {"x_pawl": {"retry": {"max_attempts": 3}}}, "states": {
+    "count": {"prompt_task": "counter", "on_event": {"More": "count", "Enough": "end"}},
+    "end": {"prompt_task": "counter", "terminal": true}
+  }}
+}`
+
+// sidecar is a server over a real engine, behind a wire that can be cut.
+type sidecar struct {
+	t      *testing.T
+	store  *testkit.Store
+	server *grpcapi.Server
+	// conn is the workers', and can be cut; runs has a wire of its own, so that the
+	// test's own calls are never lost.
+	conn *grpc.ClientConn
+	runs pawlv1.RunServiceClient
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func newSidecar(t *testing.T) *sidecar {
+	t.Helper()
+	s := &sidecar{t: t, store: testkit.NewStore()}
+	engine, err := runtime.New(runtime.Config{
+		Store: s.store, Clock: runtime.SystemClock{}, IDs: runtime.NewSystemIDs(), AllowTools: []string{"*"},
+		NewMatcher: func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.server, err = grpcapi.New(grpcapi.Config{Engine: engine, Listen: "127.0.0.1:0"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = engine.Run(ctx) })
+	loops.Go(func() { _ = s.server.Serve() })
+	t.Cleanup(func() {
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_ = s.server.Shutdown(short)
+		stop()
+		loops.Wait()
+		_ = engine.Close()
+		if err := s.store.Check(); err != nil {
+			t.Errorf("the store is damaged: %v", err)
+		}
+	})
+	s.conn = s.dial(s.tracked)
+	sure := s.dial(dialTCP)
+	s.runs = pawlv1.NewRunServiceClient(sure)
+	if _, err := pawlv1.NewPackServiceClient(sure).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+type dialer func(context.Context, string) (net.Conn, error)
+
+func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+}
+
+// tracked dials connections that cut breaks.
+func (s *sidecar) tracked(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := dialTCP(ctx, addr)
+	if err == nil {
+		s.mu.Lock()
+		s.open = append(s.open, conn)
+		s.mu.Unlock()
+	}
+	return conn, err
+}
+
+func (s *sidecar) dial(by dialer) *grpc.ClientConn {
+	conn, err := grpc.NewClient(s.server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(by))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// cut breaks every connection of the workers.
+func (s *sidecar) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, conn := range s.open {
+		conn.Close()
+	}
+	s.open = nil
+}
+
+func (s *sidecar) start(ctx context.Context) string {
+	s.t.Helper()
+	got, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "count", Execution: pawlv1.Execution_EXECUTION_WORKERS})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return got.GetRun().GetRunId()
+}
+
+// ended waits for the end of a run.
+func (s *sidecar) ended(ctx context.Context, run string) *pawlv1.Run {
+	s.t.Helper()
+	for {
+		got, err := s.runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run}, grpc.WaitForReady(true))
+		if err == nil && !got.GetTimedOut() {
+			return got.GetRun()
+		}
+		if ctx.Err() != nil {
+			s.t.Fatalf("run %s did not end: %v", run, err)
+		}
+	}
+}
+
+// work runs a worker until the test ends, or stop is called.
+func (s *sidecar) work(ctx context.Context, cfg worker.Config) (stop func()) {
+	s.t.Helper()
+	cfg.Conn, cfg.Retry = s.conn, 5*time.Millisecond
+	w, err := worker.New(cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// counting completes a run after so many visits, with a step in each.
+func counting(visits int32, calls *atomic.Int64) (worker.TurnFunc, worker.ToolFunc) {
+	turn := func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+		view := t.Assignment.GetTurn()
+		if view.GetTerminal() {
+			return worker.Completion{}, nil
+		}
+		if _, err := t.Step(ctx, "", "add", `{"one": 1}`); err != nil {
+			return worker.Completion{}, err
+		}
+		if err := t.Output(ctx, "counting"); err != nil {
+			return worker.Completion{}, err
+		}
+		if view.GetTurn().GetVisit() < visits {
+			return worker.Completion{Event: "More"}, nil
+		}
+		return worker.Completion{Event: "Enough"}, nil
+	}
+	tool := func(context.Context, *worker.Step) (json.RawMessage, error) {
+		calls.Add(1)
+		return json.RawMessage(`2`), nil
+	}
+	return turn, tool
+}
+
+// TestRuns: a worker executes turns and tools of several runs to their ends.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	var calls atomic.Int64
+	turn, tool := counting(5, &calls)
+	stop := s.work(ctx, worker.Config{
+		ID: "w", Prompts: map[string]worker.TurnFunc{"counter": turn}, Tools: map[string]worker.ToolFunc{"add": tool}, Turns: 4, Steps: 4,
+	})
+	var runs []string
+	for range 8 {
+		runs = append(runs, s.start(ctx))
+	}
+	for _, run := range runs {
+		if got := s.ended(ctx, run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetToolCalls() != 5 || got.GetTotalVisits() != 6 {
+			t.Fatalf("ended %v", got)
+		}
+	}
+	stop()
+	if calls.Load() != 40 {
+		t.Fatalf("the tool ran %d times, want 40", calls.Load())
+	}
+}
+
+// TestCutWire: a worker whose connection breaks again and again goes on with what
+// it holds: no attempt is counted, no visit and no tool call doubled.
+func TestCutWire(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	var calls, visits atomic.Int64
+	turn, tool := counting(40, &calls)
+	stop := s.work(ctx, worker.Config{
+		ID: "w", Turns: 2, Steps: 2, Tools: map[string]worker.ToolFunc{"add": tool},
+		Prompts: map[string]worker.TurnFunc{"counter": func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+			if visits.Add(1)%10 == 0 {
+				s.cut()
+			}
+			return turn(ctx, t)
+		}},
+	})
+	defer stop()
+	run := s.start(ctx)
+	got := s.ended(ctx, run)
+	if got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetTotalVisits() != 41 || got.GetToolCalls() != 40 {
+		t.Fatalf("ended %v", got)
+	}
+	if calls.Load() != 40 {
+		t.Fatalf("the tool ran %d times for 40 steps", calls.Load())
+	}
+}
+
+// TestFailures: what a handler fails with is recorded, retried or final.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	defer s.work(ctx, worker.Config{
+		ID: "w", Prompts: map[string]worker.TurnFunc{"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+			if t.Assignment.GetTurn().GetTurn().GetAttempt() == 1 {
+				return worker.Completion{Event: "Nonsense"}, nil
+			}
+			return worker.Completion{}, &worker.Failure{Code: "NO_MODEL", Message: "gone", Final: true}
+		}},
+	})()
+	run := s.start(ctx)
+	if got := s.ended(ctx, run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_FAILED || got.GetReason() != "turn_failed" {
+		t.Fatalf("ended %v", got)
+	}
+	list, err := s.runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_FAILED}})
+	if err != nil || len(list.GetRecords()) != 2 {
+		t.Fatalf("failures %v, %v", list, err)
+	}
+	for i, code := range []string{"HANDLER_ERROR", "NO_MODEL"} {
+		if got := list.GetRecords()[i].GetTurnFailed().GetError().GetCode(); got != code {
+			t.Errorf("failure %d has code %s, want %s", i, got, code)
+		}
+	}
+}
+
+// TestStop: a worker that stops finishes what it has, and its run goes on at
+// another one.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	begun, finish := make(chan struct{}, 100), make(chan struct{})
+	slow := func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+		begun <- struct{}{}
+		<-finish
+		return worker.Completion{Event: "More"}, nil
+	}
+	stop := s.work(ctx, worker.Config{ID: "first", Prompts: map[string]worker.TurnFunc{"counter": slow}})
+	run := s.start(ctx)
+	<-begun
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); stop() }()
+	close(finish)
+	<-stopped
+	var calls atomic.Int64
+	turn, tool := counting(3, &calls)
+	defer s.work(ctx, worker.Config{ID: "second", Prompts: map[string]worker.TurnFunc{"*": turn}, Tools: map[string]worker.ToolFunc{"*": tool}})()
+	if got := s.ended(ctx, run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetTurn().GetAttempt() > 1 {
+		t.Fatalf("ended %v", got)
+	}
+}
+
+// TestGrace: a worker that is stopped while its turn waits for a step that nobody
+// else executes gives both back, and its run goes on at another one.
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	var calls atomic.Int64
+	turn, tool := counting(3, &calls)
+	waiting := make(chan struct{}, 1)
+	stop := s.work(ctx, worker.Config{ID: "first", Grace: time.Millisecond, Prompts: map[string]worker.TurnFunc{
+		"counter": func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+			waiting <- struct{}{}
+			return turn(ctx, t)
+		},
+	}})
+	run := s.start(ctx)
+	<-waiting
+	stop()
+	defer s.work(ctx, worker.Config{ID: "second", Prompts: map[string]worker.TurnFunc{"*": turn}, Tools: map[string]worker.ToolFunc{"*": tool}})()
+	got := s.ended(ctx, run)
+	if got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetTurn().GetAttempt() > 1 || calls.Load() != 3 {
+		t.Fatalf("ended %v after %d calls of the tool", got, calls.Load())
+	}
+}
+
+// TestRefused: a registration that cannot be taken ends the worker.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	w, err := worker.New(worker.Config{Conn: s.conn, ID: "w", Prompts: map[string]worker.TurnFunc{"poet": nil}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(ctx); err == nil {
+		t.Fatal("a worker of an unknown prompt ran")
+	}
+	if _, err := worker.New(worker.Config{ID: "w"}); err == nil {
+		t.Fatal("a worker without a connection was made")
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/bench"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// benchChild is the hidden command that every process of a bench is started by.
+const benchChild = "bench-child"
+
+func newBench(p *cli.Printer) *cobra.Command {
+	opts := bench.Options{}
+	rounds := 0
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure speed and size against yardsticks of this machine",
+		Long: `Measures throughput, latency, memory and disk use of the sidecar on this machine.
+Every commit is synced. Each comparison is the median of interleaved rounds, with
+its spread, against yardsticks of the same rounds: fsync, a gRPC echo, Badger
+written naively, and the committer without an engine. Servers and load run in
+processes of their own; nothing of them stays.
+
+The data goes to a directory that is made in --dir and removed afterwards; it
+takes up to 2 GB, with --quick up to 1 GB. Use the file system that the sidecar
+will use: on tmpfs the figures mean nothing.
+
+Exit codes: 0 everything was measured, whether or not a bar was reached; 1 a part
+could not be measured.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.Sizes = bench.FullSizes()
+			if opts.Quick {
+				opts.Sizes = bench.QuickSizes()
+			}
+			if rounds > 0 {
+				opts.Sizes.Rounds = rounds
+			}
+			opts.Progress = p.Err
+			return runBench(cmd.Context(), p, opts)
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "smaller sizes and fewer rounds, within two minutes on two cores")
+	cmd.Flags().StringVar(&opts.Dir, "dir", "", "where to put the data (default the temporary directory)")
+	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison (default 5, with --quick 3)")
+	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(bench.PartNames(), ", "))
+	cmd.Flags().StringVar(&opts.Profiles, "cpuprofile", "", "directory for a CPU profile of every process")
+	return cmd
+}
+
+func runBench(ctx context.Context, p *cli.Printer, opts bench.Options) error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	opts.Self = []string{path, benchChild}
+	report, err := bench.Run(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if p.JSON {
+		err = cli.WriteJSON(p.Out, report)
+	} else {
+		err = report.WriteTable(p.Out)
+	}
+	if err == nil && len(report.Faults) > 0 {
+		err = cli.Fault()
+	}
+	return err
+}
+
+// newBenchChild runs one process of a bench; its parent talks to it over
+// standard input and output.
+func newBenchChild(p *cli.Printer) *cobra.Command {
+	spec := bench.ChildSpec{In: os.Stdin, Out: p.Out}
+	cmd := &cobra.Command{
+		Use:    benchChild + " ROLE [-- ARG...]",
+		Hidden: true,
+		Args:   cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec.Role, spec.Args = args[0], args[1:]
+			spec.Serve = func(ctx context.Context, flags []string, _ io.Writer) error {
+				serve := newServe(p)
+				serve.SetArgs(flags)
+				return serve.ExecuteContext(ctx)
+			}
+			return bench.Child(cmd.Context(), spec)
+		},
+	}
+	cmd.Flags().StringVar(&spec.CPUProfile, "cpuprofile", "", "file for a CPU profile")
+	return cmd
+}

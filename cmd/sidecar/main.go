@@ -1,0 +1,23 @@
+// Command sidecar runs PromptPack agent loops durably and serves them over gRPC.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func main() { os.Exit(run()) }
+
+// run executes the command line and returns the exit code: 0 done, 1 a fault was
+// found or a request refused, 2 wrong usage, unreadable input or no server. The
+// first SIGINT or SIGTERM ends the context, a second one ends the process.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return execute(ctx, cli.NewPrinter(os.Stdout, os.Stderr), os.Args[1:])
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newPacksRegister(p *cli.Printer, c *client) *cobra.Command {
+	req := &pawlv1.RegisterPackRequest{}
+	keepDefault := false
+	cmd := &cobra.Command{
+		Use:   "register FILE",
+		Short: "Check a pack and register it as id@version",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if req.Content, err = os.ReadFile(args[0]); err != nil {
+				return cli.Usage(err)
+			}
+			makeDefault := !keepDefault
+			req.Namespace, req.Filename, req.MakeDefault = c.namespace, args[0], &makeDefault
+			return c.packs(func(packs pawlv1.PackServiceClient) error {
+				got, err := packs.RegisterPack(cmd.Context(), req)
+				if err != nil {
+					return err
+				}
+				if p.JSON {
+					return cli.WriteJSON(p.Out, cli.Message(got))
+				}
+				printRegistered(p, args[0], got)
+				return nil
+			})
+		},
+	}
+	fs := cmd.Flags()
+	bindStrict(cmd, &req.StrictSchema)
+	fs.BoolVar(&keepDefault, "keep-default", false, "leave the version that the bare id means")
+	fs.BoolVar(&req.MoveVersion, "move", false, "let a taken id@version point to these bytes")
+	return cmd
+}
+
+func printRegistered(p *cli.Printer, path string, got *pawlv1.RegisterPackResponse) {
+	for _, d := range got.GetDiagnostics() {
+		p.Printf("%s:%d:%d: %s %s: %s\n", path, d.GetLine(), d.GetColumn(), p.Warn("warning"), d.GetCode(), d.GetMessage())
+	}
+	known := ""
+	if got.GetDuplicate() {
+		known = " (registered before)"
+	}
+	p.Printf("%s %s%s\n", p.Bold(got.GetPack().GetId()+"@"+got.GetPack().GetVersion()), got.GetPack().GetDigest(), known)
+}
+
+// bindStrict adds --strict, which without a value means the specification.
+func bindStrict(cmd *cobra.Command, schema *string) {
+	cmd.Flags().StringVar(schema, "strict", "", fmt.Sprintf("apply one published schema exactly: %s; alone: %s", "1.4.0 or 1.5.0", strictDefault))
+	cmd.Flags().Lookup("strict").NoOptDefVal = strictDefault
+	completeFrom(cmd, "strict", "1.4.0", "1.5.0")
+}
+
+// strictDefault is the schema of the specification.
+const strictDefault = "1.4.0"

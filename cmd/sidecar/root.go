@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/answers"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/config"
+)
+
+const rootHelp = `Pawl runs PromptPack agent loops as a sidecar: bounded, event driven, and
+durable before anything is acknowledged.
+
+Exit codes: 0 done; 1 a fault was found or a request was refused; 2 wrong usage,
+unreadable input, or a server that cannot be reached.`
+
+// execute runs one command line, tells its error and returns the exit code.
+func execute(ctx context.Context, p *cli.Printer, args []string) int {
+	started := false
+	root := newRoot(p, &started)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && (!started || badInput(err)) {
+		err = cli.Usage(err)
+	}
+	if err != nil && !cli.Silent(err) {
+		p.Fail(err)
+	}
+	return cli.ExitCode(err)
+}
+
+// badInput tells errors of files and settings from refusals.
+func badInput(err error) bool {
+	var settings *config.Error
+	var script *answers.Error
+	return errors.As(err, &settings) || errors.As(err, &script)
+}
+
+// newRoot builds the tree of commands, which print with p. started is set once
+// the command line is known to be well formed.
+func newRoot(p *cli.Printer, started *bool) *cobra.Command {
+	root := group("sidecar", "Runs PromptPack agent loops durably",
+		newServe(p), newValidate(p), newGraph(p), newRun(p), newDemo(p),
+		newRuns(p), newPacks(p), newCheck(p), newBench(p), newBenchChild(p), newVersion(p),
+	)
+	root.Long = rootHelp
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	format := "table"
+	root.PersistentFlags().StringVarP(&format, "output", "o", format, "table or json")
+	completeFrom(root, "output", "table", "json")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if format != "table" && format != "json" {
+			return fmt.Errorf("--output %q is none of table, json", format)
+		}
+		p.JSON, *started = format == "json", true
+		return nil
+	}
+	return root
+}
+
+// group is a command that only holds others.
+func group(use, short string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// completeFrom lets the shell complete a flag from fixed words. It panics on a
+// flag that does not exist, which no input can cause.
+func completeFrom(cmd *cobra.Command, flag string, words ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err)
+	}
+}
+
+// completeDir lets the shell complete a flag with directories.
+func completeDir(cmd *cobra.Command, flag string) {
+	if err := cmd.MarkFlagDirname(flag); err != nil {
+		panic(err)
+	}
+}

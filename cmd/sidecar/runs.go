@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newRuns(p *cli.Printer) *cobra.Command {
+	c := &client{}
+	cmd := group("runs", "List, show and drive the runs of a sidecar",
+		newRunsList(p, c), newRunsShow(p, c), newRunsTrace(p, c),
+		newRunsWatch(p, c), newRunsEmit(p, c), newRunsCancel(p, c), newRunsExport(p, c),
+	)
+	c.bind(cmd)
+	return cmd
+}
+
+// runFilter is the part of a list that flags select.
+type runFilter struct {
+	pack, state, parent string
+	statuses, labels    []string
+	unserved            bool
+}
+
+func (f *runFilter) bind(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.pack, "pack", "", "pack: id, id@version or digest")
+	fs.StringVar(&f.state, "state", "", "state visited now, or last")
+	fs.StringVar(&f.parent, "parent", "", "run that delegated")
+	fs.StringSliceVar(&f.statuses, "status", nil, "status, for example RUNNING,WAITING")
+	fs.StringSliceVar(&f.labels, "label", nil, "label KEY=VALUE (repeatable; all must hold)")
+	completeFrom(cmd, "status", enumNames(pawlv1.RunStatus_name, "RunStatus")...)
+}
+
+func (f *runFilter) proto() (*pawlv1.RunFilter, error) {
+	out := &pawlv1.RunFilter{Unserved: f.unserved, Pack: f.pack, State: f.state, ParentRunId: f.parent, Labels: map[string]string{}}
+	for _, name := range f.statuses {
+		n, err := enumValue(pawlv1.RunStatus_value, pawlv1.RunStatus_name, "RunStatus", "--status", name)
+		if err != nil {
+			return nil, err
+		}
+		out.Statuses = append(out.Statuses, pawlv1.RunStatus(n))
+	}
+	for _, label := range f.labels {
+		key, value, ok := strings.Cut(label, "=")
+		if !ok {
+			return nil, cli.Usage(fmt.Errorf("--label %q is no KEY=VALUE", label))
+		}
+		out.Labels[key] = value
+	}
+	return out, nil
+}
+
+// enumNames are the bare names of an enum, without UNSPECIFIED.
+func enumNames(names map[int32]string, enum string) []string {
+	var out []string
+	for _, n := range sortedKeys(names) {
+		if n != 0 {
+			out = append(out, cli.Bare(enum, names[n]))
+		}
+	}
+	return out
+}
+
+func sortedKeys(names map[int32]string) []int32 {
+	var keys []int32
+	for n := range names {
+		keys = append(keys, n)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// enumValue reads a bare name, in any case.
+func enumValue(values map[string]int32, names map[int32]string, enum, flag, name string) (int32, error) {
+	for full, n := range values {
+		if n != 0 && strings.EqualFold(cli.Bare(enum, full), name) {
+			return n, nil
+		}
+	}
+	return 0, cli.Usage(fmt.Errorf("%s %q is none of %s", flag, name, strings.Join(enumNames(names, enum), ", ")))
+}
+
+// allKinds asks for every kind of record.
+func allKinds() []pawlv1.RecordKind {
+	var kinds []pawlv1.RecordKind
+	for _, n := range sortedKeys(pawlv1.RecordKind_name) {
+		if n != 0 {
+			kinds = append(kinds, pawlv1.RecordKind(n))
+		}
+	}
+	return kinds
+}
+
+// kindsOf reads names of kinds; none = all.
+func kindsOf(names []string) ([]pawlv1.RecordKind, error) {
+	if len(names) == 0 {
+		return allKinds(), nil
+	}
+	var kinds []pawlv1.RecordKind
+	for _, name := range names {
+		n, err := enumValue(pawlv1.RecordKind_value, pawlv1.RecordKind_name, "RecordKind", "--kind", name)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, pawlv1.RecordKind(n))
+	}
+	return kinds, nil
+}
+
+// records lists a run's records, page by page.
+func records(ctx context.Context, runs pawlv1.RunServiceClient, ns, run string, kinds []pawlv1.RecordKind) ([]*pawlv1.Record, error) {
+	var all []*pawlv1.Record
+	req := &pawlv1.ListTransitionsRequest{Namespace: ns, RunId: run, Kinds: kinds, PageSize: 1000}
+	for {
+		page, err := runs.ListTransitions(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.GetRecords()...)
+		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
+			return all, nil
+		}
+	}
+}
+
+// newID makes an idempotency id for one call of a command.
+func newID(command string) string { return fmt.Sprintf("cli-%s-%d", command, time.Now().UnixNano()) }

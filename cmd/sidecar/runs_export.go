@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/export"
+)
+
+func newRunsExport(p *cli.Printer, c *client) *cobra.Command {
+	return &cobra.Command{
+		Use:   "export RUN DIR",
+		Short: "Write the workspace of a run into a directory",
+		Long: `Writes RFC-103's workspace of a run, as it is, into DIR, which must be empty or
+absent: context.md (pack, variables, input), plan.md and memory.md (the artifacts
+of those names, or else the conversation of persistent states), trace.jsonl (every
+record) and artifacts/ (each artifact as a file, blobs included).`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(func(conn *grpc.ClientConn) error {
+				w := &export.Workspace{
+					Runs: pawlv1.NewRunServiceClient(conn), Packs: pawlv1.NewPackServiceClient(conn), Namespace: c.namespace,
+				}
+				written, err := w.Export(cmd.Context(), args[0], args[1])
+				if err != nil {
+					return err
+				}
+				return printExport(p, args[1], written)
+			})
+		},
+	}
+}
+
+func printExport(p *cli.Printer, dir string, written export.Written) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Object{
+			{Key: "dir", Value: dir}, {Key: "files", Value: written.Files}, {Key: "missing_blobs", Value: append([]string{}, written.Missing...)},
+		})
+	}
+	for _, name := range written.Files {
+		p.Printf("%s/%s\n", dir, name)
+	}
+	for _, ref := range written.Missing {
+		p.Warnf("not there: %s", ref)
+	}
+	return nil
+}

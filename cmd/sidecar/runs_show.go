@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
+	var at uint64
+	cmd := &cobra.Command{
+		Use:   "show RUN",
+		Short: "Show a run with its artifacts, as it is or as it was at a record",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				got, err := runs.GetRun(cmd.Context(), &pawlv1.GetRunRequest{
+					Namespace: c.namespace, RunId: args[0], AtSeq: at, IncludeArtifacts: true,
+				})
+				if err != nil {
+					return err
+				}
+				if p.JSON {
+					return cli.WriteJSON(p.Out, cli.Object{{Key: "run", Value: cli.RunWith(got.GetRun(), got.GetArtifacts())}})
+				}
+				printRun(p, got.GetRun(), got.GetArtifacts())
+				return nil
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&at, "at", 0, "seq of a record; 0 = as it is")
+	return cmd
+}
+
+// printRun shows a run to a person.
+func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
+	line := func(label, format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); text != "" {
+			p.Printf("%s %s\n", p.Dim(fmt.Sprintf("%-11s", label)), text)
+		}
+	}
+	line("run", "%s", r.GetRunId())
+	line("pack", "%s", packName(r.GetPack()))
+	line("status", "%s", statusName(p, r)+strings.TrimPrefix(cli.StatusText(r.GetStatus(), r.GetReason()), cli.Bare("RunStatus", r.GetStatus().String())))
+	line("state", "%s", r.GetState())
+	line("agent", "%s", r.GetAgent())
+	line("visits", "%d (%s)", r.GetTotalVisits(), visitsOf(r))
+	line("records", "%d, %d transitions", r.GetSeq(), r.GetTransitions())
+	line("tool calls", "%d", r.GetToolCalls())
+	line("started", "%s", moment(r.GetCreatedAt()))
+	line("updated", "%s", moment(r.GetUpdatedAt()))
+	line("deadline", "%s", moment(r.GetDeadline()))
+	line("events", "%s", strings.Join(r.GetAllowedEvents(), ", "))
+	if t := r.GetTurn(); t != nil {
+		line("turn", "%d of %s, visit %d, attempt %d", t.GetTurnSeq(), t.GetState(), t.GetVisit(), t.GetAttempt())
+	}
+	for _, a := range artifacts {
+		line("artifact", "%s (%s) %s", a.GetHead().GetName(), a.GetHead().GetMediaType(),
+			cli.Short(fmt.Sprintf("%s", cli.ArtifactValue(a.GetValue())), 100))
+	}
+}
+
+// visitsOf lists the visits in the order of the states' names.
+func visitsOf(r *pawlv1.Run) string {
+	var parts []string
+	for _, state := range sortedNames(r.GetVisits()) {
+		parts = append(parts, fmt.Sprintf("%s %d", state, r.GetVisits()[state]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func statusName(p *cli.Printer, r *pawlv1.Run) string {
+	name := p.Status(cli.Bare("RunStatus", r.GetStatus().String()))
+	if r.GetPaused() {
+		name += " (paused)"
+	}
+	return name
+}
+
+func packName(ref *pawlv1.PackRef) string { return ref.GetId() + "@" + ref.GetVersion() }
+
+func moment(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().UTC().Format(time.RFC3339)
+}

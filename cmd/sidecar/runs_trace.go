@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newRunsTrace(p *cli.Printer, c *client) *cobra.Command {
+	var kinds, artifacts []string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "trace RUN",
+		Short: "Print the records of a run in order",
+		Long: `Prints RFC 0009's trace of a run: a row for each transition with the artifacts
+as they were then. --all lists every record instead. With -o json the records
+themselves, as one array.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			wanted, err := kindsOf(kinds)
+			if err != nil {
+				return err
+			}
+			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				found, err := records(cmd.Context(), runs, c.namespace, args[0], wanted)
+				if err != nil {
+					return err
+				}
+				if p.JSON {
+					return writeRecords(p, found)
+				}
+				if all || len(kinds) > 0 {
+					printRecords(p, found)
+					return nil
+				}
+				got, err := runs.GetRun(cmd.Context(), &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: args[0]})
+				if err != nil {
+					return err
+				}
+				printTrace(p, got.GetRun(), found, artifacts)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "kinds of records, for example TRANSITION,ENDED; default all")
+	cmd.Flags().StringSliceVar(&artifacts, "artifacts", nil, "artifacts to show as columns; default all")
+	cmd.Flags().BoolVar(&all, "all", false, "list every record instead of the trace")
+	completeFrom(cmd, "kind", enumNames(pawlv1.RecordKind_name, "RecordKind")...)
+	return cmd
+}
+
+// writeRecords writes one array with a record per line.
+func writeRecords(p *cli.Printer, records []*pawlv1.Record) error {
+	p.Printf("[")
+	for i, r := range records {
+		line, err := json.Marshal(cli.Record(r))
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			p.Printf(",")
+		}
+		p.Printf("\n%s", line)
+	}
+	p.Printf("\n]\n")
+	return nil
+}
+
+// printTrace prints the table of RFC 0009.
+func printTrace(p *cli.Printer, run *pawlv1.Run, records []*pawlv1.Record, columns []string) {
+	trace := cli.NewTrace(columns, run.GetArtifacts())
+	for _, r := range records {
+		trace.Add(r)
+	}
+	trace.Print(p)
+}
+
+// printRecords prints a line for each record.
+func printRecords(p *cli.Printer, records []*pawlv1.Record) {
+	t := cli.Table{Headers: []string{"SEQ", "AT", "PRINCIPAL", "KIND", "WHAT"}}
+	for _, r := range records {
+		t.Add(recordCells(r)...)
+	}
+	p.Table(t)
+}
+
+// maxWhat bounds the text of a record in a table.
+const maxWhat = 120
+
+func recordCells(r *pawlv1.Record) []string {
+	o := cli.Record(r)
+	kind, _ := o.Get("kind").(string)
+	what, err := json.Marshal(o.Get(kind))
+	if err != nil {
+		what = []byte(err.Error())
+	}
+	return []string{itoa(r.GetSeq()), moment(r.GetAt()), r.GetPrincipal(), kind, cli.Short(string(what), maxWhat)}
+}

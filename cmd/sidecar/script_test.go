@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// TestMain lets the scripts run this test binary under the name sidecar.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sidecar": main})
+}
+
+// TestScripts runs testdata/script: every command with its exit codes and the
+// shape of its JSON, as a process of its own.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	packs, err := filepath.Abs(packDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PACKS", packs)
+			env.Setenv("GOCACHE", os.Getenv("GOCACHE"))
+			env.Setenv("HOME", os.Getenv("HOME"))
+			for _, dir := range filepath.SplitList(env.Getenv("PATH")) {
+				if _, err := os.Stat(filepath.Join(dir, "sidecar")); err == nil {
+					env.Setenv("SIDECAR", filepath.Join(dir, "sidecar"))
+					break
+				}
+			}
+			env.Setenv("SOCK", filepath.Join(env.WorkDir, "s"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code":  scriptCode,
+			"json":  scriptJSON,
+			"ready": scriptReady,
+			"start": scriptStart,
+			"term":  scriptTerm,
+		},
+	})
+}
+
+// scriptCode runs a command and compares its exit code: code N COMMAND ARGS...
+func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N COMMAND ARGS...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit, ok := err.(interface{ ExitCode() int }); ok {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// scriptJSON compares a value in the last standard output: json PATH VALUE. A
+// path is keys and indexes joined by dots; "@" is a length; "?" whether the key
+// exists. With ! the values have to differ.
+func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: json PATH VALUE")
+	}
+	var doc any
+	if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &doc); err != nil {
+		ts.Fatalf("stdout is no JSON: %v", err)
+	}
+	got, err := lookup(doc, strings.Split(args[0], "."))
+	if err != nil {
+		ts.Fatalf("%s: %v", args[0], err)
+	}
+	if (got == args[1]) == neg {
+		ts.Fatalf("%s is %s, want %s", args[0], got, args[1])
+	}
+}
+
+// lookup walks a document; texts are given bare, all else as JSON.
+func lookup(doc any, path []string) (string, error) {
+	for _, key := range path {
+		switch v := doc.(type) {
+		case map[string]any:
+			switch next, ok := v[strings.TrimSuffix(key, "?")]; {
+			case key == "@":
+				doc = float64(len(v))
+			case strings.HasSuffix(key, "?"):
+				doc = ok
+			case !ok:
+				return "", fmt.Errorf("no key %q", key)
+			default:
+				doc = next
+			}
+		case []any:
+			if key == "@" {
+				doc = float64(len(v))
+				continue
+			}
+			n, err := strconv.Atoi(key)
+			if err != nil || n >= len(v) {
+				return "", fmt.Errorf("no index %q in a list of %d", key, len(v))
+			}
+			doc = v[n]
+		default:
+			return "", fmt.Errorf("nothing under %q", key)
+		}
+	}
+	if text, ok := doc.(string); ok {
+		return text, nil
+	}
+	raw, err := json.Marshal(doc)
+	return string(raw), err
+}
+
+// scriptReady waits until a Unix socket is served: ready SOCKET.
+func scriptReady(ts *testscript.TestScript, _ bool, args []string) {
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		conn, err := net.DialTimeout("unix", args[0], time.Second)
+		if err == nil {
+			ts.Check(conn.Close())
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%v", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// scriptStart starts a run over a socket and sets $RUN: start SOCKET PACK VARIABLES.
+func scriptStart(ts *testscript.TestScript, _ bool, args []string) {
+	conn, err := cli.Dial(cli.Target{Addr: "unix:" + args[0]})
+	ts.Check(err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	got, err := pawlv1.NewRunServiceClient(conn).StartRun(ctx, &pawlv1.StartRunRequest{
+		Pack: args[1], VariablesJson: args[2], Execution: pawlv1.Execution_EXECUTION_CALLER,
+		Labels: map[string]string{"team": "a"},
+	})
+	ts.Check(err)
+	ts.Setenv("RUN", got.GetRun().GetRunId())
+}
+
+// scriptTerm sends SIGTERM to the processes in the background.
+func scriptTerm(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/config"
+)
+
+func newServe(p *cli.Printer) *cobra.Command {
+	printConfig := false
+	cmd := &cobra.Command{
+		Use:   "serve --data DIR",
+		Short: "Serve runs over gRPC",
+		Long: `Serves runs over gRPC, on a Unix socket and as JSON over HTTP. Settings come from
+a YAML file (--config), then PAWL_* environment variables (--tls-cert is
+PAWL_TLS_CERT), then flags. When it serves it prints one line of JSON on standard
+output, with the addresses that it has bound. SIGTERM drains: calls under way
+finish, then it exits with 0.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(cmd.Flags(), os.LookupEnv)
+			if printConfig && onlyData(err) {
+				return showConfig(p, c)
+			}
+			if err != nil {
+				return cli.Usage(err)
+			}
+			return app.Serve(cmd.Context(), c, p.Out, p.Err)
+		},
+	}
+	config.Flags(cmd.Flags())
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the settings in effect and exit")
+	completeFrom(cmd, "log-level", "debug", "info", "warn", "error")
+	completeFrom(cmd, "log-format", "text", "json")
+	return cmd
+}
+
+// onlyData reports whether nothing is wrong but that no directory was named.
+func onlyData(err error) bool {
+	var faults *config.Error
+	if !errors.As(err, &faults) {
+		return err == nil
+	}
+	return len(faults.Faults) == 1 && faults.Faults[0].Field == "data"
+}
+
+// showConfig prints the settings as a file that --config reads.
+func showConfig(p *cli.Printer, c config.Config) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, c)
+	}
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return err
+	}
+	_, err = p.Out.Write(text)
+	return err
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/pack"
+)
+
+// checked is what was found about one file.
+type checked struct {
+	Path        string            `json:"path"`
+	OK          bool              `json:"ok"`
+	Digest      string            `json:"digest"`
+	Diagnostics []pack.Diagnostic `json:"diagnostics"`
+	Termination *pack.Termination `json:"termination"`
+	// Error says why the file could not be read.
+	Error string `json:"error,omitempty"`
+}
+
+func newValidate(p *cli.Printer) *cobra.Command {
+	strict := ""
+	cmd := &cobra.Command{
+		Use:   "validate [--strict] FILE...",
+		Short: "Check PromptPack files and say whether their loops end",
+		Long: `Checks PromptPack files (JSON or YAML; - is standard input) against all rules of
+the format and says of each entry what bounds its loop, or which cycle nothing
+bounds.
+
+Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, paths []string) error {
+			files, err := validateAll(paths, strict)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			if p.JSON {
+				err = cli.WriteJSON(p.Out, cli.Object{{Key: "files", Value: files}})
+			} else {
+				printChecked(p, files)
+			}
+			return errors.Join(err, validateExit(files))
+		},
+	}
+	bindStrict(cmd, &strict)
+	return cmd
+}
+
+func validateAll(paths []string, strict string) ([]checked, error) {
+	files := make([]checked, 0, len(paths))
+	for _, path := range paths {
+		f := checked{Path: path, Diagnostics: []pack.Diagnostic{}}
+		content, err := readPack(path)
+		if err != nil {
+			f.Error = err.Error()
+			files = append(files, f)
+			continue
+		}
+		loaded, found, err := pack.Load(content, pack.Options{Strict: strict})
+		if err != nil {
+			return nil, err
+		}
+		f.Diagnostics = append(f.Diagnostics, found...)
+		if loaded != nil {
+			f.OK, f.Digest, f.Termination = true, loaded.Digest, loaded.Analyze()
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// readPack reads a file, or standard input for "-", up to one byte more than
+// the limit, which the check then reports.
+func readPack(path string) ([]byte, error) {
+	in := os.Stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, int64(pack.DefaultLimits().Bytes)+1))
+}
+
+// validateExit gives the worst of the files its exit code.
+func validateExit(files []checked) error {
+	exit := error(nil)
+	for _, f := range files {
+		switch {
+		case f.Error != "":
+			return &cli.Exit{Code: cli.ExitUsage, Silent: true}
+		case !f.OK:
+			exit = cli.Fault()
+		}
+	}
+	return exit
+}
+
+func printChecked(p *cli.Printer, files []checked) {
+	for _, f := range files {
+		if f.Error != "" {
+			p.Warnf("%s: %s", p.Bad("unreadable"), f.Error)
+			continue
+		}
+		for _, d := range f.Diagnostics {
+			printDiagnostic(p, f.Path, d)
+		}
+		if !f.OK {
+			p.Printf("%s: %s\n", f.Path, p.Bad("refused"))
+			continue
+		}
+		p.Printf("%s: %s  %s\n", f.Path, p.Good("ok"), f.Digest)
+		printTermination(p, "  ", f.Termination)
+	}
+}
+
+func printDiagnostic(p *cli.Printer, path string, d pack.Diagnostic) {
+	severity := p.Warn(string(d.Severity))
+	if d.Severity == pack.SeverityError {
+		severity = p.Bad(string(d.Severity))
+	}
+	p.Printf("%s:%d:%d: %s %s: %s\n", path, d.Line, d.Column, severity, d.Code, d.Message)
+	if d.Hint != "" {
+		p.Printf("    %s\n", p.Dim(d.Hint))
+	}
+}
+
+func printTermination(p *cli.Printer, indent string, t *pack.Termination) {
+	if t == nil {
+		return
+	}
+	if t.Bounded {
+		p.Printf("%s%s: %s\n", indent, t.Entry, boundedText(p, t.BoundedBy, *t.MaxVisits, t.Exact))
+	} else {
+		p.Printf("%s%s: %s\n", indent, t.Entry, unboundedText(p, t.Cycle, t.AlsoLimitedBy))
+	}
+	for i := range t.Agents {
+		printTermination(p, indent, &t.Agents[i])
+	}
+}
+
+// boundedText names what bounds a loop: its own guards, or the budget of the
+// whole run alone.
+func boundedText(p *cli.Printer, by []string, visits int64, exact bool) string {
+	why := "bounded by " + strings.Join(by, " and ")
+	if slices.Equal(by, []string{"acyclic"}) {
+		why = "bounded: no cycle"
+	}
+	most := "at most"
+	if exact {
+		most = "worst case"
+	}
+	noun := "visits"
+	if visits == 1 {
+		noun = "visit"
+	}
+	return fmt.Sprintf("%s, %s %d %s", p.Good(why), most, visits, noun)
+}
+
+func unboundedText(p *cli.Printer, cycle, limits []string) string {
+	return fmt.Sprintf("%s: the cycle %s can repeat; only %s ends it",
+		p.Warn("not bounded"), strings.Join(cycle, ", "), strings.Join(limits, ", "))
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// version is set by the linker (-X main.version=...); "" = what the Go tool
+// recorded in the binary.
+var version string
+
+func newVersion(p *cli.Printer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this binary",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v, revision := buildVersion()
+			if p.JSON {
+				return cli.WriteJSON(p.Out, cli.Object{
+					{Key: "version", Value: v}, {Key: "revision", Value: revision}, {Key: "go", Value: runtime.Version()},
+					{Key: "os", Value: runtime.GOOS}, {Key: "arch", Value: runtime.GOARCH},
+				})
+			}
+			p.Printf("sidecar %s %s %s/%s\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+// buildVersion reads what the linker or the Go tool put into the binary.
+func buildVersion() (name, revision string) {
+	name = "devel"
+	info, ok := debug.ReadBuildInfo()
+	if ok {
+		if info.Main.Version != "" && info.Main.Version != "(devel)" {
+			name = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	if version != "" {
+		name = version
+	}
+	return name, revision
+}

@@ -1,0 +1,138 @@
+// Package app builds the sidecar out of its parts, by hand, and closes them in
+// the order in which they depend on each other.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/dispatch"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// options are what an app is built from.
+type options struct {
+	config config.Config
+	tokens []grpcapi.Token
+	clock  runtime.Clock
+	log    *slog.Logger
+}
+
+// app is a running sidecar: store, engine and server.
+type app struct {
+	opts   options
+	store  *store.Store
+	engine *runtime.Engine
+	server *grpcapi.Server
+	// ended gets the errors of the engine's and the server's loops.
+	ended chan error
+	// loops is how many of them run; halt ends the engine's.
+	loops int
+	halt  context.CancelFunc
+}
+
+// open builds everything and binds the addresses; nothing is served yet.
+func open(opts options) (*app, error) {
+	s, err := store.Open(store.Options{Dir: opts.config.Data, Logger: opts.log})
+	if err != nil {
+		return nil, err
+	}
+	a := &app{opts: opts, store: s, ended: make(chan error, 2)}
+	if a.engine, err = runtime.New(engineConfig(opts, s)); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if a.server, err = grpcapi.New(serverConfig(opts, a.engine)); err != nil {
+		return nil, errors.Join(err, a.engine.Close(), s.Close())
+	}
+	return a, nil
+}
+
+func engineConfig(opts options, s *store.Store) runtime.Config {
+	limits := opts.config.Limits
+	return runtime.Config{
+		Store: s,
+		Clock: opts.clock,
+		IDs:   runtime.NewSystemIDs(),
+		Limits: machine.Limits{
+			MaxTransitions:      limits.MaxTransitions,
+			MaxArtifactBytes:    int64(limits.ArtifactBytes),
+			MaxRunArtifactBytes: int64(limits.RunArtifactBytes),
+			MaxMessageBytes:     int64(limits.ConversationBytes),
+			MaxQueuedInputs:     limits.QueuedInputs,
+		},
+		AllowTools:       opts.config.AllowTools,
+		Pack:             pack.Options{Limits: pack.Limits{Bytes: int(limits.PackBytes)}},
+		QueueLimit:       limits.RunQueue,
+		CacheBytes:       int64(limits.CacheBytes),
+		MaxVariableBytes: int(limits.VariablesBytes),
+		MaxLabels:        limits.Labels,
+		Blobs:            s,
+		NewMatcher:       func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
+		MaxRunsInFlight:  limits.RunsInFlight,
+	}
+}
+
+func serverConfig(opts options, engine *runtime.Engine) grpcapi.Config {
+	c := opts.config
+	return grpcapi.Config{
+		Engine:            engine,
+		Failed:            engine.Failed(),
+		Log:               opts.log,
+		Listen:            c.Listen,
+		Socket:            c.Socket,
+		HTTP:              c.HTTP,
+		HTTPHosts:         c.HTTPHosts,
+		HTTPOrigins:       c.HTTPOrigins,
+		InsecureBind:      c.InsecureBind,
+		TLSCert:           c.TLSCert,
+		TLSKey:            c.TLSKey,
+		TLSClientCA:       c.TLSClientCA,
+		Tokens:            opts.tokens,
+		MaxMessageBytes:   int(c.Limits.MessageBytes),
+		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
+		Channelz:          c.Channelz,
+	}
+}
+
+// start runs the engine's timers and the server.
+func (a *app) start() {
+	var ctx context.Context
+	ctx, a.halt = context.WithCancel(context.Background())
+	a.loops = 2
+	go func() { a.ended <- a.engine.Run(ctx) }()
+	go func() { a.ended <- a.server.Serve() }()
+}
+
+// stop drains and closes in this order: the server takes no new calls, ends
+// streams and lets calls under way finish; the engine answers what it has
+// accepted; the store syncs and closes. The context bounds the first two.
+func (a *app) stop(ctx context.Context) error {
+	errs := []error{wrap("server", a.server.Shutdown(ctx)), a.stopEngine(ctx)}
+	for ; a.loops > 0; a.loops-- {
+		errs = append(errs, <-a.ended)
+	}
+	return errors.Join(append(errs, wrap("store", a.store.Close()))...)
+}
+
+// stopEngine ends the engine's loop whether or not it could drain in time.
+func (a *app) stopEngine(ctx context.Context) error {
+	defer a.halt()
+	if err := a.engine.Drain(ctx); err != nil {
+		return wrap("engine", err)
+	}
+	return wrap("engine", a.engine.Close())
+}
+
+func wrap(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("close %s: %w", what, err)
+	}
+	return nil
+}

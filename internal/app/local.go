@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// localDrain bounds the end of a local sidecar.
+const localDrain = 10 * time.Second
+
+// Local is a whole sidecar inside this process, on a temporary store, that only
+// this process can reach. It takes the same way as any other: gRPC, engine,
+// synced commits.
+type Local struct {
+	// Conn reaches it with every scope.
+	Conn *grpc.ClientConn
+	app  *app
+	dir  string
+}
+
+// StartLocal starts one. The configuration's addresses, data directory and
+// tokens are replaced. The caller closes it.
+func StartLocal(c config.Config, clock runtime.Clock) (*Local, error) {
+	dir, err := os.MkdirTemp("", "pawl-run-")
+	if err != nil {
+		return nil, err
+	}
+	l, err := startLocal(c, clock, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return l, nil
+}
+
+func startLocal(c config.Config, clock runtime.Clock, dir string) (*Local, error) {
+	var secret [16]byte
+	if _, err := rand.Read(secret[:]); err != nil {
+		return nil, err
+	}
+	token := grpcapi.Token{Principal: "local", Secret: hex.EncodeToString(secret[:]), Scopes: runtime.ScopeAdmin}
+	c.Data, c.Listen, c.Socket, c.HTTP, c.TLSCert, c.TLSKey = dir, "", "", "", "", ""
+	a, err := open(options{config: c, tokens: []grpcapi.Token{token}, clock: clock, log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	a.start()
+	l := &Local{app: a, dir: dir}
+	if l.Conn, err = a.server.Dial(grpc.WithPerRPCCredentials(cli.Bearer(token.Secret))); err != nil {
+		return nil, errors.Join(err, l.stop())
+	}
+	return l, nil
+}
+
+// Close ends the sidecar and deletes its store.
+func (l *Local) Close() error {
+	return errors.Join(l.Conn.Close(), l.stop(), os.RemoveAll(l.dir))
+}
+
+func (l *Local) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), localDrain)
+	defer cancel()
+	return l.app.stop(ctx)
+}

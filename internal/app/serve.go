@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// Ready is the line that a sidecar prints once it serves.
+type Ready struct {
+	Ready bool `json:"ready"`
+	// GRPC is the bound HOST:PORT.
+	GRPC string `json:"grpc"`
+	// Socket is the path of the Unix socket; absent without one.
+	Socket string `json:"socket,omitempty"`
+	// HTTP is the bound HOST:PORT of the gateway; absent without one.
+	HTTP string `json:"http,omitempty"`
+	// PID is the process.
+	PID int `json:"pid"`
+	// Packs are the files' packs, in order: id@version.
+	Packs []string `json:"packs"`
+}
+
+// Serve runs a sidecar until ctx ends, then drains it. It prints the [Ready]
+// line on stdout and logs to stderr. Errors: what kept it from serving, or what
+// ended it: a listener's error, or a commit whose outcome is unknown.
+func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
+	opts, err := serveOptions(c, stderr)
+	if err != nil {
+		return err
+	}
+	a, err := open(opts)
+	if err != nil {
+		return err
+	}
+	names, err := a.registerPacks(ctx, c.Packs)
+	a.start()
+	if err == nil {
+		err = a.announce(ctx, names, stdout)
+	}
+	switch {
+	case ctx.Err() != nil:
+		// Asked to stop before it was ready: what that cut short is no failure.
+		err = nil
+	case err == nil:
+		err = a.wait(ctx)
+	}
+	opts.log.Info("draining", "timeout", c.DrainTimeout)
+	drain, cancel := context.WithTimeout(context.Background(), c.DrainTimeout)
+	defer cancel()
+	return errors.Join(err, a.stop(drain))
+}
+
+func serveOptions(c config.Config, stderr io.Writer) (options, error) {
+	opts := options{config: c, clock: runtime.SystemClock{}, log: newLog(c, stderr)}
+	if c.TokensFile == "" {
+		return opts, nil
+	}
+	tokens, err := grpcapi.ReadTokens(c.TokensFile)
+	opts.tokens = tokens
+	return opts, err
+}
+
+// newLog writes to stderr in the configured form; the words were validated.
+func newLog(c config.Config, stderr io.Writer) *slog.Logger {
+	level := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	o := &slog.HandlerOptions{Level: level[c.LogLevel]}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(stderr, o))
+}
+
+// announce prints the ready line once the health service says SERVING.
+func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) error {
+	if err := a.serving(ctx); err != nil {
+		return err
+	}
+	line, err := json.Marshal(Ready{
+		Ready: true, GRPC: a.server.Addr(), Socket: a.opts.config.Socket, HTTP: a.server.HTTPAddr(),
+		PID: os.Getpid(), Packs: packs,
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(stdout, "%s\n", line); err != nil {
+		return fmt.Errorf("print the ready line: %w", err)
+	}
+	return nil
+}
+
+// serving waits until the server's own health service, asked over an in-process
+// connection, says SERVING.
+func (a *app) serving(ctx context.Context) error {
+	conn, err := a.server.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	for {
+		got, err := watch.Recv()
+		if err != nil {
+			return fmt.Errorf("wait for health: %w", err)
+		}
+		if got.GetStatus() == healthpb.HealthCheckResponse_SERVING {
+			return nil
+		}
+	}
+}
+
+// wait blocks until ctx ends (nil) or a loop ends by itself.
+func (a *app) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-a.ended:
+		a.loops--
+		if err == nil {
+			err = errors.New("the sidecar stopped by itself")
+		}
+		return err
+	}
+}

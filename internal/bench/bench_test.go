@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/config"
+)
+
+// childArg makes the test binary a child of the bench instead of a test run.
+const childArg = "bench-child"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == childArg {
+		os.Exit(childMain(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// childMain reads ROLE [--cpuprofile FILE] -- ARG...
+func childMain(args []string) int {
+	spec := ChildSpec{Role: args[0], In: os.Stdin, Out: os.Stdout, Serve: serve}
+	args = args[1:]
+	if args[0] == "--cpuprofile" {
+		spec.CPUProfile, args = args[1], args[2:]
+	}
+	spec.Args = args[1:]
+	if err := Child(context.Background(), spec); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// serve is `sidecar serve` as the command line has it.
+func serve(ctx context.Context, args []string, out io.Writer) error {
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	config.Flags(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := config.Load(flags, func(string) (string, bool) { return "", false })
+	if err != nil {
+		return err
+	}
+	return app.Serve(ctx, c, out, os.Stderr)
+}
+
+// self is the command that makes this test binary a child.
+func self(t *testing.T) []string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{path, childArg}
+}
+
+// tinySizes measure next to nothing, quickly.
+func tinySizes() Sizes {
+	sizes := QuickSizes()
+	sizes.Rounds, sizes.Warm, sizes.Window, sizes.Fsyncs = 1, 0.02, 0.2, 5
+	sizes.WaitingRuns, sizes.Late, sizes.HistoryStep, sizes.StoredTransitions = 200, 150, 10, 60
+	sizes.IdleStarts, sizes.IdleWatchers = 1, 10
+	return sizes
+}
+
+// tinySuite is a suite of tinySizes, for its parts.
+func tinySuite(t *testing.T) *suite {
+	t.Helper()
+	s, cleanup, err := newSuite(Options{Self: self(t), Sizes: tinySizes(), Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cleanup)
+	return s
+}

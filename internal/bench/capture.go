@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// capturedAt is which transition of a run is taken as the template: the run is
+// in its loop, and no checkpoint or first write of an artifact is in it.
+const capturedAt = 3
+
+// capture runs a few transitions of packLoop on a store in dir and returns what
+// the last one wrote.
+func capture(ctx context.Context, dir string, valueBytes int) (*template, error) {
+	l, err := openLocal(ctx, dir, localOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("capture: %w", err)
+	}
+	t, err := l.capture(ctx, valueBytes)
+	if err := errors.Join(err, l.close()); err != nil {
+		return nil, fmt.Errorf("capture: %w", err)
+	}
+	return t, nil
+}
+
+func (l *local) capture(ctx context.Context, valueBytes int) (*template, error) {
+	r, err := l.start(ctx, packLoop)
+	if err != nil {
+		return nil, err
+	}
+	value := bytes.Repeat([]byte("v"), valueBytes)
+	l.store.keep = true
+	defer func() { l.store.keep = false }()
+	for n := range capturedAt {
+		if err := r.emit(ctx, eventID(0, n), value); err != nil {
+			return nil, err
+		}
+	}
+	pairs := make([]pair, 0, len(l.store.ops))
+	for _, op := range l.store.ops {
+		if op.Delete {
+			return nil, fmt.Errorf("the captured transition deletes key %q", op.Key)
+		}
+		pairs = append(pairs, pair{key: op.Key, value: op.Value})
+	}
+	// The committer had not given the cursor yet: it is 0.
+	of := identity{run: r.id, id: eventID(0, capturedAt-1), first: l.store.prev + 1}
+	return newTemplate(pairs, of, l.store.records)
+}

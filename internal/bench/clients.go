@@ -1,0 +1,85 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// newClient makes one client of a job.
+func newClient(job loadJob, conn *grpc.ClientConn, number int) (client, error) {
+	switch job.Kind {
+	case "echo":
+		return &echoClient{rpc: healthpb.NewHealthClient(conn)}, nil
+	case "emit":
+		return newEmitClient(job, conn, number), nil
+	}
+	return nil, fmt.Errorf("kind %q; want echo or emit", job.Kind)
+}
+
+type echoClient struct{ rpc healthpb.HealthClient }
+
+func (c *echoClient) once(ctx context.Context) error {
+	_, err := c.rpc.Check(ctx, &healthpb.HealthCheckRequest{})
+	return err
+}
+
+func (c *echoClient) started() uint64 { return 0 }
+
+// emitClient drives one run after the other, each for runTransitions events.
+type emitClient struct {
+	rpc    pawlv1.RunServiceClient
+	pack   string
+	prefix string
+	value  *pawlv1.ArtifactValue
+	run    string
+	// token of the run's open turn.
+	token string
+	sent  int
+	runs  uint64
+}
+
+func newEmitClient(job loadJob, conn *grpc.ClientConn, number int) *emitClient {
+	text := strings.Repeat("0123456789abcdef", job.Bytes/16+1)[:job.Bytes]
+	return &emitClient{
+		rpc: pawlv1.NewRunServiceClient(conn), pack: job.Pack,
+		prefix: fmt.Sprintf("client-%04d", number),
+		value:  &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: text}},
+	}
+}
+
+// once emits one event, in a new run when the old one has had its share.
+func (c *emitClient) once(ctx context.Context) error {
+	if c.sent%runTransitions == 0 {
+		if err := c.start(ctx); err != nil {
+			return err
+		}
+	}
+	c.sent++
+	answer, err := c.rpc.EmitEvent(ctx, &pawlv1.EmitEventRequest{
+		RunId:     c.run,
+		Event:     eventName,
+		TurnToken: c.token,
+		EventId:   fmt.Sprintf("%s-%08d", c.prefix, c.sent),
+		Artifacts: []*pawlv1.ArtifactWrite{{Name: artifactName, Value: c.value}},
+	})
+	c.token = answer.GetTurn().GetToken()
+	return err
+}
+
+func (c *emitClient) start(ctx context.Context) error {
+	answer, err := c.rpc.StartRun(ctx, &pawlv1.StartRunRequest{Pack: c.pack, Execution: pawlv1.Execution_EXECUTION_CALLER})
+	if err != nil {
+		return err
+	}
+	c.run, c.token = answer.GetRun().GetRunId(), answer.GetTurn().GetToken()
+	c.runs++
+	return nil
+}
+
+func (c *emitClient) started() uint64 { return c.runs }

@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// commitJob asks for transitions in process, without any wire.
+type commitJob struct {
+	// Kind is "naive", "bare" or "engine".
+	Kind string `json:"kind"`
+	Dir  string `json:"dir"`
+	// Writers that each wait for their commit before they make the next.
+	Writers int           `json:"writers"`
+	Warm    time.Duration `json:"warm"`
+	Window  time.Duration `json:"window"`
+	Bytes   int           `json:"bytes"`
+}
+
+// commitResult is what came of it.
+type commitResult struct {
+	loadResult
+	// Keys and KeyBytes are what one transition writes.
+	Keys     int `json:"keys"`
+	KeyBytes int `json:"key_bytes"`
+}
+
+// commitChild does one job.
+func commitChild(ctx context.Context, _ ChildSpec, w *wire) error {
+	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+		var job commitJob
+		if err := json.Unmarshal(raw, &job); err != nil {
+			return nil, fmt.Errorf("job: %w", err)
+		}
+		return runCommits(ctx, job)
+	})
+}
+
+func runCommits(ctx context.Context, job commitJob) (commitResult, error) {
+	if job.Kind == "engine" {
+		load, err := engineCommits(ctx, job)
+		return commitResult{loadResult: load}, err
+	}
+	t, err := capture(ctx, filepath.Join(job.Dir, "capture"), job.Bytes)
+	if err != nil {
+		return commitResult{}, err
+	}
+	load, err := templateCommits(ctx, job, t)
+	return commitResult{loadResult: load, Keys: len(t.pairs), KeyBytes: t.bytes()}, err
+}
+
+// templateCommits writes a template again and again under other identities.
+func templateCommits(ctx context.Context, job commitJob, t *template) (loadResult, error) {
+	commit, closeStore, err := openCommitter(job)
+	if err != nil {
+		return loadResult{}, err
+	}
+	var cursor atomic.Uint64
+	clients := make([]client, job.Writers)
+	for i := range clients {
+		clients[i] = &replayer{template: t, commit: commit, number: i, cursor: &cursor}
+	}
+	result, err := drive(ctx, clients, job.Warm, job.Window, nil)
+	return result, errors.Join(err, closeStore())
+}
+
+// openCommitter is the one thing in which naive and bare differ.
+func openCommitter(job commitJob) (func(context.Context, []pair) error, func() error, error) {
+	dir := filepath.Join(job.Dir, "data")
+	switch job.Kind {
+	case "naive":
+		db, err := badger.Open(naiveOptions(dir))
+		if err != nil {
+			return nil, nil, fmt.Errorf("naive: %w", err)
+		}
+		return naiveCommit(db), db.Close, nil
+	case "bare":
+		s, err := store.Open(store.Options{Dir: dir})
+		if err != nil {
+			return nil, nil, fmt.Errorf("bare: %w", err)
+		}
+		return bareCommit(s), s.Close, nil
+	}
+	return nil, nil, fmt.Errorf("kind %q; want naive, bare or engine", job.Kind)
+}
+
+// naiveOptions are those of the sidecar's own store, without its committer.
+func naiveOptions(dir string) badger.Options {
+	return badger.DefaultOptions(dir).
+		WithLogger(nil).
+		WithSyncWrites(true).
+		WithDetectConflicts(false).
+		WithMetricsEnabled(false).
+		WithNumMemtables(2).
+		WithMemTableSize(32 << 20).
+		WithBlockCacheSize(32 << 20).
+		WithIndexCacheSize(16 << 20).
+		WithValueLogFileSize(64 << 20)
+}
+
+// naiveCommit makes one synced transaction per transition.
+func naiveCommit(db *badger.DB) func(context.Context, []pair) error {
+	return func(_ context.Context, pairs []pair) error {
+		return db.Update(func(txn *badger.Txn) error {
+			for _, p := range pairs {
+				if err := txn.Set(p.key, p.value); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// bareCommit hands each transition to the committer.
+func bareCommit(s *store.Store) func(context.Context, []pair) error {
+	return func(ctx context.Context, pairs []pair) error {
+		ops := make([]store.Op, len(pairs))
+		for i, p := range pairs {
+			ops[i] = store.Op{Key: p.key, Value: p.value}
+		}
+		return s.CommitRaw(ctx, ops)
+	}
+}
+
+// replayer commits the template as one run's next transition.
+type replayer struct {
+	template *template
+	commit   func(context.Context, []pair) error
+	number   int
+	sent     int
+	cursor   *atomic.Uint64
+}
+
+func (r *replayer) once(ctx context.Context) error {
+	r.sent++
+	return r.commit(ctx, r.template.fill(identity{
+		run: replayedRun(r.number), id: eventID(r.number, r.sent),
+		first: uint64(r.sent) * r.template.records, cursor: r.cursor.Add(1),
+	}))
+}
+
+func (r *replayer) started() uint64 { return 0 }
+
+// replayedRun is a run id of a ULID's length.
+func replayedRun(number int) string { return fmt.Sprintf("01BENCH%019d", number) }
+
+// engineCommits drives runs through the engine.
+func engineCommits(ctx context.Context, job commitJob) (loadResult, error) {
+	l, err := openLocal(ctx, filepath.Join(job.Dir, "data"), localOptions{})
+	if err != nil {
+		return loadResult{}, err
+	}
+	value := bytes.Repeat([]byte("v"), job.Bytes)
+	clients := make([]client, job.Writers)
+	for i := range clients {
+		clients[i] = &engineClient{local: l, number: i, value: value}
+	}
+	result, err := drive(ctx, clients, job.Warm, job.Window, nil)
+	return result, errors.Join(err, l.close())
+}
+
+// engineClient drives one run after the other in this process.
+type engineClient struct {
+	local  *local
+	number int
+	value  []byte
+	run    *localRun
+	sent   int
+	runs   uint64
+}
+
+func (c *engineClient) once(ctx context.Context) (err error) {
+	if c.sent%runTransitions == 0 {
+		if c.run, err = c.local.start(ctx, packLoop); err != nil {
+			return err
+		}
+		c.runs++
+	}
+	c.sent++
+	return c.run.emit(ctx, eventID(c.number, c.sent), c.value)
+}
+
+func (c *engineClient) started() uint64 { return c.runs }

@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"bytes"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+func TestCapturedTransitionHasFiveKeys(t *testing.T) {
+	t.Parallel()
+	got, err := capture(t.Context(), t.TempDir(), artifactBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.pairs) != 5 || got.bytes() < artifactBytes {
+		t.Errorf("%d keys, %d bytes; want 5 keys and more than the artifact's %d", len(got.pairs), got.bytes(), artifactBytes)
+	}
+}
+
+// TestReplayedKeysAreAllStored proves that the yardsticks write as many keys as
+// they claim: none of two runs or two transitions overwrites another, but heads.
+func TestReplayedKeysAreAllStored(t *testing.T) {
+	t.Parallel()
+	tmpl, err := capture(t.Context(), t.TempDir(), artifactBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	var cursor uint64
+	for run := range 3 {
+		for n := range 10 {
+			cursor++
+			for _, p := range tmpl.fill(identity{
+				run: replayedRun(run), id: eventID(run, n), first: uint64(n) * tmpl.records, cursor: cursor,
+			}) {
+				keys[string(p.key)] = true
+			}
+		}
+	}
+	if want := 3*10*(len(tmpl.pairs)-1) + 3; len(keys) != want {
+		t.Errorf("%d distinct keys, want %d", len(keys), want)
+	}
+}
+
+func TestCommitsOfEveryKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"naive", "bare", "engine"} {
+		got, err := runCommits(t.Context(), commitJob{
+			Kind: kind, Dir: t.TempDir(), Writers: 4, Warm: time.Millisecond, Window: 100 * time.Millisecond, Bytes: artifactBytes,
+		})
+		if err != nil || got.Count == 0 {
+			t.Errorf("%s: %+v, %v", kind, got, err)
+		}
+	}
+	if _, err := runCommits(t.Context(), commitJob{Kind: "other", Dir: t.TempDir()}); err == nil {
+		t.Error("an unknown kind was run")
+	}
+}
+
+// BenchmarkEngineTransition is one run, one transition at a time, synced.
+func BenchmarkEngineTransition(b *testing.B) {
+	l, err := openLocal(b.Context(), b.TempDir(), localOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.close()
+	c := &engineClient{local: l, value: bytes.Repeat([]byte("v"), artifactBytes)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.once(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkBareCommit is the same keys and bytes without the engine.
+func BenchmarkBareCommit(b *testing.B) {
+	tmpl, err := capture(b.Context(), b.TempDir(), artifactBytes)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := store.Open(store.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	run := &replayer{template: tmpl, commit: bareCommit(s), cursor: new(atomic.Uint64)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := run.once(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// client does one thing again and again; it is used by one goroutine.
+type client interface {
+	// once does it one time.
+	once(ctx context.Context) error
+	// started is how many runs it began.
+	started() uint64
+}
+
+// phase is where a drive stands.
+type phase = int32
+
+const (
+	warming phase = iota
+	measuring
+	over
+)
+
+// drive runs the clients side by side. Only what was asked and answered while
+// measuring counts; every client finishes the call that it is in. With a window
+// of 0 a message on more ends the measurement.
+func drive(ctx context.Context, clients []client, warm, window time.Duration, more <-chan []byte) (loadResult, error) {
+	group, ctx := errgroup.WithContext(ctx)
+	histograms := make([]Histogram, len(clients))
+	var now atomic.Int32
+	var total atomic.Uint64
+	for i, c := range clients {
+		group.Go(func() error {
+			n, err := driveOne(ctx, c, &now, &histograms[i])
+			total.Add(n)
+			return err
+		})
+	}
+	pause(ctx, warm, nil)
+	begin := time.Now()
+	now.Store(measuring)
+	pause(ctx, window, more)
+	now.Store(over)
+	elapsed := time.Since(begin)
+	if err := group.Wait(); err != nil {
+		return loadResult{}, err
+	}
+	return summarise(clients, histograms, elapsed, total.Load()), nil
+}
+
+// pause waits for d (0 = without end) or a message.
+func pause(ctx context.Context, d time.Duration, more <-chan []byte) {
+	var timeout <-chan time.Time
+	if d > 0 || more == nil {
+		timeout = time.After(d)
+	}
+	select {
+	case <-timeout:
+	case <-more:
+	case <-ctx.Done():
+	}
+}
+
+// driveOne calls c until the end and returns the number of all its calls.
+func driveOne(ctx context.Context, c client, now *atomic.Int32, h *Histogram) (uint64, error) {
+	var calls uint64
+	for asked := now.Load(); asked != over; asked = now.Load() {
+		start := time.Now()
+		if err := c.once(ctx); err != nil {
+			return calls, err
+		}
+		calls++
+		if asked == measuring && now.Load() == measuring {
+			h.Add(time.Since(start))
+		}
+	}
+	return calls, nil
+}
+
+func summarise(clients []client, histograms []Histogram, elapsed time.Duration, total uint64) loadResult {
+	result := loadResult{Total: total}
+	var all Histogram
+	for i, c := range clients {
+		all.Merge(&histograms[i])
+		result.Started += c.started()
+	}
+	result.Count = all.Count()
+	result.PerSec = float64(all.Count()) / elapsed.Seconds()
+	result.P50us, result.P99us = micros(all.Quantile(0.5)), micros(all.Quantile(0.99))
+	return result
+}

@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+)
+
+// Figure is one measured line with its verdict.
+type Figure struct {
+	Key   string `json:"key"`
+	Title string `json:"title"`
+	// Unit is "us", "ms", "/s", "MB", "x" or "" for a count.
+	Unit string `json:"unit"`
+	Stat
+	Bar *Bar `json:"bar,omitempty"`
+	// Stretch bars are wishes: missing one is no miss.
+	Stretch bool    `json:"stretch,omitempty"`
+	Verdict Verdict `json:"verdict,omitempty"`
+
+	derived bool
+}
+
+// Report is everything that one bench found.
+type Report struct {
+	Quick   bool
+	Machine Machine
+	Sizes   Sizes
+	Sync    string
+	Elapsed time.Duration
+	Figures []Figure
+	// Faults name the parts that could not be measured; empty = all were.
+	Faults []string
+}
+
+// newReport judges samples.
+func newReport(samples Samples) *Report {
+	r := &Report{}
+	for _, f := range figures() {
+		out := Figure{
+			Key: f.key, Title: f.title, Unit: f.unit,
+			Stat: NewStat(f.from(samples)), Bar: f.bar, Stretch: f.stretch, derived: f.derived,
+		}
+		if f.bar != nil {
+			out.Verdict = f.bar.Judge(out.Stat)
+		} else if math.IsNaN(out.Median) {
+			out.Verdict = NotMeasured
+		}
+		r.Figures = append(r.Figures, out)
+	}
+	return r
+}
+
+// MarshalJSON writes the flat keys that scripts read, each the median of its
+// rounds (null where it could not be measured), and beside them every figure
+// with its rounds, spread, bar and verdict.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	doc := map[string]any{
+		"quick":     r.Quick,
+		"machine":   r.Machine,
+		"sizes":     r.Sizes,
+		"sync":      r.Sync,
+		"elapsed_s": math.Round(r.Elapsed.Seconds()*10) / 10,
+		"figures":   r.Figures,
+		"faults":    append([]string{}, r.Faults...),
+	}
+	for _, f := range r.Figures {
+		if !f.derived {
+			doc[f.Key] = number(f.Median)
+		}
+	}
+	return json.Marshal(doc)
+}
+
+// MarshalJSON writes a figure that was not measured with nulls.
+func (s Stat) MarshalJSON() ([]byte, error) {
+	return json.Marshal(statFields(s))
+}
+
+// statFields are a Stat's fields as JSON can hold them.
+func statFields(s Stat) map[string]any {
+	rounds := make([]any, 0, len(s.Rounds))
+	for _, v := range s.Rounds {
+		rounds = append(rounds, number(v))
+	}
+	return map[string]any{"median": number(s.Median), "spread": number(s.Spread), "rounds": rounds}
+}
+
+// MarshalJSON adds the figure's own fields to those of its Stat.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	doc := statFields(f.Stat)
+	doc["key"], doc["title"], doc["unit"] = f.Key, f.Title, f.Unit
+	if f.Bar != nil {
+		doc["bar"], doc["stretch"] = f.Bar, f.Stretch
+	}
+	if f.Verdict != "" {
+		doc["verdict"] = f.Verdict
+	}
+	return json.Marshal(doc)
+}
+
+// number rounds to four significant digits, enough for any figure here; NaN and
+// infinities, which JSON lacks, become null.
+func number(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	if v == 0 {
+		return 0.0
+	}
+	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}

@@ -1,0 +1,64 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+)
+
+// watchedRuns is how many runs move while they are watched.
+const watchedRuns = 64
+
+// watchersPart compares throughput under watchers with throughput without.
+func (s *suite) watchersPart(ctx context.Context) (Samples, error) {
+	raw, err := interleave(s.sizes.Rounds, []arm{
+		{"no watchers", func(int) (map[string]float64, error) { return s.unwatchedArm(ctx) }},
+		{"watchers that never read", func(int) (map[string]float64, error) { return s.idleWatchersArm(ctx) }},
+		{"watchers that read", func(int) (map[string]float64, error) { return s.readersArm(ctx) }},
+	}, s.tellRound)
+	return Samples{
+		"watcher_ratio":     raw.ratio("idle", "none"),
+		"fanout_ratio":      raw.ratio("read", "none"),
+		"fanout_lag_p99_ms": raw["lag"],
+	}, err
+}
+
+func (s *suite) unwatchedArm(ctx context.Context) (map[string]float64, error) {
+	out := map[string]float64{}
+	err := s.onServer(ctx, "serve", func(target string) error {
+		got, err := s.load(ctx, s.job("emit", target, watchedRuns))
+		out["none"] = got.PerSec
+		return err
+	})
+	return out, err
+}
+
+func (s *suite) idleWatchersArm(ctx context.Context) (map[string]float64, error) {
+	got, _, err := s.watched(ctx, watchJob{Watchers: s.sizes.IdleWatchers})
+	return map[string]float64{"idle": got.PerSec}, err
+}
+
+func (s *suite) readersArm(ctx context.Context) (map[string]float64, error) {
+	got, seen, err := s.watched(ctx, watchJob{Watchers: s.sizes.Readers, Read: true})
+	return map[string]float64{"read": got.PerSec, "lag": seen.LagP99ms}, err
+}
+
+// watched loads a server under watchers and checks that readers got every
+// record: one for each run's entry and one for each event.
+func (s *suite) watched(ctx context.Context, job watchJob) (got loadResult, seen watchResult, err error) {
+	err = s.onServer(ctx, "serve", func(target string) error {
+		watch, err := s.start(ctx, "watch")
+		if err != nil {
+			return err
+		}
+		defer watch.stop()
+		job.Target, job.Connections = target, s.sizes.Connections
+		if err := watch.call(ctx, job, &seen); err != nil {
+			return fmt.Errorf("open watchers: %w", err)
+		}
+		if got, err = s.load(ctx, s.job("emit", target, watchedRuns)); err != nil {
+			return err
+		}
+		return watch.call(ctx, watchEnd{Expect: got.Total + got.Started}, &seen)
+	})
+	return got, seen, err
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// maxAnswerBytes bounds one message from a server.
+const maxAnswerBytes = 64 << 20
+
+// Target says how to reach a sidecar.
+type Target struct {
+	// Addr is HOST:PORT or unix:PATH.
+	Addr string
+	// Token is a bearer token; "" = none.
+	Token string
+	// CA is a PEM file of the authority that signs the server's certificate;
+	// "" = no TLS.
+	CA string
+}
+
+// Dial opens a connection; nothing is sent before the first call. The caller
+// closes it.
+func Dial(t Target) (*grpc.ClientConn, error) {
+	transport, err := t.transport()
+	if err != nil {
+		return nil, Usage(err)
+	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(transport),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second, PermitWithoutStream: true}),
+	}
+	if t.Token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(Bearer(t.Token)))
+	}
+	addr := t.Addr
+	if !strings.HasPrefix(addr, "unix:") {
+		addr = "passthrough:///" + addr
+	}
+	conn, err := grpc.NewClient(addr, options...)
+	if err != nil {
+		return nil, Usage(fmt.Errorf("address %q: %w", t.Addr, err))
+	}
+	return conn, nil
+}
+
+func (t Target) transport() (credentials.TransportCredentials, error) {
+	if t.CA == "" {
+		return insecure.NewCredentials(), nil
+	}
+	pem, err := os.ReadFile(t.CA)
+	if err != nil {
+		return nil, fmt.Errorf("authority: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("authority: " + t.CA + " holds no certificate")
+	}
+	return credentials.NewTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}), nil
+}
+
+// Bearer is a token sent with every call. It may go over loopback and Unix
+// sockets without TLS.
+type Bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b Bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (Bearer) RequireTransportSecurity() bool { return false }

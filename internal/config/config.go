@@ -1,0 +1,127 @@
+// Package config holds every setting of the sidecar: one [Config], its
+// defaults, its validation and the order in which a YAML file, PAWL_*
+// environment variables and flags overrule each other.
+package config
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Config is every setting of `sidecar serve`. The zero value is not usable:
+// start from [Default]. Each field has one name in three spellings: tls_cert in
+// the file, PAWL_TLS_CERT in the environment, --tls-cert as a flag.
+type Config struct {
+	// Data is the directory of the store; created when absent. Required.
+	Data string `yaml:"data" json:"data"`
+	// Listen is HOST:PORT of the gRPC port; port 0 takes a free one.
+	// Default 127.0.0.1:7291.
+	Listen string `yaml:"listen" json:"listen"`
+	// Socket is the path of a Unix socket that serves the same; "" = none.
+	Socket string `yaml:"socket" json:"socket"`
+	// HTTP is HOST:PORT of the JSON gateway; "" = off.
+	HTTP string `yaml:"http" json:"http"`
+	// HTTPHosts are values of the Host header that the gateway takes besides
+	// loopback names.
+	HTTPHosts []string `yaml:"http_host" json:"http_host"`
+	// HTTPOrigins are web origins (scheme://host[:port]) that may call the gateway.
+	HTTPOrigins []string `yaml:"http_origin" json:"http_origin"`
+	// Packs are files registered before the sidecar reports ready.
+	Packs []string `yaml:"pack" json:"pack"`
+	// AllowTools are the tools that may be called at all; "*" is every tool.
+	// Default none: an empty list admits nothing.
+	AllowTools []string `yaml:"allow_tool" json:"allow_tool"`
+
+	// InsecureBind permits an address other than loopback without TLS and tokens.
+	InsecureBind bool `yaml:"insecure_bind" json:"insecure_bind"`
+	// TLSCert and TLSKey are PEM files; both or neither.
+	TLSCert string `yaml:"tls_cert" json:"tls_cert"`
+	TLSKey  string `yaml:"tls_key" json:"tls_key"`
+	// TLSClientCA is a PEM file; set, callers must show a certificate signed by it.
+	TLSClientCA string `yaml:"tls_client_ca" json:"tls_client_ca"`
+	// TokensFile lists bearer tokens with principal and scopes; "" = no authentication.
+	TokensFile string `yaml:"tokens_file" json:"tokens_file"`
+
+	// Channelz serves gRPC's own introspection to principals with the scope admin.
+	Channelz bool `yaml:"channelz" json:"channelz"`
+
+	// DrainTimeout bounds how long calls in flight may finish after SIGTERM. Default 20s.
+	DrainTimeout time.Duration `yaml:"drain_timeout" json:"-"`
+	// LogLevel is debug, info, warn or error. Default info.
+	LogLevel string `yaml:"log_level" json:"log_level"`
+	// LogFormat is text or json. Default text.
+	LogFormat string `yaml:"log_format" json:"log_format"`
+
+	Limits Limits `yaml:"limits" json:"limits"`
+}
+
+// Limits are the operator's bounds. An error that names one of them tells its value.
+type Limits struct {
+	// PackBytes bounds a pack document. Default 1MiB.
+	PackBytes Bytes `yaml:"pack_bytes" json:"pack_bytes"`
+	// MessageBytes bounds one gRPC message. Default 4MiB.
+	MessageBytes Bytes `yaml:"message_bytes" json:"message_bytes"`
+	// ArtifactBytes bounds one written artifact value. Default 64KiB.
+	ArtifactBytes Bytes `yaml:"artifact_bytes" json:"artifact_bytes"`
+	// RunArtifactBytes bounds what the artifacts of a run hold together. Default 1MiB.
+	RunArtifactBytes Bytes `yaml:"run_artifact_bytes" json:"run_artifact_bytes"`
+	// ConversationBytes bounds the messages of a run. Default 4MiB.
+	ConversationBytes Bytes `yaml:"conversation_bytes" json:"conversation_bytes"`
+	// VariablesBytes bounds the variables of a run. Default 256KiB.
+	VariablesBytes Bytes `yaml:"variables_bytes" json:"variables_bytes"`
+	// CacheBytes bounds the run states held in memory. Default 64MiB.
+	CacheBytes Bytes `yaml:"cache_bytes" json:"cache_bytes"`
+	// Labels bounds the labels of a run. Default 64.
+	Labels int `yaml:"labels" json:"labels"`
+	// RunsInFlight bounds the runs that have not ended. Default 1000000.
+	RunsInFlight int `yaml:"runs_in_flight" json:"runs_in_flight"`
+	// QueuedInputs bounds inputs that wait for the next turn. Default 16.
+	QueuedInputs int `yaml:"queued_inputs" json:"queued_inputs"`
+	// RunQueue bounds the calls that wait for one run. Default 256.
+	RunQueue int `yaml:"run_queue" json:"run_queue"`
+	// MaxTransitions ends a run that makes more transitions. Default 10000.
+	MaxTransitions int `yaml:"max_transitions" json:"max_transitions"`
+	// RequestsPerSecond bounds the calls of one principal; 0 = no bound. Default 0.
+	RequestsPerSecond int `yaml:"requests_per_second" json:"requests_per_second"`
+}
+
+// Default is the configuration that only lacks a data directory.
+func Default() Config {
+	return Config{
+		Listen:       "127.0.0.1:7291",
+		DrainTimeout: 20 * time.Second,
+		LogLevel:     "info",
+		LogFormat:    "text",
+		Limits:       defaultLimits(),
+	}
+}
+
+func defaultLimits() Limits {
+	return Limits{
+		PackBytes:         1 << 20,
+		MessageBytes:      4 << 20,
+		ArtifactBytes:     64 << 10,
+		RunArtifactBytes:  1 << 20,
+		ConversationBytes: 4 << 20,
+		VariablesBytes:    256 << 10,
+		CacheBytes:        64 << 20,
+		Labels:            64,
+		QueuedInputs:      16,
+		RunsInFlight:      1_000_000,
+		RunQueue:          256,
+		MaxTransitions:    10_000,
+	}
+}
+
+// MarshalJSON writes durations as text, as the file has them.
+func (c Config) MarshalJSON() ([]byte, error) {
+	type plain Config
+	return json.Marshal(struct {
+		plain
+		DrainTimeout string `json:"drain_timeout"`
+	}{plain(c), c.DrainTimeout.String()})
+}
+
+// Secured reports whether callers are authenticated or the wire is encrypted,
+// which is what an address other than loopback asks for.
+func (c *Config) Secured() bool { return c.TokensFile != "" || c.TLSCert != "" }

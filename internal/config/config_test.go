@@ -1,0 +1,280 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+)
+
+func noEnv(string) (string, bool) { return "", false }
+
+func env(vars map[string]string) Lookup {
+	return func(name string) (string, bool) {
+		v, ok := vars[name]
+		return v, ok
+	}
+}
+
+func flagSet(t *testing.T, args ...string) *pflag.FlagSet {
+	t.Helper()
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	Flags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pawl.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaultOnlyLacksData(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	var e *Error
+	if err := c.Validate(); !errors.As(err, &e) || len(e.Faults) != 1 || e.Faults[0].Field != "data" {
+		t.Fatalf("faults of the default: %v", err)
+	}
+	c.Data = "x"
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, `
+data: from-file
+listen: 127.0.0.1:1001
+drain_timeout: 5s
+allow_tool: [a, b]
+limits:
+  artifact_bytes: 32KiB
+  labels: 7
+  run_artifact_bytes: 70000
+`)
+	vars := map[string]string{
+		"PAWL_CONFIG": path, "PAWL_LISTEN": "127.0.0.1:1002", "PAWL_ALLOW_TOOL": "c, d",
+		"PAWL_LIMITS_LABELS": "8", "PAWL_LIMITS_MAX_TRANSITIONS": "50",
+	}
+	c, err := Load(flagSet(t, "--limits-labels=9", "--pack=p1", "--pack=p2", "--drain-timeout=7s"), env(vars))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Data != "from-file" || c.Listen != "127.0.0.1:1002" || c.Limits.Labels != 9 {
+		t.Errorf("file < environment < flags: %+v", c)
+	}
+	if c.DrainTimeout != 7*time.Second || c.Limits.MaxTransitions != 50 {
+		t.Errorf("drain %s, max_transitions %d", c.DrainTimeout, c.Limits.MaxTransitions)
+	}
+	if c.Limits.ArtifactBytes != 32<<10 || c.Limits.RunArtifactBytes != 70000 {
+		t.Errorf("sizes of the file: %+v", c.Limits)
+	}
+	if !slices.Equal(c.AllowTools, []string{"c", "d"}) || !slices.Equal(c.Packs, []string{"p1", "p2"}) {
+		t.Errorf("lists: %v %v", c.AllowTools, c.Packs)
+	}
+}
+
+func TestFlagNamesTheFile(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "data: flagged\n")
+	c, err := Load(flagSet(t, "--config", path), env(map[string]string{"PAWL_CONFIG": "/nowhere"}))
+	if err != nil || c.Data != "flagged" {
+		t.Fatalf("data %q, %v", c.Data, err)
+	}
+}
+
+func TestAllFaultsAtOnce(t *testing.T) {
+	t.Parallel()
+	c := Config{
+		Listen: "nonsense", HTTP: "0.0.0.0:99999", HTTPOrigins: []string{"ftp"}, HTTPHosts: []string{"a b"},
+		TLSKey: "k", TLSClientCA: "ca", Socket: strings.Repeat("s", 108), LogLevel: "loud", LogFormat: "xml",
+		Packs: []string{""}, AllowTools: []string{" "},
+		Limits: Limits{ArtifactBytes: 3, RunArtifactBytes: 2, RequestsPerSecond: -1},
+	}
+	var e *Error
+	if !errors.As(c.Validate(), &e) {
+		t.Fatal("no *Error")
+	}
+	got := map[string]bool{}
+	for _, f := range e.Faults {
+		got[f.Field] = true
+		if f.Message == "" {
+			t.Errorf("%s has no message", f.Field)
+		}
+	}
+	want := []string{
+		"data", "listen", "http", "http_origin[0]", "http_host[0]", "tls_cert", "tls_client_ca", "socket",
+		"log_level", "log_format", "pack[0]", "allow_tool[0]", "drain_timeout",
+		"limits.pack_bytes", "limits.message_bytes", "limits.artifact_bytes", "limits.conversation_bytes",
+		"limits.variables_bytes", "limits.cache_bytes", "limits.labels", "limits.runs_in_flight", "limits.queued_inputs",
+		"limits.run_queue", "limits.max_transitions", "limits.requests_per_second",
+	}
+	for _, field := range want {
+		if !got[field] {
+			t.Errorf("fault of %s is missing in:\n%v", field, e)
+		}
+	}
+}
+
+func TestSingleFaults(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*Config)
+		field  string
+		says   string
+	}{
+		"open address":       {func(c *Config) { c.Listen = "0.0.0.0:1" }, "listen", "insecure_bind"},
+		"host name":          {func(c *Config) { c.Listen = "example.com:1" }, "listen", "not loopback"},
+		"every address":      {func(c *Config) { c.Listen = ":1" }, "listen", "not loopback"},
+		"port":               {func(c *Config) { c.Listen = "127.0.0.1:70000" }, "listen", "0 to 65535"},
+		"same port":          {func(c *Config) { c.HTTP = c.Listen }, "http", "port of its own"},
+		"hosts without http": {func(c *Config) { c.HTTPHosts = []string{"x"} }, "http", "is off"},
+		"cert without key":   {func(c *Config) { c.TLSCert = "c" }, "tls_cert", "together"},
+		"negative drain":     {func(c *Config) { c.DrainTimeout = -1 }, "drain_timeout", "above 0s"},
+		"artifact > message": {func(c *Config) { c.Limits.MessageBytes = 64 << 10; c.Limits.ArtifactBytes = 65 << 10 }, "limits.artifact_bytes", "64KiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := Default()
+			c.Data = "d"
+			tc.change(&c)
+			var e *Error
+			if !errors.As(c.Validate(), &e) || len(e.Faults) != 1 {
+				t.Fatalf("want one fault: %v", c.Validate())
+			}
+			if e.Faults[0].Field != tc.field || !strings.Contains(e.Faults[0].Message, tc.says) {
+				t.Errorf("fault %+v, want %s with %q", e.Faults[0], tc.field, tc.says)
+			}
+		})
+	}
+}
+
+func TestOpenAddressWhenSecured(t *testing.T) {
+	t.Parallel()
+	for _, change := range []func(*Config){
+		func(c *Config) { c.TLSCert, c.TLSKey = "c", "k" },
+		func(c *Config) { c.TokensFile = "t" },
+		func(c *Config) { c.InsecureBind = true },
+		func(c *Config) { c.Listen = "[::1]:0" },
+		func(c *Config) { c.Listen = "localhost:0" },
+	} {
+		c := Default()
+		c.Data, c.Listen = "d", "0.0.0.0:1"
+		change(&c)
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestBadFilesAndVariables(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ file, says string }{
+		"unknown key":  {"data: d\nlisten_on: x\n", "listen_on"},
+		"wrong type":   {"data: d\nlimits:\n  labels: many\n", "labels"},
+		"bad size":     {"data: d\nlimits:\n  pack_bytes: 1MB\n", "1MB"},
+		"bad duration": {"data: d\ndrain_timeout: soon\n", "soon"},
+		"truncated":    {"data: [", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Load(flagSet(t, "--config", writeFile(t, tc.file)), noEnv)
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Fatalf("error %v does not say %q", err, tc.says)
+			}
+		})
+	}
+	if _, err := Load(flagSet(t, "--config", "/does/not/exist"), noEnv); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("absent file: %v", err)
+	}
+	_, err := Load(flagSet(t), env(map[string]string{"PAWL_DRAIN_TIMEOUT": "x", "PAWL_LIMITS_LABELS": "y"}))
+	var e *Error
+	if !errors.As(err, &e) || len(e.Faults) != 3 || e.Faults[0].Field != "PAWL_DRAIN_TIMEOUT" {
+		t.Errorf("bad variables and the missing data together: %v", err)
+	}
+}
+
+func TestPrintedConfigReadsBack(t *testing.T) {
+	t.Parallel()
+	want := Default()
+	want.Data, want.AllowTools = "d", []string{"*"}
+	want.Limits.ArtifactBytes = 65537
+	text, err := yaml.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(flagSet(t, "--config", writeFile(t, string(text))), noEnv)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	again, err := yaml.Marshal(got)
+	if err != nil || string(again) != string(text) {
+		t.Errorf("second print differs (%v):\n%s\n%s", err, text, again)
+	}
+}
+
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Bytes{"0": 0, "5": 5, "64KiB": 65536, "1 MiB": 1 << 20, "2GiB": 2 << 30} {
+		if got, err := ParseBytes(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "1KB", "9999999999GiB", "1.5MiB"} {
+		if _, err := ParseBytes(text); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+	if s := Bytes(65537).String() + " " + Bytes(3<<20).String() + " " + Bytes(0).String(); s != "65537 3MiB 0" {
+		t.Error(s)
+	}
+}
+
+func TestConfigAsJSON(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	c.Data = "d"
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, has := range []string{`"data":"d"`, `"drain_timeout":"20s"`, `"artifact_bytes":65536`} {
+		if !strings.Contains(string(text), has) {
+			t.Errorf("%s is missing in %s", has, text)
+		}
+	}
+	if b := c.Limits.PackBytes; b.Type() != "size" {
+		t.Errorf("the type of a size is %q", b.Type())
+	}
+}
+
+// TestEdgesOfTheFile: an empty file says nothing, one over the bound is not read.
+func TestEdgesOfTheFile(t *testing.T) {
+	t.Parallel()
+	c, err := Load(flagSet(t, "--data=d", "--config", writeFile(t, " \n")), noEnv)
+	if err != nil || c.Listen != Default().Listen {
+		t.Errorf("an empty file: %+v, %v", c, err)
+	}
+	big := writeFile(t, "data: d\n#"+strings.Repeat("x", maxFileBytes))
+	if _, err := Load(flagSet(t, "--config", big), noEnv); err == nil || !strings.Contains(err.Error(), "at most 1048576") {
+		t.Errorf("a file over the bound: %v", err)
+	}
+	if _, err := Load(flagSet(t, "--config", t.TempDir()), noEnv); err == nil || !strings.Contains(err.Error(), "directory") {
+		t.Errorf("a directory: %v", err)
+	}
+}

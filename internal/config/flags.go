@@ -1,0 +1,51 @@
+package config
+
+import (
+	"github.com/spf13/pflag"
+)
+
+// Flags adds a flag for every setting to fs, with the defaults as their
+// defaults, plus --config for the file. The values are read by [Load].
+func Flags(fs *pflag.FlagSet) {
+	fs.String("config", "", "YAML file with settings (environment and flags overrule it)")
+	c := Default()
+	bind(fs, &c)
+}
+
+// bind registers the settings with c as their storage and their default.
+func bind(fs *pflag.FlagSet, c *Config) {
+	fs.StringVar(&c.Data, "data", c.Data, "directory of the store (required)")
+	fs.StringVar(&c.Listen, "listen", c.Listen, "HOST:PORT of the gRPC port; port 0 takes a free one")
+	fs.StringVar(&c.Socket, "socket", c.Socket, "path of a Unix socket that serves the same")
+	fs.StringVar(&c.HTTP, "http", c.HTTP, "HOST:PORT of the JSON gateway (off by default)")
+	fs.StringArrayVar(&c.HTTPHosts, "http-host", c.HTTPHosts, "Host header that the gateway takes besides loopback names (repeatable)")
+	fs.StringArrayVar(&c.HTTPOrigins, "http-origin", c.HTTPOrigins, "web origin that may call the gateway (repeatable)")
+	fs.StringArrayVar(&c.Packs, "pack", c.Packs, "pack file to register before serving (repeatable)")
+	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called, '*' for all (repeatable; none by default)")
+	fs.BoolVar(&c.InsecureBind, "insecure-bind", c.InsecureBind, "permit an address other than loopback without TLS and tokens")
+	fs.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM file of the server's certificate chain")
+	fs.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM file of the server's key")
+	fs.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM file of the authority that signs callers' certificates")
+	fs.StringVar(&c.TokensFile, "tokens-file", c.TokensFile, "file of bearer tokens: PRINCIPAL SCOPE[,SCOPE...] TOKEN per line")
+	fs.BoolVar(&c.Channelz, "channelz", c.Channelz, "serve gRPC's own introspection to principals with the scope admin")
+	fs.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long calls in flight may finish after SIGTERM")
+	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn or error")
+	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
+	bindLimits(fs, &c.Limits)
+}
+
+func bindLimits(fs *pflag.FlagSet, l *Limits) {
+	fs.Var(&l.PackBytes, "limits-pack-bytes", "size of a pack document")
+	fs.Var(&l.MessageBytes, "limits-message-bytes", "size of one gRPC message")
+	fs.Var(&l.ArtifactBytes, "limits-artifact-bytes", "size of one written artifact value")
+	fs.Var(&l.RunArtifactBytes, "limits-run-artifact-bytes", "size of a run's artifacts together")
+	fs.Var(&l.ConversationBytes, "limits-conversation-bytes", "size of a run's messages together")
+	fs.Var(&l.VariablesBytes, "limits-variables-bytes", "size of a run's variables together")
+	fs.Var(&l.CacheBytes, "limits-cache-bytes", "size of the run states held in memory")
+	fs.IntVar(&l.Labels, "limits-labels", l.Labels, "labels of a run")
+	fs.IntVar(&l.RunsInFlight, "limits-runs-in-flight", l.RunsInFlight, "runs that have not ended")
+	fs.IntVar(&l.QueuedInputs, "limits-queued-inputs", l.QueuedInputs, "inputs that wait for the next turn of a run")
+	fs.IntVar(&l.RunQueue, "limits-run-queue", l.RunQueue, "calls that wait for one run")
+	fs.IntVar(&l.MaxTransitions, "limits-max-transitions", l.MaxTransitions, "transitions of a run")
+	fs.IntVar(&l.RequestsPerSecond, "limits-requests-per-second", l.RequestsPerSecond, "calls per second of one principal; 0 = no bound")
+}

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+)
+
+// maxFileBytes bounds a configuration file.
+const maxFileBytes = 1 << 20
+
+// Lookup reads one environment variable; os.LookupEnv outside tests.
+type Lookup func(name string) (string, bool)
+
+// Load builds the configuration: defaults, then the file, then the environment,
+// then the flags that were given. The file is named by --config or PAWL_CONFIG.
+// The result is validated; the error is a [*Error] for every fault that is not
+// an unreadable file.
+func Load(flags *pflag.FlagSet, env Lookup) (Config, error) {
+	c := Default()
+	if path := fileName(flags, env); path != "" {
+		if err := readFile(path, &c); err != nil {
+			return Config{}, err
+		}
+	}
+	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	bind(settings, &c)
+	faults := applyEnv(settings, env)
+	faults = append(faults, applyFlags(settings, flags)...)
+	faults = append(faults, c.faults()...)
+	if len(faults) > 0 {
+		return c, &Error{Faults: faults}
+	}
+	return c, nil
+}
+
+func fileName(flags *pflag.FlagSet, env Lookup) string {
+	if f := flags.Lookup("config"); f != nil && f.Changed {
+		return f.Value.String()
+	}
+	path, _ := env("PAWL_CONFIG")
+	return path
+}
+
+func readFile(path string, c *Config) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("config file: %w", err)
+	}
+	if info.Size() > maxFileBytes {
+		return fmt.Errorf("config file %s: %d bytes, at most %d", path, info.Size(), maxFileBytes)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("config file: %w", err)
+	}
+	if len(strings.TrimSpace(string(raw))) == 0 {
+		return nil
+	}
+	if err := yaml.UnmarshalWithOptions(raw, c, yaml.DisallowUnknownField()); err != nil {
+		return &Error{Faults: []Fault{{Field: path, Message: strings.TrimSpace(yaml.FormatError(err, false, true))}}}
+	}
+	return nil
+}
+
+// EnvName is the environment variable of a flag: "tls-cert" is PAWL_TLS_CERT.
+func EnvName(flag string) string {
+	return "PAWL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// applyEnv sets what the environment says; a list is separated by commas.
+func applyEnv(settings *pflag.FlagSet, env Lookup) (faults []Fault) {
+	settings.VisitAll(func(f *pflag.Flag) {
+		text, ok := env(EnvName(f.Name))
+		if !ok {
+			return
+		}
+		if err := setFromEnv(f, text); err != nil {
+			faults = append(faults, Fault{Field: EnvName(f.Name), Message: fmt.Sprintf("%q: %s", text, err)})
+		}
+	})
+	return faults
+}
+
+func setFromEnv(f *pflag.Flag, text string) error {
+	list, ok := f.Value.(pflag.SliceValue)
+	if !ok {
+		before := f.Value.String()
+		if err := f.Value.Set(text); err != nil {
+			// A failed Set may have cleared the setting, which would be a second fault.
+			_ = f.Value.Set(before)
+			return err
+		}
+		return nil
+	}
+	var items []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return list.Replace(items)
+}
+
+// applyFlags copies the flags that were given; they were parsed already, so a
+// fault here is one of the setting itself.
+func applyFlags(settings, given *pflag.FlagSet) (faults []Fault) {
+	given.Visit(func(f *pflag.Flag) {
+		to := settings.Lookup(f.Name)
+		if to == nil {
+			return
+		}
+		if err := copyFlag(to.Value, f.Value); err != nil {
+			faults = append(faults, Fault{Field: "--" + f.Name, Message: err.Error()})
+		}
+	})
+	return faults
+}
+
+func copyFlag(to, from pflag.Value) error {
+	list, ok := from.(pflag.SliceValue)
+	if !ok {
+		return to.Set(from.String())
+	}
+	target, ok := to.(pflag.SliceValue)
+	if !ok {
+		return errors.New("is a list")
+	}
+	return target.Replace(list.GetSlice())
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Fault is one setting that cannot be used.
+type Fault struct {
+	// Field is the setting's name as in the file, or where the value came from.
+	Field string `json:"field"`
+	// Message says what is wrong and what would be taken.
+	Message string `json:"message"`
+}
+
+// Error lists every fault of a configuration.
+type Error struct{ Faults []Fault }
+
+// Error has one line per fault.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "configuration: %d fault(s)", len(e.Faults))
+	for _, f := range e.Faults {
+		fmt.Fprintf(&b, "\n  %s: %s", f.Field, f.Message)
+	}
+	return b.String()
+}
+
+// maxSocketPath is what a Unix socket address holds on Linux.
+const maxSocketPath = 107
+
+// Validate returns an [*Error] with all faults at once, or nil.
+func (c *Config) Validate() error {
+	if faults := c.faults(); len(faults) > 0 {
+		return &Error{Faults: faults}
+	}
+	return nil
+}
+
+// list collects faults.
+type list []Fault
+
+func (l *list) add(field, format string, args ...any) {
+	*l = append(*l, Fault{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *Config) faults() []Fault {
+	var l list
+	if c.Data == "" {
+		l.add("data", "is required: a directory for the store")
+	}
+	c.address(&l, "listen", c.Listen)
+	if c.HTTP != "" {
+		c.address(&l, "http", c.HTTP)
+		if c.HTTP == c.Listen && !strings.HasSuffix(c.HTTP, ":0") {
+			l.add("http", "%q is the address of listen: give it a port of its own", c.HTTP)
+		}
+	}
+	c.gateway(&l)
+	c.security(&l)
+	if len(c.Socket) > maxSocketPath {
+		l.add("socket", "has %d bytes, at most %d", len(c.Socket), maxSocketPath)
+	}
+	c.words(&l)
+	c.Limits.faults(&l)
+	return l
+}
+
+// address checks HOST:PORT and that an open address is wanted or secured.
+func (c *Config) address(l *list, field, addr string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		l.add(field, "%q is no HOST:PORT", addr)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		l.add(field, "port %q is none of 0 to 65535", port)
+	}
+	if !loopback(host) && !c.Secured() && !c.InsecureBind {
+		l.add(field, "%q is not loopback: set tls_cert and tls_key or tokens_file, or insecure_bind to do it all the same", addr)
+	}
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+func (c *Config) gateway(l *list) {
+	if c.HTTP == "" && len(c.HTTPHosts)+len(c.HTTPOrigins) > 0 {
+		l.add("http", "is off, but http_host or http_origin is set")
+	}
+	for i, h := range c.HTTPHosts {
+		if h == "" || strings.ContainsAny(h, "/ ") {
+			l.add(fmt.Sprintf("http_host[%d]", i), "%q is no host name", h)
+		}
+	}
+	for i, o := range c.HTTPOrigins {
+		u, err := url.Parse(o)
+		if err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+			l.add(fmt.Sprintf("http_origin[%d]", i), "%q is no origin: want scheme://host[:port]", o)
+		}
+	}
+}
+
+func (c *Config) security(l *list) {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		l.add("tls_cert", "and tls_key are set together or not at all")
+	}
+	if c.TLSClientCA != "" && c.TLSCert == "" {
+		l.add("tls_client_ca", "needs tls_cert and tls_key")
+	}
+	for i, tool := range c.AllowTools {
+		if strings.TrimSpace(tool) == "" {
+			l.add(fmt.Sprintf("allow_tool[%d]", i), "is empty: name a tool, or \"*\" for all")
+		}
+	}
+	for i, p := range c.Packs {
+		if p == "" {
+			l.add(fmt.Sprintf("pack[%d]", i), "is empty: name a pack file")
+		}
+	}
+}
+
+func (c *Config) words(l *list) {
+	oneOf(l, "log_level", c.LogLevel, "debug", "info", "warn", "error")
+	oneOf(l, "log_format", c.LogFormat, "text", "json")
+	if c.DrainTimeout <= 0 {
+		l.add("drain_timeout", "%s is not above 0s", c.DrainTimeout)
+	}
+}
+
+func oneOf(l *list, field, got string, allowed ...string) {
+	if !slices.Contains(allowed, got) {
+		l.add(field, "%q is none of %s", got, strings.Join(allowed, ", "))
+	}
+}
+
+func (b Limits) faults(l *list) {
+	between(l, "limits.pack_bytes", b.PackBytes, 1<<10, 64<<20)
+	between(l, "limits.message_bytes", b.MessageBytes, 64<<10, 64<<20)
+	between(l, "limits.artifact_bytes", b.ArtifactBytes, 1, 4<<20)
+	between(l, "limits.run_artifact_bytes", b.RunArtifactBytes, 1, 1<<30)
+	between(l, "limits.conversation_bytes", b.ConversationBytes, 1, 1<<30)
+	between(l, "limits.variables_bytes", b.VariablesBytes, 1, 4<<20)
+	between(l, "limits.cache_bytes", b.CacheBytes, 1<<20, 64<<30)
+	between(l, "limits.labels", b.Labels, 1, 1024)
+	between(l, "limits.runs_in_flight", b.RunsInFlight, 1, 1_000_000_000)
+	between(l, "limits.queued_inputs", b.QueuedInputs, 1, 4096)
+	between(l, "limits.run_queue", b.RunQueue, 1, 1<<16)
+	between(l, "limits.max_transitions", b.MaxTransitions, 1, 1<<31-1)
+	between(l, "limits.requests_per_second", b.RequestsPerSecond, 0, 1<<31-1)
+	if b.ArtifactBytes > b.MessageBytes {
+		l.add("limits.artifact_bytes", "%s is above limits.message_bytes (%s)", b.ArtifactBytes, b.MessageBytes)
+	}
+	if b.ArtifactBytes > b.RunArtifactBytes {
+		l.add("limits.artifact_bytes", "%s is above limits.run_artifact_bytes (%s)", b.ArtifactBytes, b.RunArtifactBytes)
+	}
+}
+
+func between[T int | Bytes](l *list, field string, got, low, high T) {
+	if got < low || got > high {
+		l.add(field, "%v is none of %v to %v", got, low, high)
+	}
+}

@@ -1,0 +1,245 @@
+"""One run, for asynchronous callers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pawl._drive import Driver, Holder
+from pawl._operations import StepCall
+from pawl._outcomes import Outcome, Reply, RunResult, StepAnswer, StepOutcomes, Waited, values_of
+from pawl._records import Record
+from pawl._runs import ArtifactSlot, RunInfo, Snapshot, TurnInfo, TurnRef
+from pawl._turn import AsyncTurn
+from pawl._values import ArtifactLike, Content, Fault, Json, Usage
+
+if TYPE_CHECKING:
+    from pawl._async_client import AsyncClient
+
+AsyncHandler: TypeAlias = "Callable[[AsyncTurn], Awaitable[Reply | None] | Reply | None]"
+AsyncHandlers: TypeAlias = "AsyncHandler | Mapping[str, AsyncHandler]"
+AsyncTool: TypeAlias = Callable[[Any], Any]
+
+
+class AsyncRun:
+    """A run by its id. It holds no state of its own: each method is a call.
+
+    Ids (`event_id`, `request_id`, ...) are made afresh where none is given, and kept
+    over the repetitions of the call. `expected_seq` is the seq of the last transition
+    that the caller has seen (`RunInfo.visit_seq`), 0: not asked.
+    """
+
+    def __init__(self, client: AsyncClient, run_id: str) -> None:
+        self._client = client
+        self._runs = client._runs
+        self.id = run_id
+
+    def __repr__(self) -> str:
+        return f"<AsyncRun {self.id}>"
+
+    async def info(self, *, at_seq: int = 0) -> RunInfo:
+        """The run as it is, or as it was at a record. Raises NotFoundError."""
+        return (await self._client.call(self._runs.get(self.id, at_seq, False))).run
+
+    async def snapshot(self, *, at_seq: int = 0) -> Snapshot:
+        """The run with the values of its artifacts."""
+        return await self._client.call(self._runs.get(self.id, at_seq, True))
+
+    async def artifacts(self, *, at_seq: int = 0) -> dict[str, ArtifactLike]:
+        """The values of its artifacts by name."""
+        return values_of((await self.snapshot(at_seq=at_seq)).artifacts)
+
+    async def drive(
+        self, handler: AsyncHandlers, *, tools: Mapping[str, AsyncTool] | None = None
+    ) -> RunResult:
+        """Executes its turns until it ends or waits for something from outside.
+
+        As `Client.run`, for a run that was started before, perhaps by another process.
+        """
+
+        def make_turn(info: TurnInfo, holder: Holder) -> AsyncTurn:
+            return _DrivenTurn(self._client, info, holder, tools or {})
+
+        driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
+        return await self._client.perform(driver.drive())
+
+    async def emit(
+        self,
+        event: str,
+        *,
+        artifacts: Mapping[str, ArtifactLike] | None = None,
+        event_id: str = "",
+        expected_seq: int = 0,
+        turn_token: str = "",
+    ) -> Outcome:
+        """Emits an event of the current state; the graph resolves the successor.
+
+        Raises UnknownEventError, TurnTokenError, SeqMismatchError, RunTerminalError,
+        RunPausedError, ArtifactError, LimitError.
+        """
+        return await self._client.call(
+            self._runs.emit(self.id, event, artifacts, event_id, expected_seq, turn_token)
+        )
+
+    async def send_input(
+        self, content: Content, *, message_id: str = "", expected_seq: int = 0
+    ) -> Outcome:
+        """Gives parts to the next turn of the visit; opens it if none is open."""
+        return await self._client.call(
+            self._runs.send_input(self.id, content, message_id, expected_seq)
+        )
+
+    async def turn(self) -> TurnInfo:
+        """The open turn, rendered now, with a new token that fences the one before.
+
+        Raises NoOpenTurnError, RunTerminalError, TurnTokenError.
+        """
+        return await self._client.call(self._runs.get_turn(self.id))
+
+    async def complete(
+        self,
+        turn: TurnRef,
+        reply: Reply,
+        *,
+        slots: Sequence[ArtifactSlot] = (),
+        request_id: str = "",
+    ) -> Outcome:
+        """Ends the open turn. `slots` (TurnInfo.artifact_slots) tell the types of
+        artifacts. Raises TurnStaleError, TurnTokenError, UnknownEventError, ..."""
+        return await self._client.call(self._runs.complete(turn, reply, slots, request_id))
+
+    async def fail(
+        self,
+        turn: TurnRef,
+        error: Fault,
+        *,
+        retryable: bool = True,
+        usage: Usage | None = None,
+        request_id: str = "",
+    ) -> Outcome:
+        """Reports a failed execution; the run ends FAILED unless it is retryable."""
+        return await self._client.call(self._runs.fail(turn, error, retryable, usage, request_id))
+
+    async def suspend(self, turn: TurnRef, *, request_id: str = "") -> Outcome:
+        """Releases the turn until its pending steps are answered."""
+        return await self._client.call(self._runs.suspend(turn, request_id))
+
+    async def set_artifacts(
+        self,
+        artifacts: Mapping[str, ArtifactLike],
+        *,
+        slots: Sequence[ArtifactSlot] = (),
+        write_id: str = "",
+        expected_seq: int = 0,
+        turn_token: str = "",
+    ) -> Outcome:
+        """Writes artifacts without a transition. Authority as for `emit`."""
+        return await self._client.call(
+            self._runs.set_artifacts(self.id, artifacts, slots, write_id, expected_seq, turn_token)
+        )
+
+    async def request_steps(
+        self, turn: TurnRef, calls: Sequence[StepCall], *, request_id: str = ""
+    ) -> StepOutcomes:
+        """Asks for tool calls of the open turn, in order. A refused call is an outcome
+        with a denial, no error."""
+        return await self._client.call(self._runs.request_steps(turn, calls, request_id))
+
+    async def resolve_step(
+        self, step: int, tool: str, answer: Json | Fault, *, attempt: int = 0, token: str = ""
+    ) -> StepAnswer:
+        """Answers a step with a JSON value or a Fault. `token` is that of the turn that
+        asked; attempt 0 is the current one."""
+        return await self._client.call(
+            self._runs.resolve_step(self.id, step, tool, attempt, answer, token)
+        )
+
+    async def wait(self, *, until: str = "TERMINAL", timeout: float = 30.0) -> Waited:
+        """Waits up to `timeout` seconds (at most 600) until the run has ended, or waits
+        too (`until="WAITING"`)."""
+        limit = timeout + self._client.settings.timeout
+        return await self._client.call(self._runs.wait(self.id, until, timeout), timeout=limit)
+
+    async def pause(self, note: str = "", *, request_id: str = "") -> Outcome:
+        """Pauses the run. Raises RunTerminalError."""
+        return await self._client.call(self._runs.pause(self.id, note, request_id))
+
+    async def resume(self, note: str = "", *, request_id: str = "") -> Outcome:
+        """Ends a pause. Raises RunTerminalError."""
+        return await self._client.call(self._runs.resume(self.id, note, request_id))
+
+    async def cancel(self, note: str = "", *, request_id: str = "") -> Outcome:
+        """Ends the run CANCELLED. Raises RunTerminalError."""
+        return await self._client.call(self._runs.cancel(self.id, note, request_id))
+
+    async def records(
+        self, *, kinds: Sequence[str] = (), after_seq: int = 0, page_size: int = 100
+    ) -> AsyncIterator[Record]:
+        """The records that there are now, read page by page."""
+        token = ""
+        while True:
+            page, token = await self._client.call(
+                self._runs.list_transitions(self.id, kinds, after_seq, page_size, token)
+            )
+            for item in page:
+                yield item
+            if not token:
+                return
+
+    def transitions(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        after_seq: int = 0,
+        follow: bool = True,
+        snapshots: bool = False,
+        reconnect_for: float = 60.0,
+    ) -> AsyncIterator[Record]:
+        """Records from a seq on, each exactly once and in order, until the run ends.
+
+        `kinds` are those of RecordKind (default: TRANSITION and ENDED). A lost connection
+        is taken up again from the last record read, for up to `reconnect_for` seconds
+        without any progress; then UnavailableError. A record that is missing raises
+        StreamGapError. Without `follow` it ends at the last record there is.
+        """
+        return self._client.read(
+            self._client._tail(
+                self.id,
+                after_seq,
+                "",
+                runs=None,
+                kinds=kinds,
+                follow=follow,
+                snapshots=snapshots,
+                reconnect_for=reconnect_for,
+            )
+        )
+
+
+class _DrivenTurn(AsyncTurn):
+    """A turn of a run that this client drives."""
+
+    def __init__(
+        self, client: AsyncClient, info: TurnInfo, holder: Holder, tools: Mapping[str, AsyncTool]
+    ) -> None:
+        super().__init__(info)
+        self._client, self._holder, self._tools = client, holder, tools
+
+    async def step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        self.check_payload(tool, dict(payload or {}))
+        call = StepCall(tool, dict(payload or {}), key, reframe)
+        return await self._client.perform(self._holder.step(call, self._tools.get(tool), timeout))
+
+    async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+        await self._client.perform(self._holder.set_artifacts(artifacts))
+
+    async def output(self, text: str) -> None:
+        """Nobody watches the output of a run that the caller drives."""

@@ -1,0 +1,112 @@
+"""What the blocking and the asynchronous client share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pawl._flow import Flow, Operation, T, attempt
+from pawl._operations import Packs, Runs, Start
+from pawl._position import Position
+from pawl._runs import RunFilter
+from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
+from pawl._streams import Tail
+from pawl._values import Content, Json
+
+
+class BaseClient:
+    """Settings and requests of a client; makes no call itself."""
+
+    def __init__(
+        self,
+        *,
+        address: str = DEFAULT_ADDRESS,
+        namespace: str = "",
+        token: TokenSource | None = None,
+        tls: Tls | None = None,
+        timeout: float = 30.0,
+        retry_for: float = 15.0,
+        keepalive: float = 20.0,
+        max_message_bytes: int = 64 << 20,
+    ) -> None:
+        self._settings = Settings(
+            address=address,
+            namespace=namespace,
+            token=token,
+            tls=tls,
+            timeout=timeout,
+            retry_for=retry_for,
+            keepalive=keepalive,
+            max_message_bytes=max_message_bytes,
+        )
+        self._runs = Runs(namespace)
+        self._packs = Packs(namespace)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Makes the channel, where that needs no event loop."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._settings.address}>"
+
+    @property
+    def settings(self) -> Settings:
+        """What the client was made with."""
+        return self._settings
+
+    def _attempt(self, operation: Operation[T], timeout: float | None) -> Flow[T]:
+        limit = self._settings.timeout if timeout is None else timeout
+        return attempt(operation, timeout=limit, retry_for=self._settings.retry_for)
+
+    def _tail(
+        self,
+        run_id: str,
+        after_seq: int,
+        after_cursor: str,
+        *,
+        runs: RunFilter | None,
+        kinds: Sequence[str],
+        follow: bool,
+        snapshots: bool,
+        reconnect_for: float,
+    ) -> Tail:
+        return Tail(
+            namespace=self._settings.namespace,
+            position=Position(run_id, after_seq, after_cursor),
+            runs=runs,
+            kinds=kinds,
+            follow=follow,
+            snapshots=snapshots,
+            reconnect_for=reconnect_for,
+        )
+
+
+def document(source: Path | str | bytes, filename: str) -> tuple[bytes, str]:
+    """The bytes of a pack and its file name: a Path is read, str and bytes are it."""
+    if isinstance(source, Path):
+        return source.read_bytes(), filename or source.name
+    return (source.encode() if isinstance(source, str) else source), filename
+
+
+def start_of(
+    pack: str,
+    *,
+    agent: str,
+    state: str,
+    variables: Mapping[str, Json] | None,
+    input: Content | None,
+    labels: Mapping[str, str] | None,
+    request_id: str,
+    max_steps: int,
+) -> Start:
+    """What to start."""
+    return Start(
+        pack=pack,
+        agent=agent,
+        state=state,
+        variables=variables,
+        input=input,
+        labels=labels,
+        request_id=request_id,
+        max_steps=max_steps,
+    )

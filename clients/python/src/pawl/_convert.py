@@ -1,0 +1,205 @@
+"""Wire messages to the dataclasses of this package, field by field.
+
+Each dataclass has the field names of its message. Exceptions to that:
+a field `payload` is read from `payload_json`, and one whose name is a keyword names
+its origin in its metadata. A test compares every dataclass with its descriptor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from pawl import _enums, _packs, _records, _runs, _values
+from pawl.v1 import record_pb2
+
+T = TypeVar("T")
+Getter = Callable[[Any], Any]
+
+
+def _named(*modules: Any) -> dict[str, type]:
+    return {
+        name: item
+        for module in modules
+        for name, item in vars(module).items()
+        if isinstance(item, type) and item.__module__ == module.__name__
+    }
+
+
+_CLASSES = _named(_values, _runs, _packs, _records)
+_ALIASES = {
+    "Run": _runs.RunInfo,
+    "GetTurnResponse": _runs.TurnInfo,
+    "ValidatePackResponse": _packs.PackReport,
+    "RegisterPackResponse": _packs.RegisteredPack,
+    "GetPackResponse": _packs.PackDetails,
+    "GetPackGraphResponse": _packs.PackGraph,
+}
+_ENUMS: dict[str, type] = _named(_enums)
+
+
+def parse_json(text: str) -> Any:
+    """JSON text; None if it is empty."""
+    return json.loads(text) if text else None
+
+
+def instant(value: Any) -> datetime:
+    """A wire time as an aware one, in UTC."""
+    moment: datetime = value.ToDatetime(tzinfo=timezone.utc)
+    return moment
+
+
+def _part(value: record_pb2.Part) -> _values.Part:
+    form = value.WhichOneof("content")
+    common: dict[str, Any] = {
+        "media_type": value.media_type,
+        "filename": value.filename,
+        "metadata": parse_json(value.metadata_json),
+    }
+    if form == "json":
+        return _values.Part(json=_values.JsonValue(parse_json(value.json)), **common)
+    if form is None:  # A form that a newer server knows.
+        return _values.Part(data=b"", **common)
+    return _values.Part(**{form: getattr(value, form)}, **common)
+
+
+def _artifact_value(value: record_pb2.ArtifactValue) -> Any:
+    form = value.WhichOneof("value")
+    if form == "json":
+        return parse_json(value.json)
+    return getattr(value, form) if form else None
+
+
+_SPECIAL: dict[str, Getter] = {
+    "google.protobuf.Timestamp": instant,
+    "pawl.v1.Part": _part,
+    "pawl.v1.ArtifactValue": _artifact_value,
+}
+
+
+@cache
+def _enum(full_name: str) -> Callable[[Any], Enum]:
+    name = full_name.rpartition(".")[2]
+    cls = _ENUMS[name]
+    words: list[Any] = list(cls)  # type: ignore[call-overload]
+    prefix = "".join("_" + c if c.isupper() else c for c in name).upper()[1:] + "_"
+    file: Any = _enum_descriptors()[full_name]
+    by_number = {
+        number: word
+        for number, value in file.values_by_number.items()
+        for word in words
+        if prefix + word.value == value.name
+    }
+    unspecified = words[0]
+    return lambda number: by_number.get(number, unspecified)
+
+
+@cache
+def _enum_descriptors() -> dict[str, Any]:
+    from pawl.v1 import pack_pb2, run_pb2
+
+    return {
+        descriptor.full_name: descriptor
+        for module in (record_pb2, run_pb2, pack_pb2)
+        for descriptor in module.DESCRIPTOR.enum_types_by_name.values()
+    }
+
+
+def _of_one(field: FieldDescriptor) -> Getter | None:
+    """How one value of the field is converted; None: as it is."""
+    if field.message_type is not None:
+        name = field.message_type.full_name
+        return _SPECIAL.get(name) or from_proto
+    if field.enum_type is not None:
+        return _enum(field.enum_type.full_name)
+    return None
+
+
+def _getter(field: Any) -> Getter:
+    name, convert = field.name, _of_one(field)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return lambda message: dict(getattr(message, name))
+    if field.is_repeated:
+        if convert is None:
+            return lambda message: tuple(getattr(message, name))
+        return lambda message: tuple(convert(item) for item in getattr(message, name))
+    if field.message_type is not None and convert is not None:
+        return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
+    if convert is not None:
+        return lambda message: convert(getattr(message, name))
+    return lambda message: getattr(message, name)
+
+
+def _json_getter(name: str) -> Getter:
+    return lambda message: parse_json(getattr(message, name))
+
+
+def _class_of(name: str) -> type:
+    return _ALIASES.get(name) or _CLASSES[name]
+
+
+@cache
+def plan(message_type: Any) -> tuple[type, tuple[tuple[str, Getter], ...]]:
+    """The dataclass of a message type, and how each of its fields is read."""
+    descriptor = message_type.DESCRIPTOR
+    cls = _class_of(descriptor.name)
+    getters = []
+    for item in dataclasses.fields(cls):
+        name = item.metadata.get("proto", item.name)
+        field = descriptor.fields_by_name.get(name)
+        if field is not None:
+            getters.append((item.name, _getter(field)))
+        else:
+            origin = descriptor.fields_by_name[name + "_json"]
+            getters.append((item.name, _json_getter(origin.name)))
+    return cls, tuple(getters)
+
+
+def from_proto(message: Any) -> Any:
+    """The dataclass of any message that has one."""
+    cls, getters = plan(message.__class__)
+    return cls(**{name: read(message) for name, read in getters})
+
+
+def record_from_proto(
+    message: record_pb2.Record, snapshot: _runs.Snapshot | None = None
+) -> _records.Record:
+    """A record with its body; the body is None for a kind that is not known here."""
+    form = message.WhichOneof("body")
+    kind = _enums.RecordKind[form.upper()] if form else _enums.RecordKind.UNSPECIFIED
+    return _records.Record(
+        run_id=message.run_id,
+        seq=message.seq,
+        prev_seq=message.prev_seq,
+        cursor=message.cursor,
+        at=instant(message.at),
+        cause=_enums.Cause(_enum("pawl.v1.Cause")(message.cause)),
+        principal=message.principal,
+        prev_hash=message.prev_hash,
+        hash=message.hash,
+        kind=kind,
+        body=from_proto(getattr(message, form)) if form else None,
+        snapshot=snapshot,
+    )
+
+
+def optional_record(message: Any, name: str) -> _records.Record | None:
+    """The record in a field of a message, or None if it is unset."""
+    return record_from_proto(getattr(message, name)) if message.HasField(name) else None
+
+
+def optional(message: Any, name: str) -> Any:
+    """The dataclass of a field of a message, or None if it is unset."""
+    return from_proto(getattr(message, name)) if message.HasField(name) else None
+
+
+def enum_of(full_name: str, number: int) -> Any:
+    """The word of a wire enum."""
+    return _enum(full_name)(number)

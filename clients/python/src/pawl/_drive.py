@@ -1,0 +1,289 @@
+"""Driving a run: fetch the turn, call the handler, complete or fail the turn."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from pawl._enums import RecordKind, RunStatus, StepStatus
+from pawl._errors import (
+    DeadlineError,
+    FailTurnError,
+    HandlerError,
+    NoOpenTurnError,
+    PawlError,
+    RunTerminalError,
+    StateError,
+    StepMismatchError,
+    TurnStaleError,
+    TurnTokenError,
+    UnavailableError,
+)
+from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, new_id
+from pawl._operations import Runs, StepCall
+from pawl._outcomes import Outcome, Reply, RunResult, values_of
+from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
+from pawl._runs import RunInfo, Step, TurnInfo, TurnRef
+from pawl._settings import Settings
+from pawl._turn import default_key, denied, result_of
+from pawl._values import ArtifactLike, Fault, Json, parts_of
+
+log = logging.getLogger("pawl")
+_ANSWERS = (RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED)
+_MOST_REFETCHES = 5
+
+
+def fault_of(error: BaseException) -> tuple[Fault, bool]:
+    """What a handler's exception says of its turn, and whether a retry may help."""
+    if isinstance(error, FailTurnError):
+        return Fault(code=error.reason, message=error.message), error.retryable
+    if isinstance(error, PawlError) and error.reason:
+        return Fault(code=error.reason, message=error.message), True
+    return Fault(code=type(error).__name__, message=str(error)), True
+
+
+def reply_of(answer: Any) -> Reply:
+    """What a handler returned, as a reply. Raises HandlerError for anything else."""
+    if answer is None:
+        return Reply()
+    if isinstance(answer, Reply):
+        return answer
+    raise HandlerError(f"a handler returns Reply or None, not {type(answer).__name__}")
+
+
+@dataclass(slots=True)
+class Holder:
+    """The holder of one turn of a run that the caller drives.
+
+    Its token changes when the sidecar restarts; the turn stays the same.
+    """
+
+    runs: Runs
+    settings: Settings
+    info: TurnInfo
+    turn: TurnRef
+    asked: int = 0
+
+    def call(self, operation: Operation[Any]) -> Flow[Any]:
+        """Makes a call with repetitions."""
+        return attempt(operation, timeout=self.settings.timeout, retry_for=self.settings.retry_for)
+
+    def with_token(self, make: Callable[[TurnRef], Operation[Any]]) -> Flow[Any]:
+        """Makes a call of the turn; a token that a restart fenced is replaced."""
+        for _ in range(_MOST_REFETCHES):
+            try:
+                return (yield from self.call(make(self.turn)))
+            except TurnTokenError as error:
+                if error.reason != "TURN_TOKEN_STALE":
+                    raise
+                yield from self._refetch(error)
+        return (yield from self.call(make(self.turn)))
+
+    def _refetch(self, error: TurnTokenError) -> Flow[None]:
+        try:
+            fresh = (yield from self.call(self.runs.get_turn(self.turn.run_id))).turn
+        except StateError:
+            # The turn is over; what happened to it is told by the repeated call.
+            return
+        same = (self.turn.turn_seq, self.turn.attempt) == (fresh.turn_seq, fresh.attempt)
+        if not same:
+            raise TurnStaleError(
+                f"turn {self.turn.turn_seq} is over: the open one is {fresh.turn_seq}",
+                reason="TURN_STALE",
+            ) from error
+        self.turn = fresh
+
+    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> Flow[None]:
+        """Writes artifacts as the holder of the turn."""
+        write_id = new_id()
+        yield from self.with_token(
+            lambda turn: self.runs.set_artifacts(
+                turn.run_id, artifacts, self.info.artifact_slots, write_id, 0, turn.token
+            )
+        )
+
+    def step(
+        self, call: StepCall, local: Callable[[Json], Any] | None, timeout: float | None
+    ) -> Flow[Json]:
+        """Asks for a tool call, makes it if the tool is local, returns its result."""
+        self.asked += 1
+        keyed = StepCall(
+            call.tool, call.payload, call.key or default_key(self.info, self.asked), call.reframe
+        )
+        request_id = new_id()
+        answer = yield from self.with_token(
+            lambda turn: self.runs.request_steps(turn, [keyed], request_id)
+        )
+        outcome = answer.outcomes[0]
+        refused = denied(outcome)
+        if refused is not None:
+            raise refused
+        step: Step = outcome.step
+        if step.status is not StepStatus.PENDING:
+            return result_of(step)
+        body = None if local is None else (yield from self._make(step, local))
+        if body is None:
+            body = yield from self._await(step, timeout)
+        return _resolved(step, body)
+
+    def _make(self, step: Step, local: Callable[[Json], Any]) -> Flow[StepResolved | None]:
+        """Makes the call here, again while attempts remain; None: not ours any more."""
+        number = step.attempt
+        while number:
+            result: Json | Fault
+            try:
+                result = yield Handle(local, (step.payload,))
+            except Exception as error:
+                result = fault_of(error)[0]
+            body = yield from self._resolve(step, number, result)
+            if body is None or not body.next:
+                return body
+            number = body.next
+        return None
+
+    def _resolve(self, step: Step, number: int, result: Json | Fault) -> Flow[StepResolved | None]:
+        answer = yield from self.with_token(
+            lambda turn: self.runs.resolve_step(
+                turn.run_id, step.step, step.tool, number, result, turn.token
+            )
+        )
+        body = answer.record.body if answer.record else None
+        return body if isinstance(body, StepResolved) else None
+
+    def _await(self, step: Step, timeout: float | None) -> Flow[Any]:
+        """Waits until somebody answers the step, or it is not wanted any more."""
+
+        def final(record: Record) -> bool:
+            body = record.body
+            if isinstance(body, StepResolved):
+                return body.step == step.step and not body.next
+            if isinstance(body, StepCancelled):
+                return body.step == step.step
+            return record.kind is RecordKind.ENDED
+
+        record = yield Follow(self.turn.run_id, step.turn_seq, _ANSWERS, final, timeout)
+        if record is None:
+            raise DeadlineError(f"step {step.step} ({step.tool}): no answer within {timeout} s")
+        return record.body
+
+
+def _resolved(step: Step, body: Any) -> Json:
+    """The result in the record that answers a step; raises as `result_of` does."""
+    status = StepStatus.CANCELLED
+    if isinstance(body, StepResolved):
+        status = StepStatus.OK if body.ok else StepStatus.ERROR
+    result = body.result if isinstance(body, StepResolved) else None
+    error = body.error if isinstance(body, StepResolved) else None
+    return result_of(dataclasses.replace(step, status=status, result=result, error=error))
+
+
+TurnMaker = Callable[[TurnInfo, Holder], Any]
+
+
+@dataclass(slots=True)
+class Driver:
+    """Drives one run until it ends or waits for something from outside."""
+
+    runs: Runs
+    settings: Settings
+    run_id: str
+    handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
+    make_turn: TurnMaker
+    errors: list[BaseException] = field(default_factory=list)
+    output: tuple[Any, ...] = ()
+
+    def drive(self) -> Flow[RunResult]:
+        """The whole loop."""
+        while True:
+            try:
+                info = yield from self._call(self.runs.get_turn(self.run_id))
+            except (NoOpenTurnError, RunTerminalError):
+                break
+            if not info.terminal and not info.allowed_events:
+                break  # Only something from outside moves the run from here.
+            yield from self._until(info.not_before)
+            holder = Holder(self.runs, self.settings, info, info.turn)
+            outcome = yield from self._execute(info, holder)
+            if outcome is None:
+                continue
+            if outcome.status is not RunStatus.RUNNING or outcome.turn is None:
+                break
+        return (yield from self._result())
+
+    def _call(self, operation: Operation[Any]) -> Flow[Any]:
+        return attempt(operation, timeout=self.settings.timeout, retry_for=self.settings.retry_for)
+
+    def _execute(self, info: TurnInfo, holder: Holder) -> Flow[Outcome | None]:
+        """Executes one turn; None: look again what is open."""
+        turn = self.make_turn(info, holder)
+        try:
+            reply = reply_of((yield Handle(self._handler_of(info), (turn,))))
+        except Exception as error:
+            yield from self._fail(holder, error)
+            return None
+        request_id = new_id()
+        try:
+            outcome: Outcome = yield from holder.with_token(
+                lambda ref: self.runs.complete(ref, reply, info.artifact_slots, request_id)
+            )
+        except (RunTerminalError, TurnStaleError) as error:
+            self.errors.append(error)
+            return None
+        except (UnavailableError, TurnTokenError):
+            raise
+        except (PawlError, TypeError, ValueError) as error:
+            # What the handler answered with cannot be taken; its turn failed.
+            yield from self._fail(holder, error)
+            return None
+        self.output = parts_of(reply.output)
+        return outcome
+
+    def _fail(self, holder: Holder, error: Exception) -> Flow[None]:
+        self.errors.append(error)
+        log.warning("run %s: turn %s failed: %s", self.run_id, holder.turn.turn_seq, error)
+        if isinstance(error, (RunTerminalError, TurnStaleError)):
+            return None
+        fault, retryable = fault_of(error)
+        if isinstance(error, StepMismatchError):
+            # The server failed the attempt already.
+            return None
+        request_id = new_id()
+        try:
+            outcome: Outcome = yield from holder.with_token(
+                lambda ref: self.runs.fail(ref, fault, retryable, None, request_id)
+            )
+        except (RunTerminalError, TurnStaleError):
+            return None
+        record = outcome.record
+        if record is not None and isinstance(record.body, TurnFailed) and record.body.not_before:
+            # Both times are the server's, so that clocks that differ do no harm.
+            yield Sleep(max(0.0, (record.body.not_before - record.at).total_seconds()))
+        return None
+
+    def _handler_of(self, info: TurnInfo) -> Callable[[Any], Any]:
+        if not isinstance(self.handler, Mapping):
+            return self.handler
+        try:
+            return self.handler[info.prompt]
+        except KeyError:
+            raise FailTurnError(
+                "NO_HANDLER",
+                f"no handler for prompt {info.prompt!r}; there are {sorted(self.handler)}",
+                retryable=False,
+            ) from None
+
+    def _until(self, moment: datetime | None) -> Flow[None]:
+        if moment is not None:
+            left = (moment - datetime.now(timezone.utc)).total_seconds()
+            if left > 0:
+                yield Sleep(left)
+
+    def _result(self) -> Flow[RunResult]:
+        snapshot = yield from self._call(self.runs.get(self.run_id, 0, True))
+        run: RunInfo = snapshot.run
+        values: dict[str, ArtifactLike] = values_of(snapshot.artifacts)
+        return RunResult(run=run, artifacts=values, output=self.output, errors=tuple(self.errors))

@@ -1,0 +1,154 @@
+"""The closed sets of words of the wire contract."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class _Word(str, Enum):
+    """A word of a closed set. It compares equal to its string.
+
+    ``UNSPECIFIED`` stands for a value that is not set, and for one that a newer
+    server knows and this client does not.
+    """
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class RunStatus(_Word):
+    """Where a run stands. A run in a terminal status never changes again.
+
+    >>> RunStatus.COMPLETED.terminal, RunStatus.WAITING.terminal
+    (True, False)
+    >>> RunStatus.RUNNING == "RUNNING"
+    True
+    """
+
+    UNSPECIFIED = "UNSPECIFIED"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    COMPLETED = "COMPLETED"
+    BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
+    ESCALATED = "ESCALATED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def terminal(self) -> bool:
+        """True: the run has ended."""
+        return self not in (RunStatus.UNSPECIFIED, RunStatus.RUNNING, RunStatus.WAITING)
+
+
+class Execution(_Word):
+    """Who executes the turns of a run."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    CALLER = "CALLER"
+    WORKERS = "WORKERS"
+
+
+class Cause(_Word):
+    """Why a transition happened; UNSPECIFIED on records that are none."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    ENTRY = "ENTRY"
+    EVENT = "EVENT"
+    MAX_VISITS = "MAX_VISITS"
+    TIMEOUT = "TIMEOUT"
+
+
+class ArtifactMode(_Word):
+    """How a write changes an artifact."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    REPLACE = "REPLACE"
+    APPEND = "APPEND"
+
+
+class StepStatus(_Word):
+    """Where a step stands."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    PENDING = "PENDING"
+    OK = "OK"
+    ERROR = "ERROR"
+    CANCELLED = "CANCELLED"
+
+
+class RecordKind(_Word):
+    """The kinds of records, for filters and for `Record.kind`."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    TRANSITION = "TRANSITION"
+    INPUT_RECEIVED = "INPUT_RECEIVED"
+    TURN_OPENED = "TURN_OPENED"
+    TURN_ASSIGNED = "TURN_ASSIGNED"
+    TURN_COMPLETED = "TURN_COMPLETED"
+    TURN_FAILED = "TURN_FAILED"
+    TURN_ABANDONED = "TURN_ABANDONED"
+    TURN_SUSPENDED = "TURN_SUSPENDED"
+    STEP_REQUESTED = "STEP_REQUESTED"
+    STEP_RESOLVED = "STEP_RESOLVED"
+    STEP_REJECTED = "STEP_REJECTED"
+    STEP_CANCELLED = "STEP_CANCELLED"
+    ARTIFACTS_SET = "ARTIFACTS_SET"
+    PAUSED = "PAUSED"
+    RESUMED = "RESUMED"
+    ORIGIN = "ORIGIN"
+    ENDED = "ENDED"
+    TURN_READY = "TURN_READY"
+
+
+class Disposition(_Word):
+    """What became of a step's answer."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    ACCEPTED = "ACCEPTED"
+    IGNORED_UNKNOWN_RUN = "IGNORED_UNKNOWN_RUN"
+    IGNORED_TERMINAL = "IGNORED_TERMINAL"
+    IGNORED_STALE = "IGNORED_STALE"
+    IGNORED_DUPLICATE = "IGNORED_DUPLICATE"
+    ESCALATED = "ESCALATED"
+
+
+class RunOrder(_Word):
+    """Orders lists of runs by creation."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    NEWEST_FIRST = "NEWEST_FIRST"
+    OLDEST_FIRST = "OLDEST_FIRST"
+
+
+class WaitUntil(_Word):
+    """What a wait waits for."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    TERMINAL = "TERMINAL"
+    WAITING = "WAITING"
+
+
+class Severity(_Word):
+    """Severity of a finding about a pack."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    ERROR = "ERROR"
+    WARNING = "WARNING"
+
+
+class EdgeKind(_Word):
+    """What makes a run follow an edge of a graph."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    EVENT = "EVENT"
+    MAX_VISITS = "MAX_VISITS"
+    TIMEOUT = "TIMEOUT"
+
+
+class Orchestration(_Word):
+    """Who may move a run out of a state."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    INTERNAL = "INTERNAL"
+    EXTERNAL = "EXTERNAL"
+    HYBRID = "HYBRID"

@@ -1,0 +1,115 @@
+"""What a client does, written once for blocking and for asynchronous callers.
+
+A flow is a generator that yields effects and is sent their results. `Client` performs
+each effect by blocking, `AsyncClient` by awaiting.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from google.protobuf.message import Message
+
+from pawl._errors import OverloadedError, PawlError, UnavailableError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[T]):
+    """One unary call: its path, its request, and how its answer is read."""
+
+    path: str
+    request: Message
+    response: type[Message]
+    read: Callable[[Any], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """Make a call once, within `timeout` seconds. Its result is the raw answer."""
+
+    operation: Operation[Any]
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Let `seconds` pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """Call the user's code; what it returns may be awaitable for `AsyncClient`."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Read records of a run until `enough` says so. Its result is that record."""
+
+    run_id: str
+    after_seq: int
+    kinds: tuple[str, ...]
+    enough: Callable[[Any], bool]
+    timeout: float | None
+
+
+Effect: TypeAlias = "Invoke | Sleep | Handle | Follow"
+Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+def new_id() -> str:
+    """A fresh idempotency id. It is made once per intent and kept over repetitions."""
+    return uuid.uuid4().hex
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Growing pauses, in seconds, each between half and all of its bound."""
+
+    bound: float = 0.05
+    most: float = 1.0
+
+    def next(self) -> float:
+        """The next pause."""
+        pause = self.bound * random.uniform(0.5, 1.0)
+        self.bound = min(self.bound * 2, self.most)
+        return pause
+
+    def reset(self) -> None:
+        """Starts again after a success."""
+        self.bound = 0.05
+
+
+def repeatable(error: PawlError) -> bool:
+    """Whether the same request with the same id may help a little later."""
+    return isinstance(error, (UnavailableError, OverloadedError)) or (
+        error.reason == "PACK_CONTENDED"
+    )
+
+
+def attempt(operation: Operation[T], *, timeout: float, retry_for: float) -> Flow[T]:
+    """Makes a call, and repeats it with the very same request while that may help."""
+    start = time.monotonic()
+    backoff = Backoff()
+    while True:
+        left = timeout - (time.monotonic() - start)
+        try:
+            answer = yield Invoke(operation, max(left, 0.001))
+            return operation.read(answer)
+        except PawlError as error:
+            pause = max(backoff.next(), error.retry_after or 0.0)
+            passed = time.monotonic() - start + pause
+            if not repeatable(error) or passed > min(timeout, retry_for):
+                raise
+        yield Sleep(pause)

@@ -1,0 +1,383 @@
+"""Every unary call of RunService and PackService as an `Operation`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+
+from pawl import _outcomes as outcomes
+from pawl import _requests as wire
+from pawl._convert import from_proto, record_from_proto
+from pawl._flow import Operation, new_id
+from pawl._outcomes import Outcome, Reply, StepAnswer, StepOutcomes, Waited
+from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
+from pawl._records import Record
+from pawl._runs import ArtifactSlot, RunFilter, RunInfo, Snapshot, TurnInfo, TurnRef
+from pawl._values import ArtifactLike, Content, Fault, Json, Usage
+from pawl.v1 import pack_pb2, run_pb2
+
+T = TypeVar("T")
+_RUN = "/pawl.v1.RunService/"
+_PACK = "/pawl.v1.PackService/"
+
+
+def _snapshot(message: Any) -> Snapshot:
+    return Snapshot(
+        run=from_proto(message.run),
+        artifacts=tuple(from_proto(item) for item in message.artifacts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """One tool call to ask for; an empty key is the ordinal of the request."""
+
+    tool: str
+    payload: Json
+    key: str = ""
+    reframe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Packs:
+    """Calls of PackService in one namespace."""
+
+    namespace: str
+
+    def validate(self, content: bytes, filename: str, schema: str) -> Operation[PackReport]:
+        request = pack_pb2.ValidatePackRequest(
+            namespace=self.namespace, content=content, filename=filename, strict_schema=schema
+        )
+        return Operation(_PACK + "ValidatePack", request, pack_pb2.ValidatePackResponse, from_proto)
+
+    def register(
+        self, content: bytes, filename: str, make_default: bool, move_version: bool
+    ) -> Operation[RegisteredPack]:
+        request = pack_pb2.RegisterPackRequest(
+            namespace=self.namespace,
+            content=content,
+            filename=filename,
+            make_default=make_default,
+            move_version=move_version,
+        )
+        return Operation(_PACK + "RegisterPack", request, pack_pb2.RegisterPackResponse, from_proto)
+
+    def get(self, pack: str, include_content: bool) -> Operation[PackDetails]:
+        request = pack_pb2.GetPackRequest(
+            namespace=self.namespace, pack=pack, include_content=include_content
+        )
+        return Operation(_PACK + "GetPack", request, pack_pb2.GetPackResponse, from_proto)
+
+    def list(self, page_size: int, token: str) -> Operation[tuple[tuple[Pack, ...], str]]:
+        request = pack_pb2.ListPacksRequest(
+            namespace=self.namespace, page_size=page_size, page_token=token
+        )
+
+        def read(answer: Any) -> tuple[tuple[Pack, ...], str]:
+            return tuple(from_proto(item) for item in answer.packs), answer.next_page_token
+
+        return Operation(_PACK + "ListPacks", request, pack_pb2.ListPacksResponse, read)
+
+    def graph(self, pack: str, agent: str) -> Operation[PackGraph]:
+        request = pack_pb2.GetPackGraphRequest(namespace=self.namespace, pack=pack, agent=agent)
+        return Operation(_PACK + "GetPackGraph", request, pack_pb2.GetPackGraphResponse, from_proto)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What to start."""
+
+    pack: str
+    agent: str = ""
+    state: str = ""
+    variables: Mapping[str, Json] | None = None
+    input: Content | None = None
+    labels: Mapping[str, str] | None = None
+    request_id: str = ""
+    max_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Calls of RunService in one namespace. An empty id is replaced by a fresh one."""
+
+    namespace: str
+
+    def start(self, what: Start, execution: str) -> Operation[RunInfo]:
+        request = run_pb2.StartRunRequest(
+            namespace=self.namespace,
+            pack=what.pack,
+            variables_json="" if what.variables is None else wire.dump_json(dict(what.variables)),
+            input=wire.parts(what.input),
+            execution=wire.number("Execution", execution),  # type: ignore[arg-type]
+            labels=dict(what.labels or {}),
+            request_id=what.request_id or new_id(),
+            max_steps=what.max_steps,
+        )
+        if what.agent and what.state:
+            raise ValueError("agent and state exclude each other")
+        if what.agent:
+            request.agent = what.agent
+        if what.state:
+            request.state = what.state
+        response = run_pb2.StartRunResponse
+        return Operation(_RUN + "StartRun", request, response, lambda m: from_proto(m.run))
+
+    def emit(
+        self,
+        run_id: str,
+        event: str,
+        artifacts: Mapping[str, ArtifactLike] | None,
+        event_id: str,
+        expected_seq: int,
+        turn_token: str,
+    ) -> Operation[Outcome]:
+        request = run_pb2.EmitEventRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            event=event,
+            artifacts=wire.artifacts(artifacts),
+            event_id=event_id or new_id(),
+            expected_seq=expected_seq,
+            turn_token=turn_token,
+        )
+        return Operation(_RUN + "EmitEvent", request, run_pb2.EmitEventResponse, outcomes.outcome)
+
+    def send_input(
+        self, run_id: str, content: Content, message_id: str, expected_seq: int
+    ) -> Operation[Outcome]:
+        request = run_pb2.SendInputRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            parts=wire.parts(content),
+            message_id=message_id or new_id(),
+            expected_seq=expected_seq,
+        )
+        return Operation(_RUN + "SendInput", request, run_pb2.SendInputResponse, outcomes.outcome)
+
+    def get_turn(self, run_id: str) -> Operation[TurnInfo]:
+        request = run_pb2.GetTurnRequest(namespace=self.namespace, run_id=run_id)
+        return Operation(_RUN + "GetTurn", request, run_pb2.GetTurnResponse, from_proto)
+
+    def set_artifacts(
+        self,
+        run_id: str,
+        artifacts: Mapping[str, ArtifactLike],
+        slots: Sequence[ArtifactSlot],
+        write_id: str,
+        expected_seq: int,
+        turn_token: str,
+    ) -> Operation[Outcome]:
+        request = run_pb2.SetArtifactsRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            artifacts=wire.artifacts(artifacts, slots),
+            write_id=write_id or new_id(),
+            expected_seq=expected_seq,
+            turn_token=turn_token,
+        )
+        return Operation(
+            _RUN + "SetArtifacts", request, run_pb2.SetArtifactsResponse, outcomes.outcome
+        )
+
+    def complete(
+        self, turn: TurnRef, reply: Reply, slots: Sequence[ArtifactSlot], request_id: str
+    ) -> Operation[Outcome]:
+        request = complete_request(self.namespace, turn, reply, slots, request_id)
+        return Operation(
+            _RUN + "CompleteTurn", request, run_pb2.CompleteTurnResponse, outcomes.outcome
+        )
+
+    def fail(
+        self, turn: TurnRef, error: Fault, retryable: bool, usage: Usage | None, request_id: str
+    ) -> Operation[Outcome]:
+        request = fail_request(self.namespace, turn, error, retryable, usage, request_id)
+        return Operation(_RUN + "FailTurn", request, run_pb2.FailTurnResponse, outcomes.outcome)
+
+    def suspend(self, turn: TurnRef, request_id: str) -> Operation[Outcome]:
+        request = run_pb2.SuspendTurnRequest(
+            namespace=self.namespace,
+            run_id=turn.run_id,
+            turn_seq=turn.turn_seq,
+            attempt=turn.attempt,
+            turn_token=turn.token,
+            request_id=request_id or new_id(),
+        )
+        return Operation(
+            _RUN + "SuspendTurn", request, run_pb2.SuspendTurnResponse, outcomes.outcome
+        )
+
+    def request_steps(
+        self, turn: TurnRef, calls: Sequence[StepCall], request_id: str
+    ) -> Operation[StepOutcomes]:
+        request = step_request(self.namespace, turn, calls, request_id)
+        return Operation(
+            _RUN + "RequestStep", request, run_pb2.RequestStepResponse, outcomes.step_outcomes
+        )
+
+    def resolve_step(
+        self, run_id: str, step: int, tool: str, attempt: int, answer: Json | Fault, token: str
+    ) -> Operation[StepAnswer]:
+        request = resolve_request(self.namespace, run_id, step, tool, attempt, answer, token)
+        return Operation(
+            _RUN + "ResolveStep", request, run_pb2.ResolveStepResponse, outcomes.step_answer
+        )
+
+    def list_transitions(
+        self, run_id: str, kinds: Sequence[str], after_seq: int, page_size: int, token: str
+    ) -> Operation[tuple[tuple[Record, ...], str]]:
+        request = run_pb2.ListTransitionsRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            kinds=[wire.number("RecordKind", str(kind)) for kind in kinds],  # type: ignore[misc]
+            after_seq=after_seq,
+            page_size=page_size,
+            page_token=token,
+        )
+
+        def read(answer: Any) -> tuple[tuple[Record, ...], str]:
+            return tuple(record_from_proto(m) for m in answer.records), answer.next_page_token
+
+        return Operation(_RUN + "ListTransitions", request, run_pb2.ListTransitionsResponse, read)
+
+    def get(self, run_id: str, at_seq: int, artifacts: bool) -> Operation[Snapshot]:
+        request = run_pb2.GetRunRequest(
+            namespace=self.namespace, run_id=run_id, at_seq=at_seq, include_artifacts=artifacts
+        )
+        return Operation(_RUN + "GetRun", request, run_pb2.GetRunResponse, _snapshot)
+
+    def list(
+        self, runs: RunFilter | None, order: str, page_size: int, token: str
+    ) -> Operation[tuple[tuple[RunInfo, ...], str]]:
+        request = run_pb2.ListRunsRequest(
+            namespace=self.namespace,
+            filter=wire.run_filter(runs),
+            order=wire.number("RunOrder", order),  # type: ignore[arg-type]
+            page_size=page_size,
+            page_token=token,
+        )
+
+        def read(answer: Any) -> tuple[tuple[RunInfo, ...], str]:
+            return tuple(from_proto(item) for item in answer.runs), answer.next_page_token
+
+        return Operation(_RUN + "ListRuns", request, run_pb2.ListRunsResponse, read)
+
+    def wait(self, run_id: str, until: str, timeout: float) -> Operation[Waited]:
+        duration = Duration()
+        duration.FromMilliseconds(int(timeout * 1000))
+        request = run_pb2.WaitRunRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            until=wire.number("WaitUntil", until),  # type: ignore[arg-type]
+            timeout=duration,
+        )
+
+        def read(answer: Any) -> Waited:
+            return Waited(run=from_proto(answer.run), timed_out=answer.timed_out)
+
+        return Operation(_RUN + "WaitRun", request, run_pb2.WaitRunResponse, read)
+
+    def pause(self, run_id: str, note: str, request_id: str) -> Operation[Outcome]:
+        request = run_pb2.PauseRunRequest(
+            namespace=self.namespace, run_id=run_id, note=note, request_id=request_id or new_id()
+        )
+        return Operation(_RUN + "PauseRun", request, run_pb2.PauseRunResponse, outcomes.outcome)
+
+    def resume(self, run_id: str, note: str, request_id: str) -> Operation[Outcome]:
+        request = run_pb2.ResumeRunRequest(
+            namespace=self.namespace, run_id=run_id, note=note, request_id=request_id or new_id()
+        )
+        return Operation(_RUN + "ResumeRun", request, run_pb2.ResumeRunResponse, outcomes.outcome)
+
+    def cancel(self, run_id: str, note: str, request_id: str) -> Operation[Outcome]:
+        request = run_pb2.CancelRunRequest(
+            namespace=self.namespace, run_id=run_id, note=note, request_id=request_id or new_id()
+        )
+        return Operation(_RUN + "CancelRun", request, run_pb2.CancelRunResponse, outcomes.outcome)
+
+
+def complete_request(
+    namespace: str, turn: TurnRef, reply: Reply, slots: Sequence[ArtifactSlot], request_id: str
+) -> run_pb2.CompleteTurnRequest:
+    """The request that ends a turn; workers send the same."""
+    return run_pb2.CompleteTurnRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        output=wire.parts(reply.output),
+        messages=[wire.message(item) for item in reply.messages],
+        usage=wire.usage(reply.usage),
+        event=reply.event,
+        artifacts=wire.artifacts(reply.artifacts, slots),
+        request_id=request_id or new_id(),
+    )
+
+
+def fail_request(
+    namespace: str,
+    turn: TurnRef,
+    error: Fault,
+    retryable: bool,
+    usage: Usage | None,
+    request_id: str,
+) -> run_pb2.FailTurnRequest:
+    """The request that ends an execution as failed; workers send the same."""
+    return run_pb2.FailTurnRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        error=wire.fault(error),
+        retryable=retryable,
+        usage=wire.usage(usage),
+        request_id=request_id or new_id(),
+    )
+
+
+def step_request(
+    namespace: str, turn: TurnRef, calls: Sequence[StepCall], request_id: str
+) -> run_pb2.RequestStepRequest:
+    """The request for tool calls; workers send the same."""
+    return run_pb2.RequestStepRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        requests=[
+            run_pb2.StepRequest(
+                key=call.key,
+                tool=call.tool,
+                payload_json=wire.dump_json(call.payload),
+                reframe=call.reframe,
+            )
+            for call in calls
+        ],
+        request_id=request_id or new_id(),
+    )
+
+
+def resolve_request(
+    namespace: str,
+    run_id: str,
+    step: int,
+    tool: str,
+    attempt: int,
+    answer: Json | Fault,
+    token: str,
+) -> run_pb2.ResolveStepRequest:
+    """The request that answers a step; workers send the same."""
+    request = run_pb2.ResolveStepRequest(
+        namespace=namespace, run_id=run_id, step=step, tool=tool, attempt=attempt, turn_token=token
+    )
+    if isinstance(answer, Fault):
+        request.error.CopyFrom(wire.fault(answer))
+    else:
+        request.result_json = wire.dump_json(answer)
+    return request

@@ -1,0 +1,158 @@
+"""What writing calls answer, and what handlers answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pawl._convert import enum_of, from_proto, optional, optional_record
+from pawl._enums import Disposition, RunStatus
+from pawl._records import Record
+from pawl._runs import RunInfo, StepOutcome, TurnRef
+from pawl._values import Artifact, ArtifactLike, Content, Message, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a call did to a run; None and "" where the call does not tell.
+
+    `record` is what it recorded, `transition` the state that was entered, `ended` the
+    end of the run, `turn` the turn that is open afterwards. `duplicate`: the id was
+    used before, this is the first answer.
+    """
+
+    record: Record | None = None
+    transition: Record | None = None
+    ended: Record | None = None
+    state: str = ""
+    status: RunStatus = RunStatus.UNSPECIFIED
+    seq: int = 0
+    turn: TurnRef | None = None
+    queued: bool = False
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcomes:
+    """What became of step requests, one outcome each, in order."""
+
+    outcomes: tuple[StepOutcome, ...]
+    ended: Record | None
+    status: RunStatus
+    seq: int
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAnswer:
+    """What became of a step's answer."""
+
+    disposition: Disposition
+    record: Record | None
+    ended: Record | None
+    status: RunStatus
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """A run after a wait; `timed_out`: the time was over first."""
+
+    run: RunInfo
+    timed_out: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a handler makes of a turn.
+
+    `event` is one of the turn's allowed events, or empty: the run then ends in a
+    terminal state, else waits. `artifacts` are written in the same commit, `output` is
+    the final output, `messages` are appended to the conversation.
+
+    >>> Reply(event="Success", artifacts={"note": "done"}).event
+    'Success'
+    """
+
+    event: str = ""
+    artifacts: Mapping[str, ArtifactLike] = field(default_factory=dict)
+    output: Content | None = None
+    messages: Sequence[Message] = ()
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A run after it was driven: ended, or waiting for something from outside.
+
+    `artifacts` are the last values by name. `output` is the output of the last turn
+    that this process completed. `errors` are what went wrong in handlers, in order.
+    """
+
+    run: RunInfo
+    artifacts: Mapping[str, ArtifactLike]
+    output: tuple[Any, ...]
+    errors: tuple[BaseException, ...]
+
+    @property
+    def status(self) -> RunStatus:
+        """Where the run stands."""
+        return self.run.status
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, for example "completed"; empty while it goes on."""
+        return self.run.reason
+
+
+def values_of(artifacts: Sequence[Artifact]) -> dict[str, ArtifactLike]:
+    """Values by name."""
+    return {artifact.name: artifact.value for artifact in artifacts}
+
+
+def _status(message: Any) -> RunStatus:
+    word: RunStatus = enum_of("pawl.v1.RunStatus", message.status)
+    return word
+
+
+def outcome(message: Any) -> Outcome:
+    """Reads the answer of any writing call."""
+    names = set(message.DESCRIPTOR.fields_by_name)
+
+    def maybe(name: str) -> Record | None:
+        return optional_record(message, name) if name in names else None
+
+    return Outcome(
+        record=maybe("record"),
+        transition=maybe("transition"),
+        ended=maybe("ended"),
+        state=message.state if "state" in names else "",
+        status=_status(message) if "status" in names else RunStatus.UNSPECIFIED,
+        seq=message.seq,
+        turn=optional(message, "turn") if "turn" in names else None,
+        queued=message.queued if "queued" in names else False,
+        duplicate=message.duplicate,
+    )
+
+
+def step_outcomes(message: Any) -> StepOutcomes:
+    """Reads the answer of RequestStep."""
+    return StepOutcomes(
+        outcomes=tuple(from_proto(item) for item in message.outcomes),
+        ended=optional_record(message, "ended"),
+        status=_status(message),
+        seq=message.seq,
+        duplicate=message.duplicate,
+    )
+
+
+def step_answer(message: Any) -> StepAnswer:
+    """Reads the answer of ResolveStep."""
+    return StepAnswer(
+        disposition=enum_of("pawl.v1.Disposition", message.disposition),
+        record=optional_record(message, "record"),
+        ended=optional_record(message, "ended"),
+        status=_status(message),
+        seq=message.seq,
+    )

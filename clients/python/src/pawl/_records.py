@@ -1,0 +1,261 @@
+"""The records of a run's journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from pawl._enums import Cause, RecordKind, RunStatus
+from pawl._runs import Snapshot
+from pawl._values import Artifact, ArtifactWrite, Denial, Fault, Json, Message, Part, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirect:
+    """A target that was refused on the way into a state, and the guard that did."""
+
+    state: str
+    guard: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One entry into a state; `source` and `event` are empty at the start.
+
+    `intended_state` is what the event names; it differs from `to` after a redirect.
+    """
+
+    source: str = field(metadata={"proto": "from"})
+    event: str
+    to: str
+    intended_state: str
+    redirects: tuple[Redirect, ...]
+    visit: int
+    total_visits: int
+    artifacts_written: tuple[ArtifactWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputReceived:
+    """Parts that were sent to a run; `queued`: they wait for the next turn."""
+
+    parts: tuple[Part, ...]
+    message_id: str
+    queued: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOpened:
+    """A further turn of the same visit."""
+
+    state: str
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One delivery of a turn to a worker."""
+
+    worker: str
+    delivery: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnAssigned:
+    """A turn went to a worker."""
+
+    turn_seq: int
+    attempt: int
+    assigned: Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCompleted:
+    """The accepted completion of a turn."""
+
+    turn_seq: int
+    attempt: int
+    output: tuple[Part, ...]
+    messages: tuple[Message, ...]
+    usage: Usage | None
+    event: str
+    artifacts_written: tuple[ArtifactWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFailed:
+    """A failed execution; `next` is the attempt that follows, 0: none."""
+
+    turn_seq: int
+    attempt: int
+    error: Fault | None
+    retryable: bool
+    next: int
+    not_before: datetime | None
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnAbandoned:
+    """The visit was left, or the run ended, while the turn was open."""
+
+    turn_seq: int
+    attempt: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSuspended:
+    """A turn that only waits for steps was released."""
+
+    turn_seq: int
+    attempt: int
+    pending: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnReady:
+    """A turn is offered again."""
+
+    turn_seq: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRequested:
+    """A tool call that is to be made."""
+
+    step: int
+    key: str
+    tool: str
+    turn_seq: int
+    attempt: int
+    payload: Json
+    reframe: bool
+    deadline: datetime | None
+    delegation: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResolved:
+    """The accepted answer to a step; `next` is the attempt issued next, 0: final."""
+
+    step: int
+    tool: str
+    attempt: int
+    ok: bool
+    result: Json
+    error: Fault | None
+    unknown: bool
+    next: int
+    deadline: datetime | None
+    worker: str
+    artifacts_written: tuple[ArtifactWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRejected:
+    """A refused request; nothing was issued or charged."""
+
+    key: str
+    tool: str
+    turn_seq: int
+    denial: Denial | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCancelled:
+    """The visit was left or the run ended before the answer."""
+
+    step: int
+    tool: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactsSet:
+    """A write without a transition."""
+
+    artifacts_written: tuple[ArtifactWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused:
+    """Nothing is assigned until the run is resumed."""
+
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """Ends a pause."""
+
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Seq 1 of a run that began as a copy of another."""
+
+    run_id: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The last record of a run; `reason` is machine-readable, for example "completed"."""
+
+    status: RunStatus
+    reason: str
+    redirects: tuple[Redirect, ...]
+    artifacts_written: tuple[ArtifactWrite, ...]
+    final_artifacts: tuple[Artifact, ...]
+
+
+Body: TypeAlias = (
+    Transition
+    | InputReceived
+    | TurnOpened
+    | TurnAssigned
+    | TurnCompleted
+    | TurnFailed
+    | TurnAbandoned
+    | TurnSuspended
+    | TurnReady
+    | StepRequested
+    | StepResolved
+    | StepRejected
+    | StepCancelled
+    | ArtifactsSet
+    | Paused
+    | Resumed
+    | Origin
+    | Ended
+)
+"""What a record says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One immutable entry of a run's journal.
+
+    `seq` is dense per run from 1 over all kinds; `prev_seq` is the seq of the previous
+    record under the filter of the stream, 0 for the first. `body` is None, with kind
+    UNSPECIFIED, for a kind that a newer server knows and this client does not.
+    `snapshot` is the run as of this record, where it was asked for.
+    """
+
+    run_id: str
+    seq: int
+    prev_seq: int
+    cursor: str
+    at: datetime
+    cause: Cause
+    principal: str
+    prev_hash: bytes = field(repr=False)
+    hash: bytes = field(repr=False)
+    kind: RecordKind
+    body: Body | None
+    snapshot: Snapshot | None = None

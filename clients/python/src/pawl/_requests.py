@@ -1,0 +1,125 @@
+"""Values of this package to wire messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pawl import _values
+from pawl._runs import ArtifactSlot, RunFilter
+from pawl.v1 import record_pb2, run_pb2
+
+
+def dump_json(value: Any) -> str:
+    """Compact JSON. Raises TypeError or ValueError for what JSON cannot hold."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def number(kind: str, word: str) -> int:
+    """The wire number of a word of an enum, for example ("RunStatus", "RUNNING")."""
+    for module in (record_pb2, run_pb2):
+        descriptor = module.DESCRIPTOR.enum_types_by_name.get(kind)
+        if descriptor is not None:
+            prefix = "".join("_" + c if c.isupper() else c for c in kind).upper()[1:]
+            allowed = descriptor.values_by_name
+            try:
+                return int(allowed[f"{prefix}_{word}"].number)
+            except KeyError:
+                names = ", ".join(n.removeprefix(prefix + "_") for n in allowed)
+                raise ValueError(f"{kind} is one of {names}, not {word!r}") from None
+    raise LookupError(kind)
+
+
+def part(value: _values.PartLike) -> record_pb2.Part:
+    """One part of a message."""
+    given = _values.Part.of(value)
+    message = record_pb2.Part(
+        media_type=given.media_type,
+        filename=given.filename,
+        metadata_json="" if given.metadata is None else dump_json(given.metadata),
+    )
+    if given.text is not None:
+        message.text = given.text
+    elif given.json is not None:
+        message.json = dump_json(given.json.value)
+    elif given.data is not None:
+        message.data = given.data
+    else:
+        message.uri = given.uri or ""
+    return message
+
+
+def parts(content: _values.Content | None) -> list[record_pb2.Part]:
+    """The parts of any content."""
+    return [part(item) for item in _values.parts_of(content)]
+
+
+def message(value: _values.Message) -> record_pb2.Message:
+    """One entry of a conversation."""
+    return record_pb2.Message(
+        role=value.role,
+        parts=[part(item) for item in value.parts],
+        tool_calls_json="" if value.tool_calls is None else dump_json(value.tool_calls),
+        tool_call_id=value.tool_call_id,
+    )
+
+
+def _is_json(media_type: str) -> bool:
+    bare = media_type.partition(";")[0].strip().lower()
+    return bare == "application/json" or bare.endswith("+json")
+
+
+def artifact_value(value: Any, media_type: str) -> record_pb2.ArtifactValue:
+    """One value, in the form of its media type or else of its Python type."""
+    if isinstance(value, _values.JsonValue):
+        return record_pb2.ArtifactValue(json=dump_json(value.value))
+    if isinstance(value, (bytes, bytearray)):
+        return record_pb2.ArtifactValue(data=bytes(value))
+    if isinstance(value, str) and not _is_json(media_type):
+        return record_pb2.ArtifactValue(text=value)
+    return record_pb2.ArtifactValue(json=dump_json(value))
+
+
+def artifacts(
+    writes: Mapping[str, Any] | None, slots: Iterable[ArtifactSlot] = ()
+) -> list[record_pb2.ArtifactWrite]:
+    """Artifact writes; `slots` tells the declared media types where they are known."""
+    types = {slot.name: slot.media_type for slot in slots}
+    return [
+        record_pb2.ArtifactWrite(name=name, value=artifact_value(value, types.get(name, "")))
+        for name, value in (writes or {}).items()
+    ]
+
+
+def usage(value: _values.Usage | None) -> record_pb2.Usage | None:
+    """Consumption; None stays unset."""
+    if value is None:
+        return None
+    return record_pb2.Usage(
+        input_tokens=value.input_tokens,
+        output_tokens=value.output_tokens,
+        cost_micro_usd=value.cost_micro_usd,
+        tool_calls=value.tool_calls,
+    )
+
+
+def fault(value: _values.Fault) -> record_pb2.Fault:
+    """An error as data, cut to the lengths that the wire takes."""
+    code = value.code.encode()[:128].decode(errors="ignore") or "ERROR"
+    text = value.message.encode(errors="replace")[:16384].decode(errors="ignore")
+    return record_pb2.Fault(code=code, message=text)
+
+
+def run_filter(value: RunFilter | None) -> run_pb2.RunFilter | None:
+    """A filter; None stays unset."""
+    if value is None:
+        return None
+    return run_pb2.RunFilter(
+        pack=value.pack,
+        statuses=[number("RunStatus", str(status)) for status in value.statuses],  # type: ignore[misc]
+        state=value.state,
+        labels=dict(value.labels),
+        parent_run_id=value.parent_run_id,
+        unserved=value.unserved,
+    )

@@ -1,0 +1,240 @@
+"""One run, for blocking callers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pawl._drive import Driver, Holder
+from pawl._operations import StepCall
+from pawl._outcomes import Outcome, Reply, RunResult, StepAnswer, StepOutcomes, Waited, values_of
+from pawl._records import Record
+from pawl._runs import ArtifactSlot, RunInfo, Snapshot, TurnInfo, TurnRef
+from pawl._turn import Turn
+from pawl._values import ArtifactLike, Content, Fault, Json, Usage
+
+if TYPE_CHECKING:
+    from pawl._client import Client
+
+Handler: TypeAlias = "Callable[[Turn], Reply | None]"
+Handlers: TypeAlias = "Handler | Mapping[str, Handler]"
+Tool: TypeAlias = Callable[[Any], Any]
+
+
+class Run:
+    """A run by its id. It holds no state of its own: each method is a call.
+
+    Ids (`event_id`, `request_id`, ...) are made afresh where none is given, and kept
+    over the repetitions of the call. `expected_seq` is the seq of the last transition
+    that the caller has seen (`RunInfo.visit_seq`), 0: not asked.
+    """
+
+    def __init__(self, client: Client, run_id: str) -> None:
+        self._client = client
+        self._runs = client._runs
+        self.id = run_id
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    def info(self, *, at_seq: int = 0) -> RunInfo:
+        """The run as it is, or as it was at a record. Raises NotFoundError."""
+        return self._client.call(self._runs.get(self.id, at_seq, False)).run
+
+    def snapshot(self, *, at_seq: int = 0) -> Snapshot:
+        """The run with the values of its artifacts."""
+        return self._client.call(self._runs.get(self.id, at_seq, True))
+
+    def artifacts(self, *, at_seq: int = 0) -> dict[str, ArtifactLike]:
+        """The values of its artifacts by name."""
+        return values_of(self.snapshot(at_seq=at_seq).artifacts)
+
+    def drive(self, handler: Handlers, *, tools: Mapping[str, Tool] | None = None) -> RunResult:
+        """Executes its turns until it ends or waits for something from outside.
+
+        As `Client.run`, for a run that was started before, perhaps by another process.
+        """
+
+        def make_turn(info: TurnInfo, holder: Holder) -> Turn:
+            return _DrivenTurn(self._client, info, holder, tools or {})
+
+        driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
+        return self._client.perform(driver.drive())
+
+    def emit(
+        self,
+        event: str,
+        *,
+        artifacts: Mapping[str, ArtifactLike] | None = None,
+        event_id: str = "",
+        expected_seq: int = 0,
+        turn_token: str = "",
+    ) -> Outcome:
+        """Emits an event of the current state; the graph resolves the successor.
+
+        Raises UnknownEventError, TurnTokenError, SeqMismatchError, RunTerminalError,
+        RunPausedError, ArtifactError, LimitError.
+        """
+        return self._client.call(
+            self._runs.emit(self.id, event, artifacts, event_id, expected_seq, turn_token)
+        )
+
+    def send_input(
+        self, content: Content, *, message_id: str = "", expected_seq: int = 0
+    ) -> Outcome:
+        """Gives parts to the next turn of the visit; opens it if none is open."""
+        return self._client.call(self._runs.send_input(self.id, content, message_id, expected_seq))
+
+    def turn(self) -> TurnInfo:
+        """The open turn, rendered now, with a new token that fences the one before.
+
+        Raises NoOpenTurnError, RunTerminalError, TurnTokenError.
+        """
+        return self._client.call(self._runs.get_turn(self.id))
+
+    def complete(
+        self,
+        turn: TurnRef,
+        reply: Reply,
+        *,
+        slots: Sequence[ArtifactSlot] = (),
+        request_id: str = "",
+    ) -> Outcome:
+        """Ends the open turn. `slots` (TurnInfo.artifact_slots) tell the types of
+        artifacts. Raises TurnStaleError, TurnTokenError, UnknownEventError, ..."""
+        return self._client.call(self._runs.complete(turn, reply, slots, request_id))
+
+    def fail(
+        self,
+        turn: TurnRef,
+        error: Fault,
+        *,
+        retryable: bool = True,
+        usage: Usage | None = None,
+        request_id: str = "",
+    ) -> Outcome:
+        """Reports a failed execution; the run ends FAILED unless it is retryable."""
+        return self._client.call(self._runs.fail(turn, error, retryable, usage, request_id))
+
+    def suspend(self, turn: TurnRef, *, request_id: str = "") -> Outcome:
+        """Releases the turn until its pending steps are answered."""
+        return self._client.call(self._runs.suspend(turn, request_id))
+
+    def set_artifacts(
+        self,
+        artifacts: Mapping[str, ArtifactLike],
+        *,
+        slots: Sequence[ArtifactSlot] = (),
+        write_id: str = "",
+        expected_seq: int = 0,
+        turn_token: str = "",
+    ) -> Outcome:
+        """Writes artifacts without a transition. Authority as for `emit`."""
+        return self._client.call(
+            self._runs.set_artifacts(self.id, artifacts, slots, write_id, expected_seq, turn_token)
+        )
+
+    def request_steps(
+        self, turn: TurnRef, calls: Sequence[StepCall], *, request_id: str = ""
+    ) -> StepOutcomes:
+        """Asks for tool calls of the open turn, in order. A refused call is an outcome
+        with a denial, no error."""
+        return self._client.call(self._runs.request_steps(turn, calls, request_id))
+
+    def resolve_step(
+        self, step: int, tool: str, answer: Json | Fault, *, attempt: int = 0, token: str = ""
+    ) -> StepAnswer:
+        """Answers a step with a JSON value or a Fault. `token` is that of the turn that
+        asked; attempt 0 is the current one."""
+        return self._client.call(
+            self._runs.resolve_step(self.id, step, tool, attempt, answer, token)
+        )
+
+    def wait(self, *, until: str = "TERMINAL", timeout: float = 30.0) -> Waited:
+        """Waits up to `timeout` seconds (at most 600) until the run has ended, or waits
+        too (`until="WAITING"`)."""
+        limit = timeout + self._client.settings.timeout
+        return self._client.call(self._runs.wait(self.id, until, timeout), timeout=limit)
+
+    def pause(self, note: str = "", *, request_id: str = "") -> Outcome:
+        """Pauses the run. Raises RunTerminalError."""
+        return self._client.call(self._runs.pause(self.id, note, request_id))
+
+    def resume(self, note: str = "", *, request_id: str = "") -> Outcome:
+        """Ends a pause. Raises RunTerminalError."""
+        return self._client.call(self._runs.resume(self.id, note, request_id))
+
+    def cancel(self, note: str = "", *, request_id: str = "") -> Outcome:
+        """Ends the run CANCELLED. Raises RunTerminalError."""
+        return self._client.call(self._runs.cancel(self.id, note, request_id))
+
+    def records(
+        self, *, kinds: Sequence[str] = (), after_seq: int = 0, page_size: int = 100
+    ) -> Iterator[Record]:
+        """The records that there are now, read page by page."""
+        token = ""
+        while True:
+            page, token = self._client.call(
+                self._runs.list_transitions(self.id, kinds, after_seq, page_size, token)
+            )
+            yield from page
+            if not token:
+                return
+
+    def transitions(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        after_seq: int = 0,
+        follow: bool = True,
+        snapshots: bool = False,
+        reconnect_for: float = 60.0,
+    ) -> Iterator[Record]:
+        """Records from a seq on, each exactly once and in order, until the run ends.
+
+        `kinds` are those of RecordKind (default: TRANSITION and ENDED). A lost connection
+        is taken up again from the last record read, for up to `reconnect_for` seconds
+        without any progress; then UnavailableError. A record that is missing raises
+        StreamGapError. Without `follow` it ends at the last record there is.
+        """
+        return self._client.read(
+            self._client._tail(
+                self.id,
+                after_seq,
+                "",
+                runs=None,
+                kinds=kinds,
+                follow=follow,
+                snapshots=snapshots,
+                reconnect_for=reconnect_for,
+            )
+        )
+
+
+class _DrivenTurn(Turn):
+    """A turn of a run that this client drives."""
+
+    def __init__(
+        self, client: Client, info: TurnInfo, holder: Holder, tools: Mapping[str, Tool]
+    ) -> None:
+        super().__init__(info)
+        self._client, self._holder, self._tools = client, holder, tools
+
+    def step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        self.check_payload(tool, dict(payload or {}))
+        call = StepCall(tool, dict(payload or {}), key, reframe)
+        return self._client.perform(self._holder.step(call, self._tools.get(tool), timeout))
+
+    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+        self._client.perform(self._holder.set_artifacts(artifacts))
+
+    def output(self, text: str) -> None:
+        """Nobody watches the output of a run that the caller drives."""

@@ -1,0 +1,213 @@
+"""Runs, turns and steps as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pawl._enums import ArtifactMode, Execution, RunStatus, StepStatus
+from pawl._values import Artifact, ArtifactHead, Denial, Fault, Json, Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackRef:
+    """The pack version of a run; the digest decides, the version is for people."""
+
+    id: str
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRef:
+    """Identity of an open turn: the run and the seq of the record that opened it.
+
+    `token` proves that the bearer executes the turn; empty where it is not given.
+    """
+
+    run_id: str
+    turn_seq: int
+    state: str
+    visit: int
+    attempt: int
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One tool call. `payload`, `result` and `error` are None where bodies are left out."""
+
+    step: int
+    key: str
+    tool: str
+    status: StepStatus
+    attempt: int
+    turn_seq: int
+    deadline: datetime | None
+    delegation: bool
+    payload: Json
+    result: Json
+    error: Fault | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """What became of one step request: the step, or the denial."""
+
+    key: str
+    step: Step | None
+    replayed: bool
+    denial: Denial | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeCount:
+    """How often an edge was followed."""
+
+    state: str
+    event: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The step of another run that started this one."""
+
+    run_id: str
+    step: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """The operator's bounds as of the run's start; sizes in bytes."""
+
+    max_transitions: int
+    max_artifact_bytes: int
+    max_run_artifact_bytes: int
+    max_message_bytes: int
+    max_queued_inputs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """A run as of one record. Times are aware, in UTC; None where there is none.
+
+    `reason` is machine-readable ("completed", "max_visits:implement") and empty while
+    the run goes on. `visit_seq` is the seq of the last transition, for `expected_seq`.
+    `artifacts` are heads; values are read with `Run.artifacts`.
+    """
+
+    namespace: str
+    run_id: str
+    pack: PackRef
+    entry: str
+    agent: str
+    entry_override: bool
+    execution: Execution
+    labels: Mapping[str, str]
+    status: RunStatus
+    reason: str
+    paused: bool
+    state: str
+    seq: int
+    visit_seq: int
+    visits: Mapping[str, int]
+    edges: tuple[EdgeCount, ...]
+    total_visits: int
+    transitions: int
+    tool_calls: int
+    reframes: int
+    tokens: int
+    cost_micro_usd: int
+    last_step: int
+    created_at: datetime
+    updated_at: datetime
+    deadline: datetime | None
+    state_timeout_at: datetime | None
+    turn: TurnRef | None
+    turn_not_before: datetime | None
+    turn_suspended: bool
+    queued_inputs: int
+    allowed_events: tuple[str, ...]
+    steps: tuple[Step, ...]
+    artifacts: tuple[ArtifactHead, ...]
+    artifact_bytes: int
+    message_bytes: int
+    parent: Parent | None
+    depth: int
+    limits: RunLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A run as of one record, with the values of its artifacts."""
+
+    run: RunInfo
+    artifacts: tuple[Artifact, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Selects runs; all that is given must hold.
+
+    `pack` is "id", "id@version" or a digest. `unserved`: the open turn waits for a
+    worker and none that is connected serves its prompt; only for lists.
+    """
+
+    pack: str = ""
+    statuses: Sequence[RunStatus] = ()
+    state: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    parent_run_id: str = ""
+    unserved: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as a model is told of it; `parameters` is its JSON Schema or None."""
+
+    name: str
+    description: str
+    parameters: Json
+    agent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactSlot:
+    """An artifact that the state declares."""
+
+    name: str
+    media_type: str
+    mode: ArtifactMode
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnInfo:
+    """An open turn, ready to be executed.
+
+    `system_prompt` is rendered. `allowed_events` are the only words that move the
+    run; empty in a terminal state and where only outside events move it. `terminal`:
+    completing this turn ends the run. `settings` is what the pack hands to the
+    executor (parameters, model_overrides, validators, ...).
+    """
+
+    turn: TurnRef
+    pack: PackRef
+    prompt: str
+    system_prompt: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    allowed_events: tuple[str, ...]
+    steps: tuple[Step, ...]
+    artifact_slots: tuple[ArtifactSlot, ...]
+    variables: Json
+    settings: Json
+    terminal: bool
+    deadline: datetime | None
+    seq: int
+    visit_seq: int
+    suspended: bool
+    not_before: datetime | None

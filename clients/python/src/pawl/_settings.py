@@ -1,0 +1,107 @@
+"""Where a sidecar is and how to talk to it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import grpc
+
+DEFAULT_ADDRESS = "127.0.0.1:7291"
+"""Where `sidecar serve` listens by default."""
+
+TokenSource: TypeAlias = "str | Callable[[], str]"
+"""A bearer token, or what is asked for one before each call (for rotation)."""
+
+_MEBIBYTE = 1 << 20
+
+
+def version() -> str:
+    """Version of this package."""
+    return importlib.metadata.version("pawl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Transport security. All files are PEM.
+
+    `ca` are the authorities that sign servers (default: those that gRPC brings along),
+    `cert` and `key` are the client's own for mutual TLS, and `server_name` replaces the
+    address's host in the check of the server's certificate.
+    """
+
+    ca: Path | str | None = None
+    cert: Path | str | None = None
+    key: Path | str | None = field(default=None, repr=False)
+    server_name: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.cert is None) != (self.key is None):
+            raise ValueError("tls: cert and key are given together or not at all")
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """The credentials; reads the files."""
+
+        def read(path: Path | str | None) -> bytes | None:
+            return None if path is None else Path(path).read_bytes()
+
+        return grpc.ssl_channel_credentials(read(self.ca), read(self.key), read(self.cert))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of a client. Times are in seconds.
+
+    `timeout` bounds each call with its repetitions, `retry_for` how long a call is
+    repeated while the sidecar cannot be reached or asks to wait (0: never).
+    """
+
+    address: str = DEFAULT_ADDRESS
+    namespace: str = ""
+    token: TokenSource | None = field(default=None, repr=False)
+    tls: Tls | None = None
+    timeout: float = 30.0
+    retry_for: float = 15.0
+    keepalive: float = 20.0
+    max_message_bytes: int = 64 * _MEBIBYTE
+
+    def __post_init__(self) -> None:
+        if not self.address:
+            raise ValueError("address: HOST:PORT or unix:PATH, not empty")
+        for name in ("timeout", "keepalive", "max_message_bytes"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}: more than 0, not {getattr(self, name)}")
+        if self.retry_for < 0:
+            raise ValueError(f"retry_for: 0 or more, not {self.retry_for}")
+
+    def options(self) -> list[tuple[str, str | int]]:
+        """Channel options. Repeating is done by this package, with the same ids."""
+        options: list[tuple[str, str | int]] = [
+            ("grpc.primary_user_agent", f"pawl-python/{version()}"),
+            ("grpc.keepalive_time_ms", int(self.keepalive * 1000)),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.enable_retries", 0),
+            ("grpc.initial_reconnect_backoff_ms", 50),
+            # How long one attempt to connect may take, handshakes included.
+            ("grpc.min_reconnect_backoff_ms", 5_000),
+            ("grpc.max_reconnect_backoff_ms", 1_000),
+            ("grpc.max_receive_message_length", self.max_message_bytes),
+            ("grpc.max_send_message_length", self.max_message_bytes),
+        ]
+        if self.tls is not None and self.tls.server_name:
+            options.append(("grpc.ssl_target_name_override", self.tls.server_name))
+        if self.address.startswith("unix:"):
+            options.append(("grpc.default_authority", "localhost"))
+        return options
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Metadata of one call: the token, if there is one."""
+        if self.token is None:
+            return ()
+        token = self.token if isinstance(self.token, str) else self.token()
+        return (("authorization", f"Bearer {token}"),)

@@ -1,0 +1,44 @@
+"""A gRPC status to the error of this package."""
+
+from __future__ import annotations
+
+import grpc
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from pawl._errors import PawlError, UnavailableError, error_of
+
+_DETAILS = "grpc-status-details-bin"
+_LOST_STREAM = ("stream removed", "rst_stream", "goaway", "connection reset", "socket closed")
+
+
+def error_from_status(status: status_pb2.Status) -> PawlError:
+    """The error of a google.rpc.Status, with its details."""
+    info = error_details_pb2.ErrorInfo()
+    bad, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+    retry_after: float | None = None
+    for detail in status.details:
+        detail.Unpack(info)
+        detail.Unpack(bad)
+        if detail.Unpack(retry):
+            retry_after = retry.retry_delay.ToTimedelta().total_seconds()
+    return error_of(
+        code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else "UNKNOWN",
+        status.message,
+        reason=info.reason,
+        metadata=dict(info.metadata),
+        violations=tuple((v.field, v.description) for v in bad.field_violations),
+        retry_after=retry_after,
+    )
+
+
+def error_from_rpc(error: grpc.RpcError) -> PawlError:
+    """The error of a failed call, sync or async."""
+    call: grpc.Call = error  # type: ignore[assignment]
+    for key, value in call.trailing_metadata() or ():
+        if key == _DETAILS and isinstance(value, bytes):
+            return error_from_status(status_pb2.Status.FromString(value))
+    code, text = call.code().name, call.details() or ""
+    # A connection that breaks under a call is told in several ways.
+    if code in ("UNKNOWN", "INTERNAL") and any(word in text.lower() for word in _LOST_STREAM):
+        return UnavailableError(text, code=code)
+    return error_of(code, text)

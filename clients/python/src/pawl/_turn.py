@@ -1,0 +1,207 @@
+"""The turn as a handler sees it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+
+from pawl import _schema
+from pawl._enums import StepStatus
+from pawl._errors import StepCancelledError, StepDeniedError, StepFailedError
+from pawl._runs import ArtifactSlot, PackRef, Step, StepOutcome, ToolSpec, TurnInfo
+from pawl._values import ArtifactLike, Json, Message
+
+
+class TurnView:
+    """What a handler can read of its turn."""
+
+    def __init__(self, info: TurnInfo, *, agent: str = "", labels: Mapping[str, str] | None = None):
+        self.info = info
+        """Everything, as it was read."""
+        self.agent = agent
+        """Member key, for a run of an agent handed to a worker; else empty."""
+        self.labels = dict(labels or {})
+        """Labels of the run, where the turn was handed to a worker."""
+
+    def __repr__(self) -> str:
+        turn = self.info.turn
+        return f"<turn {turn.turn_seq} of {turn.run_id}: {turn.state}, attempt {turn.attempt}>"
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self.info.turn.run_id
+
+    @property
+    def state(self) -> str:
+        """State visited."""
+        return self.info.turn.state
+
+    @property
+    def visit(self) -> int:
+        """Number of this visit of the state, from 1."""
+        return self.info.turn.visit
+
+    @property
+    def attempt(self) -> int:
+        """Execution attempt, from 1; only failed executions raise it."""
+        return self.info.turn.attempt
+
+    @property
+    def pack(self) -> PackRef:
+        """Pack of the run."""
+        return self.info.pack
+
+    @property
+    def prompt(self) -> str:
+        """Key of the prompt."""
+        return self.info.prompt
+
+    @property
+    def system_prompt(self) -> str:
+        """The prompt's template, rendered."""
+        return self.info.system_prompt
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Conversation that the turn sees, oldest first."""
+        return self.info.messages
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Tools that the prompt lists."""
+        return self.info.tools
+
+    @property
+    def allowed_events(self) -> tuple[str, ...]:
+        """The only events that move the run from here."""
+        return self.info.allowed_events
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Steps of this visit so far, with their answers."""
+        return self.info.steps
+
+    @property
+    def artifact_slots(self) -> tuple[ArtifactSlot, ...]:
+        """Artifacts that the state declares."""
+        return self.info.artifact_slots
+
+    @property
+    def variables(self) -> Json:
+        """The run's variables, defaults applied."""
+        return self.info.variables
+
+    @property
+    def settings(self) -> Json:
+        """What the pack hands to the executor: parameters, validators, ..."""
+        return self.info.settings
+
+    @property
+    def terminal(self) -> bool:
+        """True: completing this turn ends the run."""
+        return self.info.terminal
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the run's wall time is over."""
+        return self.info.deadline
+
+    def check_payload(self, tool: str, payload: Json) -> None:
+        """Raises SchemaError if the payload does not fit the tool's JSON Schema."""
+        for spec in self.tools:
+            if spec.name == tool and spec.parameters is not None:
+                _schema.check(payload, spec.parameters, f"payload of tool {tool}")
+
+
+class Turn(TurnView, ABC):
+    """A turn for a handler that blocks."""
+
+    @abstractmethod
+    def step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        """Makes a durable tool call through the sidecar and returns its result.
+
+        The call is recorded before it is made. If this turn is executed again, the
+        same key gives the recorded answer and no tool runs twice. `key` is by default
+        the ordinal of the call in this execution, so a handler must ask for its calls
+        in the same order each time, or name its keys. `timeout` is in seconds; None
+        waits as long as the step's own deadline.
+
+        Raises SchemaError (payload), StepDeniedError, StepFailedError,
+        StepCancelledError, StepMismatchError, DeadlineError.
+        """
+
+    @abstractmethod
+    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+        """Writes artifacts in the midst of the turn; durable when it returns."""
+
+    @abstractmethod
+    def output(self, text: str) -> None:
+        """Shows a piece of output to those who watch. Not durable: the final output is
+        that of the reply. Without watchers (a run that the caller drives) it does
+        nothing."""
+
+
+class AsyncTurn(TurnView, ABC):
+    """A turn for a handler that is a coroutine function. See `Turn`."""
+
+    @abstractmethod
+    async def step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        """See `Turn.step`."""
+
+    @abstractmethod
+    async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+        """See `Turn.set_artifacts`."""
+
+    @abstractmethod
+    async def output(self, text: str) -> None:
+        """See `Turn.output`."""
+
+
+def default_key(info: TurnInfo, ordinal: int) -> str:
+    """The key of the turn's n-th call, from 1, as the server would make it.
+
+    It is made here so that it does not depend on what a restarted server remembers.
+    """
+    first = info.turn.turn_seq == info.visit_seq
+    return str(ordinal) if first else f"{info.turn.turn_seq}.{ordinal}"
+
+
+def denied(outcome: StepOutcome) -> StepDeniedError | None:
+    """The error of a refused request; None if it was not refused."""
+    if outcome.denial is None:
+        return None
+    return StepDeniedError(
+        f"step {outcome.key!r} was refused: {outcome.denial.code}: {outcome.denial.message}",
+        reason=outcome.denial.code,
+    )
+
+
+def result_of(step: Step) -> Json:
+    """The result of an answered step; raises if it did not end well."""
+    if step.status is StepStatus.OK:
+        return step.result
+    if step.status is StepStatus.ERROR:
+        code = step.error.code if step.error else "ERROR"
+        text = step.error.message if step.error else ""
+        error = StepFailedError(f"tool {step.tool}: {code}: {text}", reason=code)
+        error.step = step
+        raise error
+    raise StepCancelledError(f"step {step.step} ({step.tool}) was cancelled: the visit was left")

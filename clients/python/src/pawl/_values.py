@@ -1,0 +1,198 @@
+"""Values that travel with a run: messages, artifacts, usage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pawl._enums import ArtifactMode
+
+Json: TypeAlias = Any
+"""What the `json` module reads and writes: None, bool, int, float, str, list, dict."""
+
+
+_Digest: TypeAlias = bytes  # A field of that class is itself named `bytes`.
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValue:
+    """A JSON value where a bare Python value would be read as something else.
+
+    >>> JsonValue("a string in an application/json artifact").value
+    'a string in an application/json artifact'
+    """
+
+    value: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One piece of a message: exactly one of text, json, data and uri.
+
+    `media_type` is empty by default, which reads as text/plain, application/json or
+    application/octet-stream by the form of the content.
+
+    >>> Part.of("hello").text
+    'hello'
+    >>> Part(json=JsonValue({"n": 1})).json.value
+    {'n': 1}
+    """
+
+    text: str | None = None
+    json: JsonValue | None = None
+    data: bytes | None = None
+    uri: str | None = None
+    media_type: str = ""
+    filename: str = ""
+    metadata: Mapping[str, Json] | None = None
+
+    def __post_init__(self) -> None:
+        given = [n for n in ("text", "json", "data", "uri") if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"a part holds exactly one of text, json, data and uri, not {len(given)}: {given}"
+            )
+
+    @staticmethod
+    def of(value: PartLike) -> Part:
+        """A part of a bare value: str is text, bytes is data, all else is JSON."""
+        if isinstance(value, Part):
+            return value
+        if isinstance(value, str):
+            return Part(text=value)
+        if isinstance(value, bytes):
+            return Part(data=value)
+        return Part(json=value if isinstance(value, JsonValue) else JsonValue(value))
+
+
+PartLike: TypeAlias = "Part | str | bytes | JsonValue | Mapping[str, Any]"
+"""What can be given as one part."""
+
+Content: TypeAlias = "PartLike | Sequence[PartLike]"
+"""What can be given as the parts of a message: one part or several."""
+
+ArtifactLike: TypeAlias = Any
+"""What can be given as an artifact: str is text, bytes is data, `JsonValue` and all
+else is JSON. Where the declared media type is known (in a turn), a str for a JSON
+artifact is a JSON string."""
+
+
+def parts_of(content: Content | None) -> tuple[Part, ...]:
+    """The parts of any content.
+
+    >>> [p.text for p in parts_of(["a", "b"])]
+    ['a', 'b']
+    """
+    if content is None:
+        return ()
+    if isinstance(content, (str, bytes, Part, JsonValue, Mapping)):
+        return (Part.of(content),)
+    return tuple(Part.of(item) for item in content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One entry of a conversation.
+
+    `role` is user, assistant, tool or system. `tool_calls` are a model's own tool
+    calls, kept as they are; `tool_call_id` says which of them a tool message answers.
+    """
+
+    role: str
+    parts: tuple[Part, ...] = ()
+    tool_calls: Json = None
+    tool_call_id: str = ""
+
+    @staticmethod
+    def of(role: str, content: Content) -> Message:
+        """A message of that role.
+
+        >>> Message.of("user", "hi").text
+        'hi'
+        """
+        return Message(role=role, parts=parts_of(content))
+
+    @property
+    def text(self) -> str:
+        """Its text parts, joined."""
+        return "".join(part.text for part in self.parts if part.text is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What an execution consumed outside the sidecar.
+
+    Tokens are counted, `cost_micro_usd` is in millionths of a US dollar, `tool_calls`
+    are those made without a step; they count against max_tool_calls.
+
+    >>> Usage(input_tokens=3) + Usage(input_tokens=4, output_tokens=1)
+    Usage(input_tokens=7, output_tokens=1, cost_micro_usd=0, tool_calls=0)
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micro_usd: int = 0
+    tool_calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_micro_usd=self.cost_micro_usd + other.cost_micro_usd,
+            tool_calls=self.tool_calls + other.tool_calls,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """An error as data: a machine-readable word and text for people."""
+
+    code: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denial:
+    """Why a step request was refused before it got a number."""
+
+    code: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactWrite:
+    """One recorded write to one artifact; `value` is a str, bytes or JSON value."""
+
+    name: str
+    value: ArtifactLike
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactHead:
+    """An artifact without its value.
+
+    `seq` is the record that wrote it last, `writes` how often it was written, `bytes`
+    the size of the current value, `hash` its SHA-256.
+    """
+
+    name: str
+    media_type: str
+    mode: ArtifactMode
+    seq: int
+    writes: int
+    bytes: int
+    hash: _Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """An artifact with its value: a str for text, bytes for data, else the JSON value."""
+
+    head: ArtifactHead
+    value: ArtifactLike
+
+    @property
+    def name(self) -> str:
+        """Name in the run."""
+        return self.head.name

@@ -1,0 +1,187 @@
+"""Runs from start to end through the blocking client, against a real sidecar."""
+
+from __future__ import annotations
+
+import pytest
+
+from pawl import (
+    Client,
+    Ended,
+    Execution,
+    FailTurnError,
+    Fault,
+    Message,
+    RecordKind,
+    Reply,
+    RunFilter,
+    RunStatus,
+    RunTerminalError,
+    StepCall,
+    Transition,
+    Turn,
+    UnknownEventError,
+    Usage,
+)
+from pawl.testing import Script, Sidecar
+
+
+def test_completes_after_a_correction(client: Client) -> None:
+    script = Script(
+        {
+            "work": [
+                Reply(event="Error", artifacts={"error_summary": "E1: no such file"}),
+                Reply(event="Success"),
+            ],
+            "complete": [Reply(output=["all", {"ok": True}], usage=Usage(output_tokens=7))],
+        }
+    )
+    result = client.run("self-correcting", script, input="go", labels={"k": "v"})
+    assert result.status is RunStatus.COMPLETED
+    assert result.artifacts == {"error_summary": "E1: no such file"}
+    assert result.output[0].text == "all"
+    assert result.run.visits == {"work": 2, "complete": 1}
+    assert result.run.tokens == 7
+    assert result.errors == ()
+    first, second, last = script.turns
+    assert (first.state, first.visit, second.visit, last.terminal) == ("work", 1, 2, True)
+    assert first.allowed_events == ("Error", "Success")
+    assert first.messages == (Message.of("user", "go"),)
+    assert "E1: no such file" in second.system_prompt
+
+
+def test_forced_exit(client: Client) -> None:
+    script = Script({"work": [Reply(event="Error")], "give_up": [None]})
+    result = client.run("self-correcting", script)
+    records = list(client.attach(result.run.run_id).transitions())
+    assert [r.kind for r in records] == [RecordKind.TRANSITION] * 4 + [RecordKind.ENDED]
+    bodies = [r.body for r in records if isinstance(r.body, Transition)]
+    assert [b.to for b in bodies] == ["work", "work", "work", "give_up"]
+    assert bodies[-1].intended_state == "work"
+    assert [(r.state, r.guard) for r in bodies[-1].redirects] == [("work", "max_visits:work")]
+    assert isinstance(records[-1].body, Ended)
+    assert records[-1].body.status is RunStatus.COMPLETED
+    assert [r.prev_seq for r in records[1:]] == [r.seq for r in records[:-1]]
+
+
+def test_a_handler_per_prompt(client: Client) -> None:
+    def worker(turn: Turn) -> Reply:
+        return Reply() if turn.terminal else Reply(event="Success")
+
+    assert client.run("self-correcting", {"worker": worker}).status is RunStatus.COMPLETED
+    result = client.run("self-correcting", {"other": worker})
+    assert (result.status, result.reason) == (RunStatus.FAILED, "turn_failed")
+    assert result.errors[0].args == ("no handler for prompt 'worker'; there are ['other']",)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ValueError("boom"),
+        Reply(event="NotDeclared"),
+        Reply(event="Done", artifacts={"nowhere": "x"}),
+        Reply(event="Done", artifacts={"log": b"bytes in a text artifact"}),
+        Reply(event="Done", artifacts={"sum": object()}),
+        Reply(event="Done", artifacts={"log": "x" * 70_000}),
+        Reply(event="Done", artifacts={"log": "x" * 10_000_000}),
+        "not a reply",
+    ],
+    ids=["raises", "event", "undeclared", "type", "no json", "too large", "10 MB", "no reply"],
+)
+def test_a_bad_handler_is_told_and_the_turn_is_retried(client: Client, bad: Reply) -> None:
+    script = Script({"calc": [bad, Reply(event="Done", artifacts={"sum": 3})], "end": [None]})
+    result = client.run("steps", script, variables={"n": 1})
+    assert result.status is RunStatus.COMPLETED
+    assert result.artifacts["sum"] == 3
+    assert len(result.errors) == 1
+    assert [turn.attempt for turn in script.turns] == [1, 2, 1]
+
+
+def test_attempts_are_used_up(client: Client) -> None:
+    result = client.run("steps", Script({"calc": [ValueError("no")]}), variables={"n": 1})
+    assert (result.status, result.reason) == (RunStatus.ESCALATED, "turn_failed")
+    assert [str(error) for error in result.errors] == ["no", "no"]
+
+
+def test_a_failure_that_is_not_to_be_retried(client: Client) -> None:
+    script = Script({"calc": [FailTurnError("NO_QUOTA", "tomorrow", retryable=False)]})
+    result = client.run("steps", script, variables={"n": 1})
+    assert (result.status, result.reason) == (RunStatus.FAILED, "turn_failed")
+
+
+def test_the_calls_one_by_one(client: Client) -> None:
+    run = client.open("steps", variables={"n": 1}, labels={"one": "by-one"})
+    turn = run.turn()
+    asked = run.request_steps(turn.turn, [StepCall("add", {"a": 1, "b": 2})])
+    step = asked.outcomes[0].step
+    assert step is not None
+    assert step.payload == {"a": 1, "b": 2}
+    answer = run.resolve_step(step.step, "add", 3, token=turn.turn.token)
+    assert answer.disposition == "ACCEPTED"
+    again = run.resolve_step(step.step, "add", 3, token=turn.turn.token)
+    assert again.disposition == "IGNORED_DUPLICATE"
+    assert run.turn().steps[0].result == 3
+    token = run.turn().turn.token
+    run.set_artifacts({"log": "a"}, turn_token=token)
+    run.set_artifacts({"log": "b"}, turn_token=token)
+    assert run.artifacts() == {"log": "a\nb"}
+    failed = run.fail(run.turn().turn, Fault(code="X"))
+    assert failed.record is not None
+    assert failed.record.kind is RecordKind.TURN_FAILED
+    assert run.wait(until="TERMINAL", timeout=0.01).timed_out
+    moved = run.emit("Ask", turn_token=run.turn().turn.token)
+    assert (moved.state, moved.status) == ("ask", RunStatus.WAITING)
+    assert run.wait(until="WAITING", timeout=5).run.state == "ask"
+    with pytest.raises(UnknownEventError) as caught:
+        run.emit("Maybe")
+    assert caught.value.allowed == ("No", "Yes")
+    run.pause("lunch")
+    run.resume()
+    assert run.emit("Yes").state == "end"
+    assert run.cancel("enough").status is RunStatus.CANCELLED
+    with pytest.raises(RunTerminalError):
+        run.send_input("late")
+    assert run.info(at_seq=1).state == "calc"
+    kinds = [record.kind for record in run.records(kinds=["PAUSED", "ENDED"], page_size=1)]
+    assert kinds == [RecordKind.PAUSED, RecordKind.ENDED]
+    listed = list(client.list_runs(RunFilter(labels={"one": "by-one"}), page_size=1))
+    assert [info.run_id for info in listed] == [run.id]
+    assert listed[0].execution is Execution.CALLER
+
+
+def test_an_id_of_the_callers_own(client: Client) -> None:
+    first = client.open("steps", variables={"n": 1}, request_id="mine-1")
+    assert client.open("steps", variables={"n": 1}, request_id="mine-1").id == first.id
+    assert client.open("steps", variables={"n": 1}).id != first.id
+    turn = first.turn().turn
+    one = first.emit("Again", event_id="e1", turn_token=turn.token)
+    two = first.emit("Again", event_id="e1", turn_token=turn.token)
+    assert (one.duplicate, two.duplicate) == (False, True)
+    assert one.transition == two.transition
+
+
+def test_driving_goes_on_after_the_outside_moved_it(client: Client) -> None:
+    script = Script({"calc": [Reply(event="Ask")], "end": [Reply(output="ok")]})
+    result = client.run("steps", script, variables={"n": 1})
+    run = client.attach(result.run.run_id)
+    assert (result.status, result.run.state) == (RunStatus.WAITING, "ask")
+    assert run.drive(script).status is RunStatus.WAITING
+    run.emit("Yes")
+    assert run.drive(script).status is RunStatus.COMPLETED
+
+
+def test_a_coroutine_function_is_refused(client: Client) -> None:
+    async def handler(turn: Turn) -> Reply:
+        return Reply(event="Done")
+
+    result = client.run("steps", handler, variables={"n": 1})  # type: ignore[arg-type]
+    assert isinstance(result.errors[0], TypeError)
+
+
+def test_a_sidecar_finishes_and_starts_again(sidecar: Sidecar) -> None:
+    with Sidecar(packs=[]) as own:
+        before = own.address
+        assert own.stop() == 0
+        own.start()
+        assert own.address == before
+        with own.client() as client:
+            assert list(client.list_packs()) == []

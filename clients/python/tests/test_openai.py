@@ -1,0 +1,166 @@
+"""Turns executed by a chat endpoint, from recordings, against a real sidecar."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, OpenAI
+
+from endpoint import Endpoint
+from pawl import Client, FailTurnError, RunResult, RunStatus, TurnCompleted, Worker
+from pawl.openai import AsyncChatHandler, ChatHandler
+from pawl.testing import Sidecar
+
+
+def add(payload: dict[str, Any]) -> Any:
+    return payload["a"] + payload["b"]
+
+
+def played(client: Client, *names: str, rounds: int = 16) -> tuple[RunResult, Endpoint]:
+    with (
+        Endpoint(*names) as endpoint,
+        OpenAI(base_url=endpoint.url, api_key="none", max_retries=0) as model,
+    ):
+        handler = ChatHandler(model, model="gpt-5-mini", max_rounds=rounds)
+        result = client.run(
+            "steps", handler, tools={"add": add}, variables={"n": 1}, input="Add 2 and 3."
+        )
+    return result, endpoint
+
+
+def last_tool_message(endpoint: Endpoint, request: int) -> Any:
+    message = endpoint.requests[request]["messages"][-1]
+    assert message["role"] == "tool"
+    return json.loads(message["content"])
+
+
+def test_tools_then_leaving(client: Client) -> None:
+    result, endpoint = played(client, "add", "leave", "text")
+    assert result.status is RunStatus.COMPLETED
+    assert result.artifacts == {"sum": 5, "log": "added"}
+    assert result.run.tool_calls == 1
+    assert result.run.tokens == 3 * 18
+    assert result.output[0].text == "All done."
+    first, second, third = endpoint.requests
+    assert first["messages"] == [
+        {"role": "system", "content": "Add 1."},
+        {"role": "user", "content": "Add 2 and 3."},
+    ]
+    leave = first["tools"][-1]["function"]
+    assert leave["name"] == "leave_state"
+    assert leave["parameters"]["properties"]["event"]["enum"] == ["Again", "Ask", "Done"]
+    assert set(leave["parameters"]["properties"]["artifacts"]["properties"]) == {"log", "sum"}
+    assert last_tool_message(endpoint, 1) == 5
+    assert second["messages"][2]["content"] == "Let me add."
+    # A terminal state has no way out to choose.
+    assert [tool["function"]["name"] for tool in third["tools"]] == ["add", "boom", "forbidden"]
+    run = client.attach(result.run.run_id)
+    completed = next(run.records(kinds=["TURN_COMPLETED"])).body
+    assert isinstance(completed, TurnCompleted)
+    assert [m.role for m in completed.messages] == ["assistant", "tool"]
+
+
+def test_two_calls_at_once(client: Client) -> None:
+    result, endpoint = played(client, "add_twice", "leave", "text")
+    assert result.run.tool_calls == 2
+    assert [m["content"] for m in endpoint.requests[1]["messages"][-2:]] == ["5", "9"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("leave_unknown_event", "event: one of ['Again', 'Ask', 'Done'], not 'Ship'"),
+        ("leave_unknown_artifact", "artifacts: one of ['log', 'sum'], not 'nope'"),
+        ("leave_wrong_type", "artifacts.log: a string, not list"),
+        ("leave_malformed", "the arguments are no JSON"),
+        ("leave_with_add", "call leave_state alone"),
+        ("add_malformed", "the arguments are no JSON"),
+        ("add_misfit", "payload of tool add: at $"),
+        ("no_such_tool", "there is no tool 'rm_rf'"),
+        ("not_allowed", "TOOL_NOT_ALLOWED"),
+    ],
+)
+def test_the_model_is_told_and_corrects_itself(client: Client, name: str, told: str) -> None:
+    result, endpoint = played(client, name, "leave", "text")
+    assert result.status is RunStatus.COMPLETED
+    assert result.errors == ()
+    tools = [m for m in endpoint.requests[1]["messages"] if m["role"] == "tool"]
+    assert any(told in message["content"] for message in tools)
+
+
+def test_text_alone_does_not_move_the_run(client: Client) -> None:
+    result, endpoint = played(client, "text", "leave", "text")
+    assert result.status is RunStatus.COMPLETED
+    assert "Call leave_state to go on" in endpoint.requests[1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("refusal", "REFUSED"),
+        ("filtered", "CONTENT_FILTER"),
+        ("length", "TRUNCATED"),
+        ("cut_short", "STREAM_TRUNCATED"),
+        ("broken", "STREAM_TRUNCATED"),
+        ("rate_limited", "MODEL_RATE_LIMITED"),
+        ("server_error", "MODEL_503"),
+    ],
+)
+def test_what_fails_an_attempt(client: Client, name: str, code: str) -> None:
+    result, _ = played(client, name, "leave", "text")
+    assert result.status is RunStatus.COMPLETED
+    (error,) = result.errors
+    assert isinstance(error, FailTurnError)
+    assert error.reason == code
+
+
+def test_what_fails_the_run(client: Client) -> None:
+    result, _ = played(client, "bad_request")
+    assert result.status is RunStatus.FAILED
+    assert "no such model" in str(result.errors[0])
+
+
+def test_a_model_that_never_leaves(client: Client) -> None:
+    result, endpoint = played(client, "text", rounds=2)
+    assert (result.status, result.reason) == (RunStatus.ESCALATED, "turn_failed")
+    assert [getattr(error, "reason", "") for error in result.errors] == ["MAX_ROUNDS"] * 2
+    assert len(endpoint.requests) == 2 * 3
+
+
+def test_a_repeated_attempt_runs_no_tool_twice(client: Client) -> None:
+    result, _ = played(client, "add", "refusal", "add", "leave", "text")
+    assert result.status is RunStatus.COMPLETED
+    assert result.run.tool_calls == 1
+
+
+def test_nobody_answers(client: Client) -> None:
+    with OpenAI(base_url="http://127.0.0.1:1/v1", api_key="none", max_retries=0) as model:
+        result = client.run("steps", ChatHandler(model, model="m"), variables={"n": 1})
+    assert [getattr(e, "reason", "") for e in result.errors] == ["MODEL_UNREACHABLE"] * 2
+
+
+async def test_in_a_worker(sidecar: Sidecar, client: Client) -> None:
+    import asyncio
+
+    with Endpoint("add", "leave", "text") as endpoint:
+        async with AsyncOpenAI(base_url=endpoint.url, api_key="none", max_retries=0) as model:
+            worker = Worker(address=sidecar.address, packs=["steps"])
+            worker.prompt("calc")(AsyncChatHandler(model, model="gpt-5-mini"))
+            worker.tool("add")(add)
+            task = asyncio.create_task(worker.serve())
+            run = client.start("steps", variables={"n": 1})
+            waited = await asyncio.to_thread(run.wait, timeout=20)
+            worker.stop()
+            await task
+    assert waited.run.status is RunStatus.COMPLETED
+    assert run.artifacts() == {"sum": 5, "log": "added"}
+
+
+def test_settings_that_are_refused() -> None:
+    with OpenAI(api_key="none") as model:
+        with pytest.raises(ValueError, match="model: a name"):
+            ChatHandler(model, model="")
+        with pytest.raises(ValueError, match="max_rounds: 1 or more, not 0"):
+            ChatHandler(model, model="m", max_rounds=0)

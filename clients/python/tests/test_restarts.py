@@ -1,0 +1,115 @@
+"""The sidecar is killed in the midst of calls: each takes effect once."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from conftest import STEPS
+from pawl import Client, CommitUnknownError, Reply, RunStatus, Turn, UnavailableError
+from pawl._errors import OverloadedError, PawlError, RequestError, error_of
+from pawl._flow import Invoke, Operation, Sleep, attempt
+from pawl.testing import Sidecar
+from pawl.v1 import run_pb2
+
+TURNS = 150
+
+
+def test_killed_in_the_midst_of_a_run() -> None:
+    count = itertools.count(1)
+    done = threading.Event()
+
+    def handler(turn: Turn) -> Reply:
+        number = next(count)
+        if turn.terminal or number > TURNS:
+            return Reply(event="" if turn.terminal else "Done")
+        return Reply(event="Again", artifacts={"log": str(number)})
+
+    with Sidecar(packs=[STEPS]) as own:
+
+        def killer() -> None:
+            for _ in range(3):
+                if done.wait(0.3):
+                    return
+                own.restart()
+
+        thread = threading.Thread(target=killer)
+        thread.start()
+        with own.client() as client:
+            result = client.run("steps", handler, variables={"n": 1})
+        done.set()
+        thread.join()
+    assert result.status is RunStatus.COMPLETED
+    assert result.errors == ()
+    assert result.run.visits == {"calc": TURNS + 1, "end": 1}
+    assert result.artifacts["log"].split("\n") == [str(n) for n in range(1, TURNS + 1)]
+
+
+def test_starts_are_not_repeated() -> None:
+    with Sidecar(packs=[STEPS]) as own, own.client() as client:
+        runs: list[str] = []
+
+        def starter() -> None:
+            runs.extend(client.open("steps", variables={"n": 1}).id for _ in range(60))
+
+        thread = threading.Thread(target=starter)
+        thread.start()
+        while len(list(client.list_runs())) < 10:
+            time.sleep(0.01)
+        own.restart()
+        thread.join()
+        assert len(set(runs)) == 60
+        assert {info.run_id for info in client.list_runs()} == set(runs)
+
+
+def operation() -> Operation[str]:
+    return Operation("/x", run_pb2.GetRunRequest(), run_pb2.GetRunResponse, str)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnavailableError("away"),
+        CommitUnknownError("who knows"),
+        OverloadedError("busy", retry_after=0.001),
+        error_of("ABORTED", "again", reason="PACK_CONTENDED"),
+    ],
+)
+def test_what_is_repeated_has_the_same_request(error: PawlError) -> None:
+    flow = attempt(operation(), timeout=5, retry_for=5)
+    first = next(flow)
+    assert isinstance(first, Invoke)
+    assert isinstance(flow.throw(error), Sleep)
+    second = next(flow)
+    assert isinstance(second, Invoke)
+    assert second.operation.request is first.operation.request
+    assert second.timeout <= first.timeout
+    with pytest.raises(StopIteration) as stop:
+        flow.send("answer")
+    assert stop.value.value == "answer"
+
+
+def test_what_is_not_repeated() -> None:
+    flow = attempt(operation(), timeout=5, retry_for=5)
+    next(flow)
+    with pytest.raises(RequestError):
+        flow.throw(RequestError("wrong"))
+    flow = attempt(operation(), timeout=5, retry_for=0)
+    next(flow)
+    with pytest.raises(UnavailableError):
+        flow.throw(UnavailableError("away"))
+
+
+def test_a_longer_wait_than_there_is_time_for() -> None:
+    flow = attempt(operation(), timeout=1, retry_for=5)
+    next(flow)
+    with pytest.raises(OverloadedError):
+        flow.throw(OverloadedError("busy", retry_after=60))
+
+
+def test_nobody_is_there() -> None:
+    with Client(address="127.0.0.1:1", retry_for=0.2) as client, pytest.raises(UnavailableError):
+        client.get_pack("x")

@@ -1,0 +1,133 @@
+"""Durable tool calls of a run that the caller drives."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from pawl import (
+    Client,
+    Fault,
+    RecordKind,
+    Reply,
+    RunStatus,
+    SchemaError,
+    StepDeniedError,
+    StepFailedError,
+    StepMismatchError,
+    Turn,
+)
+
+
+class Calculator:
+    """Counts the calls that were really made."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def add(self, payload: dict[str, Any]) -> float:
+        self.calls += 1
+        return float(payload["a"] + payload["b"])
+
+
+def test_a_repeated_turn_runs_no_tool_twice(client: Client) -> None:
+    calculator = Calculator()
+
+    def handler(turn: Turn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        first = turn.step("add", {"a": 1, "b": 2})
+        second = turn.step("add", {"a": first, "b": 10}, key="second")
+        if turn.attempt == 1:
+            raise RuntimeError("after the tools")
+        assert [step.result for step in turn.steps] == [3, 13]
+        return Reply(event="Done", artifacts={"sum": second})
+
+    tools = {"add": calculator.add}
+    result = client.run("steps", handler, tools=tools, variables={"n": 1})
+    assert result.status is RunStatus.COMPLETED
+    assert result.artifacts == {"sum": 13}
+    assert calculator.calls == 2
+    assert result.run.tool_calls == 2
+
+
+def test_a_payload_that_does_not_fit_is_not_sent(client: Client) -> None:
+    def handler(turn: Turn) -> Reply:
+        if not turn.terminal:
+            with pytest.raises(SchemaError, match="payload of tool add: at \\$: 'b' is a required"):
+                turn.step("add", {"a": 1})
+        return Reply(event="" if turn.terminal else "Done")
+
+    result = client.run("steps", handler, variables={"n": 1})
+    assert result.errors == ()
+    kinds = [r.kind for r in client.attach(result.run.run_id).records(kinds=list(RecordKind)[1:])]
+    assert RecordKind.STEP_REQUESTED not in kinds
+
+
+@pytest.mark.parametrize(
+    ("tool", "reason"), [("forbidden", "TOOL_NOT_ALLOWED"), ("unheard_of", "TOOL_NOT_LISTED")]
+)
+def test_denied(client: Client, tool: str, reason: str) -> None:
+    caught: list[StepDeniedError] = []
+
+    def handler(turn: Turn) -> Reply:
+        if not turn.terminal:
+            with pytest.raises(StepDeniedError) as error:
+                turn.step(tool)
+            caught.append(error.value)
+        return Reply(event="" if turn.terminal else "Done")
+
+    assert client.run("steps", handler, variables={"n": 1}).status is RunStatus.COMPLETED
+    assert [error.reason for error in caught] == [reason]
+
+
+def test_a_known_key_with_another_payload_fails_the_attempt(client: Client) -> None:
+    def handler(turn: Turn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        if turn.attempt == 1:
+            turn.step("add", {"a": 1, "b": 2}, key="k")
+            turn.step("add", {"a": 1, "b": 3}, key="k")
+        return Reply(event="Done")
+
+    tools = {"add": Calculator().add}
+    result = client.run("steps", handler, tools=tools, variables={"n": 1})
+    assert result.status is RunStatus.COMPLETED
+    assert [type(error) for error in result.errors] == [StepMismatchError]
+
+
+def test_answered_by_another_program(client: Client) -> None:
+    """A step that is nobody's here waits for an answer from anywhere."""
+    run = client.open("steps", variables={"n": 1})
+
+    def handler(turn: Turn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        step = turn.step
+        token = turn.info.turn.token
+
+        # What another program would do, once the step is recorded.
+        def answer() -> None:
+            for record in run.transitions(kinds=["STEP_REQUESTED"]):
+                run.resolve_step(record.body.step, "add", Fault(code="E", message="m"), token=token)  # type: ignore[union-attr]
+                return
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(StepFailedError, match="tool add: E: m"):
+            step("add", {"a": 1, "b": 2})
+        thread.join()
+        return Reply(event="Done")
+
+    assert run.drive(handler).status is RunStatus.COMPLETED
+
+
+def test_tools_of_the_turn(client: Client) -> None:
+    turn = client.open("steps", variables={"n": 2}).turn()
+    assert [tool.name for tool in turn.tools] == ["add", "boom", "forbidden"]
+    assert turn.tools[0].parameters["required"] == ["a", "b"]
+    assert turn.system_prompt == "Add 2."
+    assert turn.variables == {"n": 2}
+    assert [slot.name for slot in turn.artifact_slots] == ["blob", "log", "sum"]

@@ -1,0 +1,389 @@
+"""Workers against a real sidecar."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from conftest import SELF_CORRECTING, STEPS
+from pawl import (
+    AsyncTurn,
+    Client,
+    FailTurnError,
+    LimitError,
+    PawlError,
+    RecordKind,
+    Reply,
+    RequestError,
+    Run,
+    RunStatus,
+    SchemaError,
+    StepFailedError,
+    StepResolved,
+    ToolCall,
+    Turn,
+    TurnFailed,
+    Worker,
+    current_call,
+)
+from pawl.testing import Sidecar
+from proxy import Proxy
+
+
+@contextlib.asynccontextmanager
+async def serving(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(worker.serve())
+    try:
+        yield task
+    finally:
+        worker.stop()
+        await asyncio.wait_for(task, 20)
+
+
+async def ended(run: Run, seconds: float = 20) -> RunStatus:
+    waited = await asyncio.to_thread(run.wait, timeout=seconds)
+    assert not waited.timed_out, waited.run
+    return waited.run.status
+
+
+@pytest.fixture(params=["sync", "async"])
+def flavour(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def correcting(flavour: str, worker: Worker) -> None:
+    if flavour == "sync":
+
+        @worker.prompt("worker")
+        def answer(turn: Turn) -> Reply:
+            turn.output("thinking")
+            if turn.terminal:
+                return Reply(output="done")
+            return Reply(event="Error" if turn.visit == 1 else "Success")
+
+    else:
+
+        @worker.prompt("worker")
+        async def answer_async(turn: AsyncTurn) -> Reply:
+            await turn.output("thinking")
+            if turn.terminal:
+                return Reply(output="done")
+            return Reply(event="Error" if turn.visit == 1 else "Success")
+
+
+async def test_turns(sidecar: Sidecar, client: Client, flavour: str) -> None:
+    worker = Worker(address=sidecar.address, packs=["self-correcting"], turns=4)
+    correcting(flavour, worker)
+    async with serving(worker):
+        runs = [client.start("self-correcting") for _ in range(6)]
+        assert [await ended(run) for run in runs] == [RunStatus.COMPLETED] * 6
+    records = list(runs[0].records(kinds=["TURN_ASSIGNED", "TRANSITION"]))
+    assert {r.body.assigned.worker for r in records if r.kind == "TURN_ASSIGNED"} == {worker.id}  # type: ignore[union-attr]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Sidecar]:
+    """One for the tests of this file that kill nothing."""
+    with Sidecar(packs=[STEPS, SELF_CORRECTING], allow_tools=["*"]) as process:
+        yield process
+
+
+@pytest.fixture
+def own() -> Iterator[Sidecar]:
+    with Sidecar(packs=[STEPS, SELF_CORRECTING], allow_tools=["*"]) as process:
+        yield process
+
+
+async def test_steps(shared: Sidecar, flavour: str) -> None:
+    worker = Worker(address=shared.address, turns=2, steps=2)
+    calls: list[ToolCall] = []
+    if flavour == "sync":
+
+        @worker.prompt("calc")
+        def calc(turn: Turn) -> Reply:
+            if turn.terminal:
+                return Reply()
+            total = turn.step("add", {"a": 1, "b": 2})
+            turn.set_artifacts({"log": f"got {total}"})
+            if turn.attempt == 1:
+                raise RuntimeError("after the tool")
+            return Reply(event="Done", artifacts={"sum": total})
+
+        @worker.tool("add")
+        def add(payload: dict[str, int]) -> int:
+            calls.append(current_call())
+            return payload["a"] + payload["b"]
+
+    else:
+
+        @worker.prompt("calc")
+        async def calc_async(turn: AsyncTurn) -> Reply:
+            if turn.terminal:
+                return Reply()
+            total = await turn.step("add", {"a": 1, "b": 2})
+            await turn.set_artifacts({"log": f"got {total}"})
+            if turn.attempt == 1:
+                raise RuntimeError("after the tool")
+            return Reply(event="Done", artifacts={"sum": total})
+
+        @worker.tool("add")
+        async def add_async(payload: dict[str, int]) -> int:
+            calls.append(current_call())
+            return payload["a"] + payload["b"]
+
+    with shared.client() as client:
+        async with serving(worker):
+            run = client.start("steps", variables={"n": 1})
+            assert await ended(run) is RunStatus.COMPLETED
+        assert run.artifacts() == {"sum": 3, "log": "got 3\ngot 3"}
+        assert [(call.step, call.tool, call.attempt) for call in calls] == [(1, "add", 1)]
+        assert run.info().tool_calls == 1
+
+
+BAD: dict[str, tuple[Any, type[BaseException], str]] = {
+    "raises": (ValueError("no"), ValueError, "ValueError"),
+    "fails": (FailTurnError("NO_QUOTA", "x"), FailTurnError, "NO_QUOTA"),
+    "event": (Reply(event="Nope"), PawlError, "UNKNOWN_EVENT"),
+    "undeclared": (Reply(event="Done", artifacts={"no": 1}), PawlError, "UNDECLARED_ARTIFACT"),
+    "type": (Reply(event="Done", artifacts={"log": b"x"}), PawlError, "ARTIFACT_TYPE"),
+    "no json": (Reply(event="Done", artifacts={"sum": object()}), TypeError, "TypeError"),
+    "10 MB": (Reply(event="Done", output="x" * 10_000_000), LimitError, "MESSAGE_TOO_LARGE"),
+    "no reply": ("what", PawlError, "HandlerError"),
+    "hangs": (None, PawlError, "HANDLER_TIMEOUT"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_bad_handlers(shared: Sidecar, name: str) -> None:
+    bad, cls, code = BAD[name]
+    errors: list[BaseException] = []
+    timeout = 0.3 if name == "hangs" else 20
+    worker = Worker(address=shared.address, on_error=errors.append, handler_timeout=timeout)
+
+    @worker.prompt("calc")
+    async def calc(turn: AsyncTurn) -> Reply:
+        if turn.terminal or turn.attempt > 1:
+            return Reply(event="" if turn.terminal else "Done")
+        if name == "hangs":
+            await asyncio.sleep(3600)
+        if isinstance(bad, Exception):
+            raise bad
+        return bad  # type: ignore[no-any-return]
+
+    with shared.client() as client:
+        async with serving(worker):
+            run = client.start("steps", variables={"n": 1})
+            assert await ended(run) is RunStatus.COMPLETED
+        (failed,) = run.records(kinds=["TURN_FAILED"])
+    assert len(errors) == 1
+    assert isinstance(errors[0], cls)
+    assert isinstance(failed.body, TurnFailed)
+    assert failed.body.error is not None
+    assert failed.body.error.code == code
+
+
+@pytest.mark.parametrize("name", ["payload", "result", "raises", "no json"])
+async def test_bad_tools(shared: Sidecar, name: str) -> None:
+    errors: list[BaseException] = []
+    worker = Worker(address=shared.address, on_error=errors.append)
+    wrong = {"type": "object", "required": ["missing"]}
+    seen: list[str] = []
+
+    @worker.tool(
+        "add",
+        parameters=wrong if name == "payload" else None,
+        result=wrong if name == "result" else None,
+    )
+    def add(payload: dict[str, int]) -> Any:
+        if name == "raises":
+            raise OSError("no disk")
+        return object() if name == "no json" else {}
+
+    @worker.prompt("calc")
+    async def calc(turn: AsyncTurn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        try:
+            await turn.step("add", {"a": 1, "b": 1})
+        except StepFailedError as error:
+            seen.append(error.reason)
+        return Reply(event="Done")
+
+    with shared.client() as client:
+        async with serving(worker):
+            run = client.start("steps", variables={"n": 1})
+            assert await ended(run) is RunStatus.COMPLETED
+        (record,) = run.records(kinds=["STEP_RESOLVED"])
+    codes = {"payload": "PAYLOAD_INVALID", "raises": "OSError"}
+    assert seen == [codes.get(name, "RESULT_INVALID")]
+    assert isinstance(record.body, StepResolved)
+    assert len(errors) == 1
+    assert isinstance(errors[0], (SchemaError, OSError, TypeError))
+
+
+async def test_a_lost_connection_in_the_midst_of_a_turn(shared: Sidecar) -> None:
+    """The worker connects again and keeps its turn: it is executed once."""
+    executions = 0
+    started, go = asyncio.Event(), asyncio.Event()
+    with Proxy(shared.address) as proxy, shared.client() as client:
+        worker = Worker(address=proxy.address, packs=["self-correcting"])
+
+        @worker.prompt("worker")
+        async def answer(turn: AsyncTurn) -> Reply:
+            nonlocal executions
+            executions += 1
+            if turn.terminal:
+                return Reply()
+            started.set()
+            await go.wait()
+            return Reply(event="Success")
+
+        async with serving(worker):
+            run = client.start("self-correcting")
+            await started.wait()
+            before = proxy.connections
+            proxy.cut()
+            while proxy.connections == before:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            go.set()
+            assert await ended(run) is RunStatus.COMPLETED
+        assert executions == 2
+        assert list(run.records(kinds=["TURN_FAILED"])) == []
+
+
+async def test_a_killed_sidecar_in_the_midst_of_a_turn(own: Sidecar) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+    with own.client() as client:
+        worker = Worker(address=own.address, packs=["self-correcting"])
+
+        @worker.prompt("worker")
+        async def answer(turn: AsyncTurn) -> Reply:
+            if turn.terminal:
+                return Reply()
+            started.set()
+            await go.wait()
+            return Reply(event="Success")
+
+        async with serving(worker):
+            run = client.start("self-correcting")
+            await started.wait()
+            await asyncio.to_thread(own.restart)
+            go.set()
+            assert await ended(run) is RunStatus.COMPLETED
+        assert [r.kind for r in run.transitions()] == ["TRANSITION", "TRANSITION", "ENDED"]
+        assert list(run.records(kinds=["TURN_FAILED"])) == []
+
+
+async def test_a_revoked_turn_is_cancelled(shared: Sidecar) -> None:
+    started, cancelled = asyncio.Event(), asyncio.Event()
+    worker = Worker(address=shared.address)
+
+    @worker.prompt("calc")
+    async def calc(turn: AsyncTurn) -> Reply:
+        started.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return Reply()
+
+    with shared.client() as client:
+        async with serving(worker):
+            run = client.start("steps", variables={"n": 1})
+            await started.wait()
+            await asyncio.to_thread(run.cancel)
+            await asyncio.wait_for(cancelled.wait(), 10)
+
+
+async def test_registrations_that_are_refused(sidecar: Sidecar) -> None:
+    worker = Worker(address=sidecar.address)
+    worker.prompt("no_such_prompt")(lambda turn: None)
+    with pytest.raises(RequestError) as caught:
+        await worker.serve()
+    assert caught.value.reason == "UNKNOWN_PROMPT"
+    with pytest.raises(ValueError, match="at least one handler"):
+        await Worker().serve()
+    with pytest.raises(ValueError, match="turns: 1 to 10000, not 0"):
+        Worker(turns=0)
+    with pytest.raises(ValueError, match="has a handler already"):
+        worker.prompt("no_such_prompt")(lambda turn: None)
+
+
+PROGRAM = """
+import sys, time
+from pawl import Reply, Worker
+worker = Worker(address=sys.argv[1], packs=["self-correcting"])
+
+@worker.prompt("worker")
+def answer(turn):
+    print("started", flush=True)
+    time.sleep(0.0 if turn.terminal else 0.5)
+    return Reply(event="" if turn.terminal else "Success")
+
+worker.run()
+print("drained", flush=True)
+"""
+
+
+def test_sigterm_lets_the_turn_finish(shared: Sidecar) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, shared.address], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with shared.client() as client:
+        run = client.start("self-correcting")
+        assert process.stdout.readline() == "started\n"
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        assert process.stdout.read().endswith("drained\n")
+        process.stdout.close()
+        info = run.info()
+        assert (info.state, info.status) == ("complete", RunStatus.RUNNING)
+
+
+def test_a_killed_worker_gives_its_turn_to_another(shared: Sidecar) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.replace("0.5", "60"), shared.address],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    with shared.client() as client:
+        run = client.start("self-correcting")
+        assert process.stdout.readline() == "started\n"
+        worker = Worker(address=shared.address, packs=["self-correcting"])
+        worker.prompt("worker")(lambda turn: Reply(event="" if turn.terminal else "Success"))
+        thread = threading.Thread(target=lambda: asyncio.run(worker.serve()))
+        thread.start()
+        process.kill()
+        process.wait(timeout=10)
+        process.stdout.close()
+        before = time.monotonic()
+        assert run.wait(timeout=20).run.status is RunStatus.COMPLETED
+        assert time.monotonic() - before < 10
+        worker.stop()
+        thread.join(timeout=20)
+        assert list(run.records(kinds=[RecordKind.TURN_FAILED])) == []
+
+
+@pytest.mark.skipif(not os.environ.get("PAWL_SLOW"), reason="set PAWL_SLOW=1")
+@pytest.mark.timeout(120)
+async def test_an_idle_worker_stays_connected_for_three_pings(shared: Sidecar) -> None:
+    with Proxy(shared.address) as proxy:
+        worker = Worker(address=proxy.address)
+        worker.prompt("calc")(lambda turn: Reply())
+        async with serving(worker) as task:
+            await asyncio.sleep(65)
+            assert not task.done()
+        assert proxy.connections == 1

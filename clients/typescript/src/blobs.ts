@@ -1,0 +1,101 @@
+/** Large content beside the runs, by the digest of its bytes. */
+
+import { createHash } from "node:crypto";
+import type { Connection } from "./connection.js";
+import { PawlError } from "./errors.js";
+import { attempt, type CallOptions, newId } from "./retry.js";
+
+/** A stored blob. */
+export interface BlobHead {
+  /** "blob:sha256:<64 hex>"; write it into an artifact or a tool's result. */
+  readonly ref: string;
+  /** Bytes. */
+  readonly size: number;
+  /** True: these bytes were stored before. */
+  readonly duplicate: boolean;
+}
+
+/** A blob that was read. */
+export interface BlobContent {
+  readonly data: Uint8Array;
+  /** Media type that its first writer gave; may be empty. */
+  readonly mediaType: string;
+}
+
+/** Bytes of one piece; the contract takes 1 MiB. */
+const PIECE_BYTES = 512 * 1024;
+
+/** The reference of some bytes. */
+export function blobRef(data: Uint8Array): string {
+  return `blob:sha256:${createHash("sha256").update(data).digest("hex")}`;
+}
+
+/** Stores a blob; an upload that was cut goes on where the server has it. */
+export async function putBlob(
+  connection: Connection,
+  data: Uint8Array,
+  options: CallOptions & { readonly mediaType?: string },
+): Promise<BlobHead> {
+  const { namespace, runs, patience } = connection;
+  const upload = {
+    namespace,
+    uploadId: newId(),
+    mediaType: options.mediaType ?? "",
+    ref: blobRef(data),
+  };
+  let begun = false;
+  const stored = await attempt(
+    async (rpc) => {
+      const known = begun ? await runs.putBlob(one({ ...upload }), rpc) : undefined;
+      begun = true;
+      return known?.ref ? known : runs.putBlob(pieces(upload, data, Number(known?.size ?? 0)), rpc);
+    },
+    patience,
+    options,
+  );
+  return { ref: stored.ref, size: Number(stored.size), duplicate: stored.duplicate };
+}
+
+async function* one<T>(item: T): AsyncGenerator<T, void, undefined> {
+  yield item;
+}
+
+async function* pieces<T extends object>(upload: T, data: Uint8Array, from: number) {
+  let offset = from;
+  do {
+    const piece = data.subarray(offset, offset + PIECE_BYTES);
+    const last = offset + piece.length >= data.length;
+    yield { ...upload, offset: BigInt(offset), data: piece, last };
+    offset += piece.length;
+  } while (offset < data.length);
+}
+
+/** Reads a blob whole, over as many connections as it takes, and checks its digest. */
+export async function getBlob(
+  connection: Connection,
+  ref: string,
+  options: CallOptions,
+): Promise<BlobContent> {
+  const { namespace, runs, patience } = connection;
+  const read: Uint8Array[] = [];
+  let size = 0;
+  let mediaType = "";
+  await attempt(
+    async (rpc) => {
+      for await (const piece of runs.getBlob({ namespace, ref, offset: BigInt(size) }, rpc)) {
+        read.push(piece.data);
+        size += piece.data.length;
+        mediaType = piece.mediaType || mediaType;
+      }
+    },
+    patience,
+    options,
+  );
+  const data = Buffer.concat(read, size);
+  if (blobRef(data) !== ref) {
+    throw new PawlError("server", `${ref}: what was read has another digest`, {
+      reason: "BLOB_DIGEST",
+    });
+  }
+  return { data: new Uint8Array(data.buffer, data.byteOffset, data.byteLength), mediaType };
+}

@@ -1,0 +1,36 @@
+/**
+ * Client of Pawl for pages: reads packs and runs, follows them, and emits events, over
+ * the JSON gateway (`sidecar serve --http`). It needs nothing of Node.
+ */
+
+import { BaseClient } from "./client_base.js";
+import type { ClientOptions } from "./connection.js";
+import { type GatewayOptions, gatewayTransport } from "./gateway_transport.js";
+import { RunHandle } from "./run_handle.js";
+
+/** Settings of a client for pages. */
+export interface BrowserOptions extends ClientOptions, GatewayOptions {}
+
+/** A client of one sidecar's gateway. The origin of the page must be allowed there. */
+export class PawlClient extends BaseClient {
+  constructor(options: BrowserOptions = {}) {
+    super(gatewayTransport(options), options);
+  }
+
+  /** A run by its id. Makes no call: an unknown id shows at the first one. */
+  attach(runId: string): RunHandle {
+    return new RunHandle(this.connection, runId);
+  }
+}
+
+export type { Pack, RunFilter } from "./client_base.js";
+export type { ClientOptions } from "./connection.js";
+export { type ErrorKind, PawlError, type Violation } from "./errors.js";
+export type { GatewayOptions } from "./gateway_transport.js";
+export { Cause, Execution, RecordKind, RunStatus, StepStatus } from "./gen/pawl/v1/record_pb.js";
+export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
+export type { ArtifactData, Json, Plain } from "./plain.js";
+export type { CallOptions } from "./retry.js";
+export { RunHandle as Run, type RunInfo, type WriteOptions } from "./run_handle.js";
+export type { Record, TransitionsOptions } from "./transitions.js";
+export { type Artifacts, type Content, json, type Part, textOf } from "./values.js";

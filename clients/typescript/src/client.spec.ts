@@ -1,0 +1,209 @@
+/** Runs from start to end through the client, against a real sidecar. */
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { all, STEPS, useSidecar } from "./fixture.js";
+import {
+  Disposition,
+  Execution,
+  failTurn,
+  json,
+  PawlClient,
+  PawlError,
+  RecordKind,
+  type Reply,
+  RunStatus,
+  textOf,
+  WaitUntil,
+} from "./index.js";
+import { Sidecar, script } from "./testing.js";
+
+const shared = useSidecar();
+
+describe("run", () => {
+  test("completes after a correction", async () => {
+    const model = script({
+      work: [
+        { event: "Error", artifacts: { error_summary: "E1: no such file" } },
+        { event: "Success" },
+      ],
+      complete: [{ output: ["all", { ok: true }], usage: { outputTokens: 7 } }],
+    });
+    const result = await shared.client.run("self-correcting", model, {
+      input: "go",
+      labels: { k: "v" },
+    });
+    expect(result.status).toBe(RunStatus.COMPLETED);
+    expect(result.artifacts).toEqual({ error_summary: "E1: no such file" });
+    expect(textOf(result.output)).toBe("all");
+    expect(result.run.visits).toEqual({ work: 2, complete: 1 });
+    expect(result.run.tokens).toBe(7);
+    expect(result.run.createdAt).toBeInstanceOf(Date);
+    expect(result.errors).toEqual([]);
+    const [first, second, last] = model.turns;
+    expect([first?.state, first?.visit, second?.visit, last?.terminal]).toEqual([
+      "work",
+      1,
+      2,
+      true,
+    ]);
+    expect(first?.allowedEvents).toEqual(["Error", "Success"]);
+    expect(textOf(first?.messages[0]?.parts ?? [])).toBe("go");
+    expect(second?.systemPrompt).toContain("E1: no such file");
+  });
+
+  test("is forced out by a guard", async () => {
+    const model = script({ work: [{ event: "Error" }], give_up: [undefined] });
+    const result = await shared.client.run("self-correcting", model);
+    const records = await all(shared.client.attach(result.run.runId).transitions());
+    const cases = records.map((record) => record.body.case);
+    expect(cases).toEqual(["transition", "transition", "transition", "transition", "ended"]);
+    const last = records[3]?.body;
+    expect(last?.case === "transition" && last.value.redirects).toEqual([
+      { state: "work", guard: "max_visits:work" },
+    ]);
+    expect(records.slice(1).map((record) => record.prevSeq)).toEqual(
+      records.slice(0, -1).map((record) => record.seq),
+    );
+  });
+
+  test("takes a handler per prompt", async () => {
+    const worker = (turn: { terminal: boolean }): Reply =>
+      turn.terminal ? {} : { event: "Success" };
+    const good = await shared.client.run("self-correcting", { worker });
+    expect(good.status).toBe(RunStatus.COMPLETED);
+    const bad = await shared.client.run("self-correcting", { other: worker });
+    expect([bad.status, bad.reason]).toEqual([RunStatus.FAILED, "turn_failed"]);
+    expect(bad.errors[0]).toMatchObject({ reason: "NO_HANDLER" });
+  });
+
+  test.each<[string, Reply | Error, string]>([
+    ["raises", new TypeError("boom"), "TypeError"],
+    ["event", { event: "NotDeclared" }, "UNKNOWN_EVENT"],
+    ["undeclared", { event: "Done", artifacts: { nowhere: "x" } }, "UNDECLARED_ARTIFACT"],
+    ["type", { event: "Done", artifacts: { log: new Uint8Array(2) } }, "ARTIFACT_TYPE"],
+    ["no JSON", { event: "Done", artifacts: { sum: 1n as unknown as number } }, "INVALID_JSON"],
+    ["too large", { event: "Done", artifacts: { log: "x".repeat(70_000) } }, "ARTIFACT_TOO_LARGE"],
+    ["10 MB", { event: "Done", artifacts: { log: "x".repeat(10_000_000) } }, ""],
+    ["no reply", "text" as Reply, "BAD_REPLY"],
+    ["another key", { events: "Done" } as Reply, "BAD_REPLY"],
+  ])("retries the turn of a handler whose answer is bad: %s", async (_, bad, word) => {
+    const good = { event: "Done", artifacts: { sum: 3 } };
+    const model = script({ calc: [bad, good], end: [undefined] });
+    const result = await shared.client.run("steps", model, { variables: { n: 1 } });
+    expect(result.status).toBe(RunStatus.COMPLETED);
+    expect(result.artifacts.sum).toBe(3);
+    expect(model.turns.map((turn) => turn.attempt)).toEqual([1, 2, 1]);
+    expect(result.errors).toHaveLength(1);
+    const error = result.errors[0] as Error;
+    expect(PawlError.is(error) ? error.reason : error.constructor.name).toBe(word);
+  });
+
+  test("ends when attempts are used up, or cannot help", async () => {
+    const failing = script({ calc: [new Error("no")] });
+    const used = await shared.client.run("steps", failing, { variables: { n: 1 } });
+    expect([used.status, used.reason]).toEqual([RunStatus.ESCALATED, "turn_failed"]);
+    expect(used.errors).toHaveLength(2);
+    const quota = script({ calc: [failTurn("NO_QUOTA", "tomorrow", { retryable: false })] });
+    const failed = await shared.client.run("steps", quota, { variables: { n: 1 } });
+    expect(failed.status).toBe(RunStatus.FAILED);
+  });
+
+  test("goes on after the outside moved it", async () => {
+    const model = script({ calc: [{ event: "Ask" }], end: [{ output: "ok" }] });
+    const result = await shared.client.run("steps", model, { variables: { n: 1 } });
+    expect([result.status, result.run.state]).toEqual([RunStatus.WAITING, "ask"]);
+    const run = shared.client.attach(result.run.runId);
+    expect((await run.drive(model)).status).toBe(RunStatus.WAITING);
+    await run.emit("Yes");
+    expect((await run.drive(model)).status).toBe(RunStatus.COMPLETED);
+  });
+});
+
+describe("the calls one by one", () => {
+  test("steps, artifacts, failure, events, pause, cancel", async () => {
+    const run = await shared.client.open("steps", { variables: { n: 1 }, labels: { one: "by" } });
+    const ref = async () => {
+      const { turn } = await run.turn();
+      if (!turn) {
+        throw new Error("no turn");
+      }
+      return turn;
+    };
+    const turn = await ref();
+    const asked = await run.requestSteps(turn, [{ tool: "add", payload: { a: 1, b: 2 } }]);
+    const step = asked.outcomes[0]?.step;
+    expect(step?.payload).toEqual({ a: 1, b: 2 });
+    const answer = () => run.resolveStep(1, "add", { result: 3 }, { token: turn.token });
+    expect((await answer()).disposition).toBe(Disposition.ACCEPTED);
+    expect((await answer()).disposition).toBe(Disposition.IGNORED_DUPLICATE);
+    expect((await run.turn()).steps[0]?.result).toBe(3);
+    const { token } = await ref();
+    await run.setArtifacts({ log: "a" }, { turnToken: token });
+    await run.setArtifacts({ log: "b", sum: json("s") }, { turnToken: token });
+    expect(await run.artifacts()).toEqual({ log: "a\nb", sum: "s" });
+    const failed = await run.fail(await ref(), { code: "X" });
+    expect(failed.record?.body.case).toBe("turnFailed");
+    expect((await run.wait({ waitMs: 10 })).timedOut).toBe(true);
+    const moved = await run.emit("Ask", { turnToken: (await ref()).token });
+    expect([moved.state, moved.status]).toEqual(["ask", RunStatus.WAITING]);
+    expect((await run.wait({ until: WaitUntil.WAITING })).run?.state).toBe("ask");
+    await run.pause("lunch");
+    await run.resume();
+    expect((await run.emit("Yes")).state).toBe("end");
+    expect((await run.cancel("enough")).status).toBe(RunStatus.CANCELLED);
+    expect((await run.info({ atSeq: 1 })).state).toBe("calc");
+    const kinds = [RecordKind.PAUSED, RecordKind.ENDED];
+    const records = await all(run.records({ kinds, pageSize: 1 }));
+    expect(records.map((record) => record.body.case)).toEqual(["paused", "ended"]);
+    const listed = await all(shared.client.listRuns({ labels: { one: "by" } }, { pageSize: 1 }));
+    expect(listed.map((info) => info.runId)).toEqual([run.id]);
+    expect(listed[0]?.execution).toBe(Execution.CALLER);
+  });
+
+  test("an id of the caller's own", async () => {
+    const options = { variables: { n: 1 }, requestId: "mine-1" };
+    const first = await shared.client.open("steps", options);
+    expect((await shared.client.open("steps", options)).id).toBe(first.id);
+    const turnToken = (await first.turn()).turn?.token;
+    const one = await first.emit("Again", { id: "e1", turnToken });
+    const two = await first.emit("Again", { id: "e1", turnToken });
+    expect([one.duplicate, two.duplicate]).toEqual([false, true]);
+    expect(two.transition).toEqual(one.transition);
+    await expect(first.emit("Done", { id: "e1", turnToken })).rejects.toMatchObject({
+      reason: "ID_REUSED",
+      kind: "conflict",
+    });
+  });
+
+  test("packs", async () => {
+    const document = readFileSync(STEPS);
+    const report = await shared.client.validatePack(document, { filename: "steps.pack.json" });
+    expect([report.ok, report.id]).toEqual([true, "steps"]);
+    expect((await shared.client.registerPack(document)).duplicate).toBe(true);
+    const packs = await all(shared.client.listPacks({ pageSize: 1 }));
+    expect(packs.map((pack) => pack.id)).toEqual(["self-correcting", "steps"]);
+    const read = await shared.client.getPack("steps", { includeContent: true });
+    expect(read.content).toEqual(new Uint8Array(document));
+    expect((await shared.client.packGraph("steps")).entry).toBe("calc");
+  });
+});
+
+test("a Unix socket, and a sidecar that stops and starts again", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "pawl-socket-"));
+  const socket = join(directory, "s");
+  const sidecar = await Sidecar.start({ flags: [`--socket=${socket}`] });
+  const client = new PawlClient({ address: `unix:${socket}` });
+  try {
+    expect(await all(client.listPacks())).toEqual([]);
+    expect(await sidecar.stop()).toBe(0);
+    await sidecar.start();
+    expect(await all(client.listPacks())).toEqual([]);
+  } finally {
+    client.close();
+    await sidecar.close();
+    rmSync(directory, { recursive: true });
+  }
+});

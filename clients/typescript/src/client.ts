@@ -1,0 +1,209 @@
+/** The client for Node. */
+
+import type { Http2SessionManager } from "@connectrpc/connect-node";
+import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
+import { BaseClient } from "./client_base.js";
+import type { Handlers, RunResult } from "./drive.js";
+import {
+  type RegisterPackResponse,
+  RegisterPackResponseSchema,
+  type ValidatePackResponse,
+  ValidatePackResponseSchema,
+} from "./gen/pawl/v1/pack_pb.js";
+import { Execution } from "./gen/pawl/v1/record_pb.js";
+import { StartRunResponseSchema } from "./gen/pawl/v1/run_pb.js";
+import type { Tools } from "./holder.js";
+import { type NodeOptions, nodeTransport } from "./node_transport.js";
+import type { Json, Plain } from "./plain.js";
+import { type CallOptions, newId } from "./retry.js";
+import { Run } from "./run.js";
+import { type Content, partsOf, toJsonText } from "./values.js";
+import { Worker } from "./worker.js";
+import type { WorkerOptions } from "./worker_options.js";
+
+/** What to start a run with. */
+export interface StartOptions extends CallOptions {
+  /** Member key of an agent to enter at. */
+  readonly agent?: string;
+  /** State to enter at; another one than the pack's entry needs admin. */
+  readonly state?: string;
+  readonly variables?: Readonly<{ [name: string]: Json }>;
+  /** The first message. */
+  readonly input?: Content;
+  /** Labels to find it by. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Idempotency id of the caller's own. Default: a fresh one, kept over repetitions. */
+  readonly requestId?: string;
+  /** Lowers the pack's max_steps. Default 0: the pack's. */
+  readonly maxSteps?: number;
+}
+
+/** How to read a pack document: JSON or YAML. */
+export interface PackOptions extends CallOptions {
+  /** Tells JSON from YAML by its ending, and is shown in messages. */
+  readonly filename?: string;
+  /** Applies one published schema exactly: "1.4.0" or "1.5.0". Default: their union. */
+  readonly strictSchema?: string;
+}
+
+/**
+ * A client of one sidecar over gRPC. Safe to share.
+ *
+ * Every writing call has an idempotency id that is kept over its repetitions, so that
+ * it takes effect once, also when the sidecar is killed in its midst. Errors: see
+ * PawlError. Use `await using`, or call `close`.
+ */
+export class PawlClient extends BaseClient {
+  readonly #sessions: Http2SessionManager;
+
+  constructor(options: NodeOptions = {}) {
+    const { transport, sessions } = nodeTransport(options);
+    super(transport, options);
+    this.#sessions = sessions;
+  }
+
+  /** Closes the connection. Calls under way end with a PawlError. */
+  close(): void {
+    this.#sessions.abort();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** Checks a document and stores nothing. */
+  validatePack(
+    document: string | Uint8Array,
+    options: PackOptions = {},
+  ): Promise<Plain<ValidatePackResponse>> {
+    const { packs } = this.connection;
+    const request = this.#document(document, options);
+    return this.connection.call(
+      ValidatePackResponseSchema,
+      (rpc) => packs.validatePack(request, rpc),
+      options,
+    );
+  }
+
+  /**
+   * Checks and stores a document. The same bytes again are the same answer. Reasons:
+   * PACK_INVALID, PACK_VERSION_TAKEN.
+   */
+  registerPack(
+    document: string | Uint8Array,
+    options: PackOptions & {
+      /** Lets the bare id mean this version. Default true. */
+      readonly makeDefault?: boolean;
+      /** Lets a taken id@version point to other bytes. Default false. */
+      readonly moveVersion?: boolean;
+    } = {},
+  ): Promise<Plain<RegisterPackResponse>> {
+    const { packs } = this.connection;
+    const request = {
+      ...this.#document(document, options),
+      makeDefault: options.makeDefault ?? true,
+      moveVersion: options.moveVersion ?? false,
+    };
+    return this.connection.call(
+      RegisterPackResponseSchema,
+      (rpc) => packs.registerPack(request, rpc),
+      options,
+    );
+  }
+
+  /**
+   * Starts a run and leaves its turns to workers. `pack` is "id", "id@version" or a
+   * digest. Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY, BAD_VARIABLES, BAD_LABEL.
+   */
+  start(pack: string, options: StartOptions = {}): Promise<Run> {
+    return this.#start(Execution.WORKERS, pack, options);
+  }
+
+  /** Starts a run that the caller drives, and returns it undriven. As `start`. */
+  open(pack: string, options: StartOptions = {}): Promise<Run> {
+    return this.#start(Execution.CALLER, pack, options);
+  }
+
+  /**
+   * Starts a run and drives it until it ends or waits for something from outside.
+   *
+   * `handler` executes each turn, or is a map from prompt to such a function. `tools`
+   * are executed here; steps of others wait for a worker. A handler that throws fails
+   * its turn, which is retried as the pack says.
+   */
+  async run(
+    pack: string,
+    handler: Handlers,
+    options: StartOptions & { readonly tools?: Tools } = {},
+  ): Promise<RunResult> {
+    const run = await this.open(pack, options);
+    return run.drive(handler, { tools: options.tools, signal: options.signal });
+  }
+
+  /** A run by its id. Makes no call: an unknown id shows at the first one. */
+  attach(runId: string): Run {
+    return new Run(this.connection, runId);
+  }
+
+  /**
+   * Stores large content and gives its reference, for an artifact or a tool's result. The
+   * same bytes again are the same blob; an upload that was cut is gone on with. Reasons:
+   * those of PutBlob, with the operator's limit in `limit`.
+   */
+  putBlob(
+    content: string | Uint8Array,
+    options: CallOptions & { readonly mediaType?: string } = {},
+  ): Promise<BlobHead> {
+    const data = typeof content === "string" ? new TextEncoder().encode(content) : content;
+    return putBlob(this.connection, data, options);
+  }
+
+  /** Reads a blob whole and checks its digest. An unknown one is of kind "not_found". */
+  getBlob(ref: string, options: CallOptions = {}): Promise<BlobContent> {
+    return getBlob(this.connection, ref, options);
+  }
+
+  /** A worker over this client's connection. */
+  worker(options: WorkerOptions = {}): Worker {
+    return new Worker(this.connection, options);
+  }
+
+  async #start(execution: Execution, pack: string, options: StartOptions): Promise<Run> {
+    const { namespace, runs } = this.connection;
+    const request = {
+      namespace,
+      pack,
+      entry: entryOf(options),
+      variablesJson: options.variables ? toJsonText(options.variables, "variables") : "",
+      input: partsOf(options.input),
+      execution,
+      labels: { ...options.labels },
+      requestId: options.requestId ?? newId(),
+      maxSteps: options.maxSteps ?? 0,
+    };
+    const started = await this.connection.call(
+      StartRunResponseSchema,
+      (rpc) => runs.startRun(request, rpc),
+      options,
+    );
+    return this.attach(started.run?.runId ?? "");
+  }
+
+  #document(document: string | Uint8Array, options: PackOptions) {
+    return {
+      namespace: this.connection.namespace,
+      content: typeof document === "string" ? new TextEncoder().encode(document) : document,
+      filename: options.filename ?? "",
+      strictSchema: options.strictSchema ?? "",
+    };
+  }
+}
+
+function entryOf(options: StartOptions) {
+  if (options.agent !== undefined) {
+    return { case: "agent" as const, value: options.agent };
+  }
+  return options.state === undefined
+    ? { case: undefined }
+    : { case: "state" as const, value: options.state };
+}

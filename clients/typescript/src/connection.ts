@@ -1,0 +1,82 @@
+/** What clients and runs share: the services, the namespace, the patience. */
+
+import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
+import {
+  type Client,
+  createClient,
+  type CallOptions as RpcOptions,
+  type Transport,
+} from "@connectrpc/connect";
+import { PackService } from "./gen/pawl/v1/pack_pb.js";
+import { RunService } from "./gen/pawl/v1/run_pb.js";
+import { WorkerService } from "./gen/pawl/v1/worker_pb.js";
+import { type Plain, plain } from "./plain.js";
+import { attempt, type CallOptions, type Patience } from "./retry.js";
+
+/** Settings that every client has. */
+export interface ClientOptions {
+  /** Isolation boundary. Default: the server's "default". */
+  readonly namespace?: string;
+  /** Bounds each call in milliseconds, repetitions included. Default 30 000. */
+  readonly timeoutMs?: number;
+  /** How long a call is repeated while the sidecar is away. Default 20 000. */
+  readonly retryForMs?: number;
+}
+
+const TIMEOUT_MS = 30_000;
+const RETRY_FOR_MS = 20_000;
+
+/** One connection to one sidecar. */
+export class Connection {
+  readonly packs: Client<typeof PackService>;
+  readonly runs: Client<typeof RunService>;
+  readonly workers: Client<typeof WorkerService>;
+  readonly namespace: string;
+  readonly patience: Patience;
+
+  constructor(transport: Transport, options: ClientOptions) {
+    this.packs = createClient(PackService, transport);
+    this.runs = createClient(RunService, transport);
+    this.workers = createClient(WorkerService, transport);
+    this.namespace = options.namespace ?? "";
+    this.patience = {
+      timeoutMs: positive("timeoutMs", options.timeoutMs ?? TIMEOUT_MS),
+      retryForMs: notNegative("retryForMs", options.retryForMs ?? RETRY_FOR_MS),
+    };
+  }
+
+  /** Makes a call with repetitions and reads its answer. */
+  async call<D extends DescMessage>(
+    answer: D,
+    make: (options: RpcOptions) => Promise<MessageShape<D>>,
+    options?: CallOptions,
+  ): Promise<Plain<MessageShape<D>>> {
+    return plain(answer, await attempt(make, this.patience, options));
+  }
+}
+
+/** Reads all pages of a list. */
+export async function* pages<T>(
+  read: (pageToken: string) => Promise<{ items: readonly T[]; next: string }>,
+): AsyncGenerator<T, void, undefined> {
+  let token = "";
+  do {
+    const page = await read(token);
+    yield* page.items;
+    token = page.next;
+  } while (token !== "");
+}
+
+function positive(name: string, value: number): number {
+  if (!(value > 0)) {
+    throw new RangeError(`${name}: more than 0, not ${value}`);
+  }
+  return value;
+}
+
+function notNegative(name: string, value: number): number {
+  if (!(value >= 0)) {
+    throw new RangeError(`${name}: 0 or more, not ${value}`);
+  }
+  return value;
+}

@@ -1,0 +1,166 @@
+/** Driving a run: fetch the turn, call the handler, complete or fail the turn. */
+
+import { failTurn, PawlError } from "./errors.js";
+import { PartSchema, RunStatus } from "./gen/pawl/v1/record_pb.js";
+import { Holder, type Tools } from "./holder.js";
+import { type ArtifactData, plain } from "./plain.js";
+import { newId, sleep } from "./retry.js";
+import type { Run } from "./run.js";
+import { type RunInfo, valuesOf } from "./run_handle.js";
+import { faultOf, type Handler, type Reply, replyOf, Turn, type TurnInfo } from "./turn.js";
+import { type Part, partsOf } from "./values.js";
+
+/** One handler for all turns, or one for each prompt. */
+export type Handlers = Handler | Readonly<{ [prompt: string]: Handler }>;
+
+/** A run after it was driven: ended, or waiting for something from outside. */
+export interface RunResult {
+  readonly run: RunInfo;
+  /** Where the run stands. */
+  readonly status: RunStatus;
+  /** Why it ended; empty for COMPLETED. */
+  readonly reason: string;
+  /** The last values by name. */
+  readonly artifacts: Readonly<{ [name: string]: ArtifactData }>;
+  /** Output of the last turn that this process completed. */
+  readonly output: readonly Part[];
+  /** What went wrong in handlers, in order. */
+  readonly errors: readonly unknown[];
+}
+
+/** What the loop does next. */
+type Next = "on" | "stop";
+
+/** Drives one run until it ends or waits for something from outside. */
+export class Driver {
+  readonly #run: Run;
+  readonly #handler: Handlers;
+  readonly #tools: Tools;
+  readonly #signal: AbortSignal | undefined;
+  readonly #errors: unknown[] = [];
+  #output: readonly Part[] = [];
+
+  constructor(run: Run, handler: Handlers, options: { tools?: Tools; signal?: AbortSignal }) {
+    this.#run = run;
+    this.#handler = handler;
+    this.#tools = options.tools ?? {};
+    this.#signal = options.signal;
+  }
+
+  /** The whole loop. */
+  async drive(): Promise<RunResult> {
+    for (;;) {
+      const info = await this.#open();
+      if (!info || (!info.terminal && info.allowedEvents.length === 0)) {
+        break; // Only something from outside moves the run from here.
+      }
+      await this.#until(info.notBefore);
+      if ((await this.#execute(info)) === "stop") {
+        break;
+      }
+    }
+    return this.#result();
+  }
+
+  async #open(): Promise<TurnInfo | undefined> {
+    try {
+      return await this.#run.turn({ signal: this.#signal });
+    } catch (error) {
+      if (PawlError.is(error, "NO_OPEN_TURN", "RUN_TERMINAL")) {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+
+  async #execute(info: TurnInfo): Promise<Next> {
+    if (!info.turn) {
+      throw new PawlError("server", "an open turn without identity");
+    }
+    const signal = this.#signal ?? new AbortController().signal;
+    const holder = new Holder(this.#run, info.turn, info.artifactSlots, this.#tools, signal);
+    let reply: Reply;
+    try {
+      reply = replyOf(await this.#handlerOf(info)(new Turn(holder, info, signal)));
+    } catch (error) {
+      signal.throwIfAborted();
+      return this.#fail(holder, error);
+    }
+    return this.#complete(holder, reply);
+  }
+
+  async #complete(holder: Holder, reply: Reply): Promise<Next> {
+    const options = { id: newId(), slots: holder.slots, signal: this.#signal };
+    try {
+      const done = await holder.withToken((turn) => this.#run.complete(turn, reply, options));
+      this.#output = partsOf(reply.output).map((part) => plain(PartSchema, part));
+      return done.status === RunStatus.RUNNING && done.turn ? "on" : "stop";
+    } catch (error) {
+      if (!isAnswersFault(error)) {
+        throw error;
+      }
+      // What the handler answered with cannot be taken; its turn failed.
+      return this.#fail(holder, error);
+    }
+  }
+
+  async #fail(holder: Holder, error: unknown): Promise<Next> {
+    this.#errors.push(error);
+    if (PawlError.is(error, "RUN_TERMINAL", "TURN_STALE", "STEP_MISMATCH")) {
+      return "on"; // It is over, or the server failed the attempt already.
+    }
+    const { retryable, ...fault } = faultOf(error);
+    const options = { id: newId(), retryable, signal: this.#signal };
+    try {
+      await holder.withToken((turn) => this.#run.fail(turn, fault, options));
+    } catch (refused) {
+      if (!PawlError.is(refused, "RUN_TERMINAL", "TURN_STALE")) {
+        throw refused;
+      }
+    }
+    return "on";
+  }
+
+  #handlerOf(info: TurnInfo): Handler {
+    if (typeof this.#handler === "function") {
+      return this.#handler;
+    }
+    const handler = this.#handler[info.prompt];
+    if (!handler) {
+      const known = Object.keys(this.#handler).sort().join(", ");
+      const text = `no handler for prompt ${info.prompt}; there are ${known}`;
+      throw failTurn("NO_HANDLER", text, { retryable: false });
+    }
+    return handler;
+  }
+
+  async #until(moment: Date | undefined): Promise<void> {
+    const left = moment ? moment.getTime() - Date.now() : 0;
+    if (left > 0) {
+      await sleep(left, this.#signal);
+    }
+  }
+
+  async #result(): Promise<RunResult> {
+    const snapshot = await this.#run.snapshot({ signal: this.#signal });
+    const run = snapshot.run as RunInfo;
+    return {
+      run,
+      status: run.status,
+      reason: run.reason,
+      artifacts: valuesOf(snapshot),
+      output: this.#output,
+      errors: this.#errors,
+    };
+  }
+}
+
+/** Whether an error of a completion is about what the handler answered with. */
+function isAnswersFault(error: unknown): boolean {
+  if (!(error instanceof PawlError)) {
+    return error instanceof TypeError || error instanceof RangeError;
+  }
+  return !["unavailable", "permission", "authentication", "cancelled", "deadline"].includes(
+    error.kind,
+  );
+}

@@ -1,0 +1,194 @@
+/** The one error class of this package, and how a server's words map to it. */
+
+import { durationMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import {
+  BadRequestSchema,
+  ErrorInfoSchema,
+  RetryInfoSchema,
+} from "./gen/google/rpc/error_details_pb.js";
+
+/**
+ * What went wrong, in one word:
+ * - request: the request itself is wrong; repeating it cannot help
+ * - authentication: no token, an unknown or a revoked one
+ * - permission: the principal may not do that, or the turn is somebody else's
+ * - not_found: no such run, pack, record or namespace
+ * - conflict: something else was there first
+ * - state: the run is not in a state to do that
+ * - limit: a limit of the operator was passed; see `limit`
+ * - unavailable: the sidecar cannot be reached, or is draining
+ * - deadline: the timeout passed; what was asked may still happen
+ * - cancelled: the caller's AbortSignal ended the call
+ * - server: a fault of the server, or an answer that is not understood
+ * - gap: a stream left out a record
+ * - step_denied, step_failed, step_cancelled: a tool call of a turn did not end well
+ * - schema: a tool's payload or result does not fit its JSON Schema
+ * - handler: a handler answered with something that cannot be used, or too late
+ * - fail_turn: made by `failTurn`
+ * - sidecar: the sidecar's process could not be started
+ */
+export type ErrorKind =
+  | "request"
+  | "authentication"
+  | "permission"
+  | "not_found"
+  | "conflict"
+  | "state"
+  | "limit"
+  | "unavailable"
+  | "deadline"
+  | "cancelled"
+  | "server"
+  | "gap"
+  | "step_denied"
+  | "step_failed"
+  | "step_cancelled"
+  | "schema"
+  | "handler"
+  | "fail_turn"
+  | "sidecar";
+
+/** What a PawlError is made of; all but kind and message may be left out. */
+export interface PawlErrorInit {
+  readonly code?: string;
+  readonly reason?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly violations?: readonly Violation[];
+  readonly retryAfterMs?: number;
+  readonly retryable?: boolean;
+  readonly cause?: unknown;
+}
+
+/** One field of a request that breaks a rule. */
+export interface Violation {
+  readonly field: string;
+  readonly description: string;
+}
+
+/** Every error that this package throws. Tell them apart by `reason`, then by `kind`. */
+export class PawlError extends Error {
+  override readonly name = "PawlError";
+  /** What went wrong, in one word. */
+  readonly kind: ErrorKind;
+  /** Name of the gRPC status, for example "NOT_FOUND"; empty: no server said anything. */
+  readonly code: string;
+  /** Stable word of the server (or of a tool, or of a handler); empty: none. */
+  readonly reason: string;
+  /** What the server told for programs. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Fields of the request that break a rule. */
+  readonly violations: readonly Violation[];
+  /** How many milliseconds the server asked to wait; undefined: it did not. */
+  readonly retryAfterMs: number | undefined;
+  /** For a handler's own failure: another attempt may help. */
+  readonly retryable: boolean;
+
+  constructor(kind: ErrorKind, message: string, init: PawlErrorInit = {}) {
+    super(message, init.cause === undefined ? undefined : { cause: init.cause });
+    this.kind = kind;
+    this.code = init.code ?? "";
+    this.reason = init.reason ?? "";
+    this.metadata = init.metadata ?? {};
+    this.violations = init.violations ?? [];
+    this.retryAfterMs = init.retryAfterMs;
+    this.retryable = init.retryable ?? true;
+  }
+
+  /** Field of the request that is at fault; empty: none is named. */
+  get field(): string {
+    return this.metadata.field ?? "";
+  }
+
+  /** Values that would have been taken; empty: none are named. */
+  get allowed(): readonly string[] {
+    return this.metadata.allowed ? this.metadata.allowed.split(", ") : [];
+  }
+
+  /** Limit that was passed; undefined: none is named. */
+  get limit(): number | undefined {
+    return /^\d+$/.test(this.metadata.limit ?? "") ? Number(this.metadata.limit) : undefined;
+  }
+
+  /** For SEQ_MISMATCH: seq of the transition that won; 0: not told. */
+  get seq(): number {
+    return Number(this.metadata.seq ?? 0);
+  }
+
+  /** Whether a value is an error of this package, and of one of these reasons if given. */
+  static is(error: unknown, ...reasons: string[]): error is PawlError {
+    return error instanceof PawlError && (reasons.length === 0 || reasons.includes(error.reason));
+  }
+}
+
+/**
+ * An error for a handler to throw: fails the turn with a code of its own. `retryable`
+ * (default true): another attempt may help; else the run ends FAILED.
+ */
+export function failTurn(
+  reason: string,
+  message = reason,
+  options: { readonly retryable?: boolean } = {},
+): PawlError {
+  return new PawlError("fail_turn", message, { reason, retryable: options.retryable ?? true });
+}
+
+const KINDS: Partial<Record<Code, ErrorKind>> = {
+  [Code.InvalidArgument]: "request",
+  [Code.OutOfRange]: "request",
+  [Code.Unauthenticated]: "authentication",
+  [Code.PermissionDenied]: "permission",
+  [Code.NotFound]: "not_found",
+  [Code.AlreadyExists]: "conflict",
+  [Code.Aborted]: "conflict",
+  [Code.FailedPrecondition]: "state",
+  [Code.ResourceExhausted]: "limit",
+  [Code.Unavailable]: "unavailable",
+  [Code.DeadlineExceeded]: "deadline",
+  [Code.Canceled]: "cancelled",
+};
+
+/** How a connection that breaks under a call is told; a server names a reason instead. */
+const LOST = new Set([
+  Code.Unknown,
+  Code.Internal,
+  Code.Aborted,
+  Code.Canceled,
+  Code.InvalidArgument,
+  Code.Unimplemented,
+]);
+
+/** The error of a failed call. `signal` is the caller's own, if it gave one. */
+export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
+  if (thrown instanceof PawlError) {
+    return thrown;
+  }
+  const error = ConnectError.from(thrown);
+  const info = error.findDetails(ErrorInfoSchema)[0];
+  const lost = !info && LOST.has(error.code) && !signal?.aborted && isBroken(error);
+  const code = lost ? Code.Unavailable : error.code;
+  const retry = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
+  return new PawlError(KINDS[code] ?? "server", error.rawMessage, {
+    code: codeName(code),
+    reason: info?.reason,
+    metadata: info?.metadata,
+    violations: error.findDetails(BadRequestSchema).flatMap((bad) => bad.fieldViolations),
+    retryAfterMs: retry ? durationMs(retry) : undefined,
+    cause: thrown,
+  });
+}
+
+/** Whether a connection broke: the system names a code, or an answer was cut off. */
+function isBroken(error: ConnectError): boolean {
+  const cause = error.cause as { code?: unknown } | undefined | null;
+  return typeof cause?.code === "string" || CUT_OFF.test(error.rawMessage);
+}
+
+const CUT_OFF =
+  /closed|destroyed|missing (status|output message|response message)|incomplete envelope|promised \d+ bytes/;
+
+/** "FailedPrecondition" as "FAILED_PRECONDITION", "Canceled" as "CANCELLED". */
+export function codeName(code: Code): string {
+  const name = code === Code.Canceled ? "Cancelled" : (Code[code] ?? "Unknown");
+  return name.replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase();
+}

@@ -1,0 +1,106 @@
+/** Executing what a worker holds, and reporting what became of it. */
+
+import { PawlError } from "./errors.js";
+import { type HandlerTable, within } from "./handlers.js";
+import type { Ask, HeldStep, HeldTurn } from "./held.js";
+import { answerOf, completionOf, faultRequest, turnTarget } from "./request.js";
+import { newId } from "./retry.js";
+import type { WorkInit } from "./session.js";
+import { faultOf, replyOf, Turn } from "./turn.js";
+
+/** What an executor needs of its worker. */
+export interface ExecutorHost {
+  /** True: no more work is taken. */
+  readonly draining: boolean;
+  readonly ask: Ask;
+  /** Gives the sidecar leave to send more. */
+  credit(turns: number, steps: number): void;
+  /** The work is over. */
+  forget(held: HeldTurn | HeldStep): void;
+  /** Something went wrong in a handler or with its answer. */
+  told(error: unknown): void;
+}
+
+const ONE_TURN: WorkInit = { credits: { turns: 1, steps: 0 } };
+
+/** Errors after which there is nothing left to fail. */
+const LOST = ["RUN_TERMINAL", "TURN_STALE", "TURN_TOKEN_STALE", "TURN_LEASED", "STEP_MISMATCH"];
+
+/** Executes turns and steps with the handlers of a table. */
+export class Executor {
+  readonly #handlers: HandlerTable;
+  readonly #host: ExecutorHost;
+  /** Bounds each handler in milliseconds; 0: none. */
+  readonly #limitMs: number;
+
+  constructor(handlers: HandlerTable, host: ExecutorHost, limitMs: number) {
+    this.#handlers = handlers;
+    this.#host = host;
+    this.#limitMs = limitMs;
+  }
+
+  /** Executes a turn and reports what became of it. */
+  async turn(held: HeldTurn): Promise<void> {
+    let credited = false;
+    try {
+      const turn = new Turn(held, held.info, held.signal, held);
+      const work = async () => this.#handlers.ofTurn(held)(turn);
+      const reply = replyOf(await within(this.#limitMs, held.signal, work()));
+      const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
+      await this.#host.ask(() => {
+        const request = { ...value, ...turnTarget("", held.ref) };
+        // The credit travels along: one round trip to the next turn.
+        return {
+          ...(this.#host.draining ? {} : ONE_TURN),
+          item: { case: "completeTurn", value: request },
+        };
+      }, held.signal);
+      credited = !this.#host.draining;
+    } catch (error) {
+      this.#host.told(error);
+      await this.#failTurn(held, error);
+    }
+    this.#host.forget(held);
+    if (!credited) {
+      this.#host.credit(1, 0);
+    }
+  }
+
+  async #failTurn(held: HeldTurn, error: unknown): Promise<void> {
+    if (held.revoked || PawlError.is(error, ...LOST)) {
+      return; // It is over, or the server failed the attempt already.
+    }
+    const { retryable, ...fault } = faultOf(error);
+    const value = { error: faultRequest(fault), retryable, requestId: newId() };
+    const make = (): WorkInit => {
+      return { item: { case: "failTurn", value: { ...value, ...turnTarget("", held.ref) } } };
+    };
+    await this.#host.ask(make, held.signal).catch((refused: unknown) => this.#host.told(refused));
+  }
+
+  /** Makes a tool call and answers its step. */
+  async step(held: HeldStep): Promise<void> {
+    try {
+      await this.#resolve(held, await this.#handlers.answer(held, this.#limitMs));
+    } finally {
+      this.#host.forget(held);
+      this.#host.credit(0, 1);
+    }
+  }
+
+  async #resolve(held: HeldStep, answer: Parameters<typeof answerOf>[0]): Promise<void> {
+    try {
+      const value = answerOf(answer);
+      await this.#host.ask(() => held.resolution(value), held.signal);
+    } catch (error) {
+      if (held.revoked || "error" in answer) {
+        throw error;
+      }
+      // The result cannot be taken (too large, no JSON); that is the tool's error.
+      this.#host.told(error);
+      const { code, message } = faultOf(error);
+      const value = answerOf({ error: { code, message } });
+      await this.#host.ask(() => held.resolution(value), held.signal);
+    }
+  }
+}

@@ -1,0 +1,132 @@
+/** What a worker executes, by name. */
+
+import { failTurn, PawlError } from "./errors.js";
+import type { HeldStep, HeldTurn, ToolCall } from "./held.js";
+import type { Json } from "./plain.js";
+import type { Fault } from "./request.js";
+import { checkSchema } from "./schema.js";
+import { faultOf, type Handler } from "./turn.js";
+
+/** Executes one tool call. What it throws is the error of the step. */
+export type ToolHandler<Payload = Json, Result = Json> = (
+  payload: Payload,
+  call: ToolCall,
+) => Promise<Result> | Result;
+
+/** JSON Schemas of a tool; the sidecar has checked the payload by the pack's own before. */
+export interface ToolOptions {
+  /** A payload that does not fit is the tool's error PAYLOAD_INVALID. */
+  readonly parameters?: Json;
+  /** A result that does not fit is the tool's error RESULT_INVALID. */
+  readonly result?: Json;
+}
+
+interface ToolEntry extends ToolOptions {
+  readonly handler: ToolHandler;
+}
+
+/** Handlers by name; "*" takes what has none of its own. */
+export class HandlerTable {
+  readonly #prompts = new Map<string, Handler>();
+  readonly #agents = new Map<string, Handler>();
+  readonly #tools = new Map<string, ToolEntry>();
+
+  /** Names for a registration, sorted. */
+  names(): { prompts: string[]; agents: string[]; tools: string[] } {
+    const sorted = (map: Map<string, unknown>) => [...map.keys()].sort();
+    return {
+      prompts: sorted(this.#prompts),
+      agents: sorted(this.#agents),
+      tools: sorted(this.#tools),
+    };
+  }
+
+  prompt(name: string, handler: Handler): void {
+    add(this.#prompts, name, handler);
+  }
+
+  agent(name: string, handler: Handler): void {
+    add(this.#agents, name, handler);
+  }
+
+  tool(name: string, handler: ToolHandler, options: ToolOptions): void {
+    add(this.#tools, name, { ...options, handler });
+  }
+
+  /** The handler of a turn. */
+  ofTurn(held: HeldTurn): Handler {
+    const handler =
+      this.#prompts.get(held.info.prompt) ??
+      this.#agents.get(held.agent) ??
+      this.#prompts.get("*") ??
+      this.#agents.get("*");
+    if (!handler) {
+      throw failTurn("NO_HANDLER", `no handler for prompt ${held.info.prompt}`);
+    }
+    return handler;
+  }
+
+  /** Makes a tool call: its result, or what went wrong as data. */
+  async answer(
+    held: HeldStep,
+    limitMs: number,
+  ): Promise<{ readonly result: Json } | { readonly error: Fault }> {
+    const entry = this.#tools.get(held.call.tool) ?? this.#tools.get("*");
+    if (!entry) {
+      return { error: { code: "NO_HANDLER", message: `no handler for tool ${held.call.tool}` } };
+    }
+    try {
+      fits(held.payload, entry.parameters, "PAYLOAD_INVALID", `payload of ${held.call.tool}`);
+      const work = async () => entry.handler(held.payload, held.call);
+      const result = (await within(limitMs, held.signal, work())) ?? null;
+      fits(result, entry.result, "RESULT_INVALID", `result of ${held.call.tool}`);
+      return { result };
+    } catch (error) {
+      held.signal.throwIfAborted();
+      const { code, message } = faultOf(error);
+      return { error: { code, message } };
+    }
+  }
+}
+
+function add<T>(map: Map<string, T>, name: string, handler: T): void {
+  if (map.has(name)) {
+    throw new RangeError(`${name} has a handler already`);
+  }
+  map.set(name, handler);
+}
+
+function fits(value: Json, schema: Json | undefined, reason: string, what: string): void {
+  if (schema === undefined) {
+    return;
+  }
+  try {
+    checkSchema(value, schema, what);
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error);
+    throw new PawlError("schema", text, { reason, cause: error });
+  }
+}
+
+/** Awaits a handler for as long as it may take and its work is wanted. */
+export function within<T>(limitMs: number, signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    const late = () => {
+      const text = `the handler did not return within ${limitMs} ms`;
+      reject(new PawlError("handler", text, { reason: "HANDLER_TIMEOUT" }));
+    };
+    const timer = limitMs > 0 ? setTimeout(late, Math.min(limitMs, LONGEST_TIMER_MS)) : undefined;
+    if (signal.aborted) {
+      stop();
+    }
+    signal.addEventListener("abort", stop, { once: true });
+    work.then(resolve, reject).finally(() => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", stop);
+    });
+  });
+}
+
+/** What setTimeout takes. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;

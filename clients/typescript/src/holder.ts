@@ -1,0 +1,157 @@
+/** Whoever holds one turn of a run that the caller drives. */
+
+import { PawlError } from "./errors.js";
+import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
+import { RecordKind, StepStatus } from "./gen/pawl/v1/record_pb.js";
+import type { Json, Plain } from "./plain.js";
+import type { TurnRef } from "./request.js";
+import { newId } from "./retry.js";
+import type { Run } from "./run.js";
+import type { Record } from "./transitions.js";
+import { deniedBy, faultOf, type Step, type StepCall, type TurnHost } from "./turn.js";
+import type { Artifacts, Slots } from "./values.js";
+
+/** A tool that is executed here. What it throws is the error of the step. */
+export type Tool = (payload: Json) => Promise<Json> | Json;
+
+/** Tools by name. */
+export type Tools = Readonly<{ [name: string]: Tool }>;
+
+const ANSWERS = [RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED];
+const MOST_REFETCHES = 5;
+
+/** Holds a turn. Its token changes when the sidecar restarts; the turn stays the same. */
+export class Holder implements TurnHost {
+  #fresh: Promise<void> | undefined;
+
+  constructor(
+    readonly run: Run,
+    public turn: TurnRef,
+    readonly slots: Slots,
+    readonly tools: Tools,
+    readonly signal: AbortSignal | undefined,
+  ) {}
+
+  /** Makes a call of the turn; a token that a restart fenced is replaced. */
+  async withToken<T>(make: (turn: TurnRef) => Promise<T>): Promise<T> {
+    for (let left = MOST_REFETCHES; ; left -= 1) {
+      const used = this.turn.token;
+      try {
+        return await make(this.turn);
+      } catch (error) {
+        if (!PawlError.is(error, "TURN_TOKEN_STALE") || left === 0) {
+          throw error;
+        }
+        if (this.turn.token === used) {
+          this.#fresh ??= this.#refetch(error).finally(() => {
+            this.#fresh = undefined;
+          });
+          await this.#fresh;
+        }
+      }
+    }
+  }
+
+  /** Writes artifacts as the holder of the turn. */
+  async setArtifacts(artifacts: Artifacts): Promise<void> {
+    const options = { id: newId(), slots: this.slots, signal: this.signal };
+    await this.withToken((turn) =>
+      this.run.setArtifacts(artifacts, { ...options, turnToken: turn.token }),
+    );
+  }
+
+  /** Nobody watches the output of a run that the caller drives. */
+  async output(): Promise<void> {}
+
+  /** Asks for a tool call, makes it if the tool is local, and gives the answered step. */
+  async step(call: StepCall, timeoutMs: number | undefined): Promise<Step> {
+    const options = { id: newId(), signal: this.signal };
+    const answer = await this.withToken((turn) => this.run.requestSteps(turn, [call], options));
+    const outcome = answer.outcomes[0];
+    const refused = outcome && deniedBy(outcome);
+    if (refused || !outcome?.step) {
+      throw refused ?? new PawlError("server", "a step request without an outcome");
+    }
+    const step = outcome.step;
+    if (step.status !== StepStatus.PENDING) {
+      return step;
+    }
+    const tool = this.tools[step.tool];
+    const body = tool && (await this.#make(step, tool));
+    return body ? resolved(step, body) : this.#await(step, timeoutMs);
+  }
+
+  async #refetch(stale: PawlError): Promise<void> {
+    let turn: TurnRef | undefined;
+    try {
+      turn = (await this.run.turn({ signal: this.signal })).turn;
+    } catch (error) {
+      if (error instanceof PawlError && error.kind === "state") {
+        // The turn is over; what happened to it is told by the repeated call.
+        return;
+      }
+      throw error;
+    }
+    if (turn?.turnSeq !== this.turn.turnSeq || turn.attempt !== this.turn.attempt) {
+      throw stale;
+    }
+    this.turn = turn;
+  }
+
+  /** Makes the call here, again while attempts remain; undefined: not ours any more. */
+  async #make(step: Step, tool: Tool): Promise<Plain<StepResolved> | undefined> {
+    let body: Plain<StepResolved> | undefined;
+    let attempt = step.attempt;
+    do {
+      body = await this.#resolve(step, attempt, await outcomeOf(tool, step.payload ?? {}));
+      attempt = body?.next ?? 0;
+    } while (attempt > 0);
+    return body;
+  }
+
+  async #resolve(step: Step, attempt: number, answer: Parameters<Run["resolveStep"]>[2]) {
+    const given = await this.withToken((turn) =>
+      this.run.resolveStep(step.step, step.tool, answer, {
+        attempt,
+        token: turn.token,
+        signal: this.signal,
+      }),
+    );
+    const body = given.record?.body;
+    return body?.case === "stepResolved" ? body.value : undefined;
+  }
+
+  /** Waits until somebody answers the step, or it is not wanted any more. */
+  async #await(step: Step, timeoutMs: number | undefined): Promise<Step> {
+    const options = { kinds: ANSWERS, afterSeq: step.turnSeq, timeoutMs, signal: this.signal };
+    for await (const record of this.run.transitions(options)) {
+      const answered = answerTo(step, record);
+      if (answered) {
+        return answered;
+      }
+    }
+    return { ...step, status: StepStatus.CANCELLED };
+  }
+}
+
+async function outcomeOf(tool: Tool, payload: Json): Promise<Parameters<Run["resolveStep"]>[2]> {
+  try {
+    return { result: (await tool(payload)) ?? null };
+  } catch (error) {
+    return { error: faultOf(error) };
+  }
+}
+
+function answerTo(step: Step, record: Record): Step | undefined {
+  const { body } = record;
+  if (body.case === "stepResolved" && body.value.step === step.step && body.value.next === 0) {
+    return resolved(step, body.value);
+  }
+  const over = body.case === "stepCancelled" && body.value.step === step.step;
+  return over || body.case === "ended" ? { ...step, status: StepStatus.CANCELLED } : undefined;
+}
+
+function resolved(step: Step, body: Plain<StepResolved>): Step {
+  const status = body.ok ? StepStatus.OK : StepStatus.ERROR;
+  return { ...step, status, result: body.result, error: body.error };
+}

@@ -1,0 +1,61 @@
+/**
+ * Client of Pawl: starts PromptPack runs, drives and follows them, and executes turns
+ * and tools as a worker. The generated messages are in `@pawl/client/v1`.
+ */
+
+export { type BlobContent, type BlobHead, blobRef } from "./blobs.js";
+export { type PackOptions, PawlClient, type StartOptions } from "./client.js";
+export type { Pack, RunFilter } from "./client_base.js";
+export type { ClientOptions } from "./connection.js";
+export type { Handlers, RunResult } from "./drive.js";
+export {
+  type ErrorKind,
+  failTurn,
+  PawlError,
+  type PawlErrorInit,
+  type Violation,
+} from "./errors.js";
+export { EdgeKind, Orchestration, Severity } from "./gen/pawl/v1/pack_pb.js";
+export {
+  ArtifactMode,
+  Cause,
+  Execution,
+  RecordKind,
+  RunStatus,
+  StepStatus,
+} from "./gen/pawl/v1/record_pb.js";
+export { Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
+export type { ToolHandler, ToolOptions } from "./handlers.js";
+export type { ToolCall } from "./held.js";
+export type { Tool, Tools } from "./holder.js";
+export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
+export type { ArtifactData, Json, Plain } from "./plain.js";
+export type { Fault, TurnRef } from "./request.js";
+export type { CallOptions } from "./retry.js";
+export { Run } from "./run.js";
+export type { IdOptions, RunInfo, WriteOptions } from "./run_handle.js";
+export type { Record, TransitionsOptions } from "./transitions.js";
+export {
+  type Handler,
+  type Reply,
+  type Step,
+  type StepCall,
+  type StepOptions,
+  Turn,
+  type TurnInfo,
+  type Usage,
+} from "./turn.js";
+export {
+  type ArtifactLike,
+  type Artifacts,
+  type Content,
+  JsonText,
+  json,
+  type MessageLike,
+  type Part,
+  type PartLike,
+  type Slots,
+  textOf,
+} from "./values.js";
+export { Worker } from "./worker.js";
+export type { WorkerOptions } from "./worker_options.js";

@@ -1,0 +1,85 @@
+/** The connection to a sidecar from Node: gRPC over TCP or a Unix socket. */
+
+import type { SecureClientSessionOptions } from "node:http2";
+import { connect as connectSocket } from "node:net";
+import type { Interceptor, Transport } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import type { ClientOptions } from "./connection.js";
+
+/** Where a sidecar listens by default. */
+export const DEFAULT_ADDRESS = "127.0.0.1:7291";
+
+/** Certificates, PEM. */
+export interface Tls {
+  /** Authorities that may have signed the server's certificate. Default: the system's. */
+  readonly ca?: string | Buffer;
+  /** The client's own chain and key, where the server asks for them. */
+  readonly cert?: string | Buffer;
+  readonly key?: string | Buffer;
+  /** Name that the server's certificate must have. Default: the host of the address. */
+  readonly serverName?: string;
+}
+
+/** A bearer token, or a function that gives one for each call. */
+export type TokenSource = string | (() => string | Promise<string>);
+
+/** Settings of a client for Node. */
+export interface NodeOptions extends ClientOptions {
+  /** "HOST:PORT" or "unix:PATH". Default 127.0.0.1:7291. */
+  readonly address?: string;
+  readonly token?: TokenSource;
+  /** Default: no TLS. */
+  readonly tls?: Tls;
+}
+
+/** How often an unanswering connection is asked for a sign of life. */
+const PING_MS = 20_000;
+const PING_TIMEOUT_MS = 10_000;
+
+/** Connects lazily: the first call opens the connection. */
+export function nodeTransport(options: NodeOptions): {
+  transport: Transport;
+  sessions: Http2SessionManager;
+} {
+  const address = options.address ?? DEFAULT_ADDRESS;
+  const unix = address.startsWith("unix:");
+  const scheme = options.tls ? "https" : "http";
+  const baseUrl = `${scheme}://${unix ? "localhost" : address}`;
+  if (!unix && !URL.canParse(baseUrl)) {
+    throw new RangeError(`address: HOST:PORT or unix:PATH, not ${address}`);
+  }
+  const sessions = new Http2SessionManager(
+    baseUrl,
+    { pingIntervalMs: PING_MS, pingTimeoutMs: PING_TIMEOUT_MS, pingIdleConnection: true },
+    sessionOptions(unix ? address.slice("unix:".length) : undefined, options.tls),
+  );
+  const transport = createGrpcTransport({
+    baseUrl,
+    sessionManager: sessions,
+    interceptors: options.token === undefined ? [] : [bearer(options.token)],
+  });
+  return { transport, sessions };
+}
+
+function sessionOptions(path: string | undefined, tls: Tls | undefined) {
+  const options: SecureClientSessionOptions = {};
+  if (tls) {
+    options.ca = tls.ca;
+    options.cert = tls.cert;
+    options.key = tls.key;
+    options.servername = tls.serverName;
+  }
+  if (path !== undefined) {
+    options.createConnection = () => connectSocket(path);
+  }
+  return options;
+}
+
+/** Sends the token with each call. */
+export function bearer(token: TokenSource): Interceptor {
+  return (next) => async (request) => {
+    const value = typeof token === "string" ? token : await token();
+    request.header.set("Authorization", `Bearer ${value}`);
+    return next(request);
+  };
+}

@@ -1,0 +1,113 @@
+/** Calling with repetitions: the same request, with the same id, until it is answered. */
+
+import type { CallOptions as RpcOptions } from "@connectrpc/connect";
+import { errorOf, PawlError } from "./errors.js";
+
+/** What every method takes. */
+export interface CallOptions {
+  /** Ends the call with a PawlError of kind "cancelled". */
+  readonly signal?: AbortSignal;
+  /** Bounds the call in milliseconds, repetitions included. Default: the client's. */
+  readonly timeoutMs?: number;
+}
+
+/** How long calls are tried. */
+export interface Patience {
+  /** Bounds each call in milliseconds, repetitions included. */
+  readonly timeoutMs: number;
+  /** How long a call is repeated while the sidecar is away or asks to wait. */
+  readonly retryForMs: number;
+}
+
+/** A fresh idempotency id. It is made once per intent and kept over repetitions. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1000;
+
+/** Growing pauses in milliseconds, each between half and all of its bound. */
+export class Backoff {
+  #bound = FIRST_PAUSE_MS;
+
+  /** The next pause. */
+  next(): number {
+    const pause = this.#bound * (0.5 + Math.random() / 2);
+    this.#bound = Math.min(this.#bound * 2, LONGEST_PAUSE_MS);
+    return pause;
+  }
+
+  /** Starts again after a success. */
+  reset(): void {
+    this.#bound = FIRST_PAUSE_MS;
+  }
+}
+
+const OVERLOADED = ["QUEUE_FULL", "RATE_LIMITED", "PACK_CONTENDED"];
+
+/** Whether the same request with the same id may help a little later. */
+export function repeatable(error: PawlError): boolean {
+  return error.kind === "unavailable" || OVERLOADED.includes(error.reason);
+}
+
+/** Lets `ms` milliseconds pass. Rejects with a PawlError when the signal is aborted. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(aborted(signal));
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    if (signal?.aborted) {
+      stop();
+    } else {
+      signal?.addEventListener("abort", stop, { once: true });
+    }
+  });
+}
+
+/** The error of a call whose signal was aborted. */
+export function aborted(signal?: AbortSignal): PawlError {
+  if (signal?.reason instanceof PawlError) {
+    return signal.reason;
+  }
+  return new PawlError("cancelled", "the call was cancelled", {
+    code: "CANCELLED",
+    cause: signal?.reason,
+  });
+}
+
+/** Makes a call, and repeats it with the very same request while that may help. */
+export async function attempt<T>(
+  make: (options: RpcOptions) => Promise<T>,
+  patience: Patience,
+  options: CallOptions = {},
+): Promise<T> {
+  const { signal } = options;
+  const timeoutMs = options.timeoutMs ?? patience.timeoutMs;
+  const start = performance.now();
+  const backoff = new Backoff();
+  for (;;) {
+    if (signal?.aborted) {
+      throw aborted(signal);
+    }
+    // Whole milliseconds, as grpc-timeout has it.
+    const left = Math.max(1, Math.ceil(timeoutMs - (performance.now() - start)));
+    try {
+      return await make({ signal, timeoutMs: left });
+    } catch (thrown) {
+      const error = signal?.aborted ? aborted(signal) : errorOf(thrown, signal);
+      const pause = Math.max(backoff.next(), error.retryAfterMs ?? 0);
+      const passed = performance.now() - start + pause;
+      if (!repeatable(error) || passed > Math.min(timeoutMs, patience.retryForMs)) {
+        throw error;
+      }
+      await sleep(pause, signal);
+    }
+  }
+}

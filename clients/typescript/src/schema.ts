@@ -1,0 +1,47 @@
+/** JSON Schema checks of tool payloads and results. */
+
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { PawlError } from "./errors.js";
+import type { Json } from "./plain.js";
+
+const MOST_CACHED = 256;
+const compiled = new Map<string, ValidateFunction>();
+
+/** Throws a PawlError of kind "schema" that names the first place that does not fit. */
+export function checkSchema(value: Json, schema: Json, what: string): void {
+  const validate = compile(schema, what);
+  if (validate(value)) {
+    return;
+  }
+  const fault = validate.errors?.[0];
+  const field = fault?.instancePath || "/";
+  throw new PawlError("schema", `${what}: at ${field}: ${fault?.message ?? "does not fit"}`, {
+    reason: "SCHEMA",
+    metadata: { field },
+  });
+}
+
+function compile(schema: Json, what: string): ValidateFunction {
+  const key = JSON.stringify(schema);
+  const known = compiled.get(key);
+  if (known) {
+    return known;
+  }
+  let validate: ValidateFunction;
+  try {
+    // A compiler of its own: schemas of different packs may share an $id.
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    validate = ajv.compile(schema as object | boolean);
+  } catch (cause) {
+    const text = cause instanceof Error ? cause.message : String(cause);
+    throw new PawlError("schema", `${what}: its schema is invalid: ${text}`, {
+      reason: "BAD_SCHEMA",
+      cause,
+    });
+  }
+  if (compiled.size >= MOST_CACHED) {
+    compiled.clear();
+  }
+  compiled.set(key, validate);
+  return validate;
+}

@@ -1,0 +1,243 @@
+/**
+ * For tests of programs that use Pawl: a real sidecar, and a model by script.
+ *
+ *     await using sidecar = await Sidecar.start({ packs: ["my.pack.json"] });
+ *     using client = sidecar.client();
+ *     await client.run("my-pack", script({ work: [{ event: "Done" }] }));
+ */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, closeSync, constants, existsSync, openSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { PawlClient } from "./client.js";
+import { PawlError } from "./errors.js";
+import type { NodeOptions } from "./node_transport.js";
+import type { Reply, Turn } from "./turn.js";
+
+const STARTUP_MS = 30_000;
+
+/**
+ * Path of the program: PAWL_SIDECAR, else bin/sidecar of Pawl's source tree if the
+ * current directory is in it, else `sidecar` on the PATH. Throws a PawlError of kind
+ * "sidecar".
+ */
+export function findSidecar(): string {
+  const named = process.env.PAWL_SIDECAR;
+  if (named) {
+    if (!isProgram(named)) {
+      throw new PawlError("sidecar", `PAWL_SIDECAR=${named} is no program that can be run`);
+    }
+    return named;
+  }
+  const found = [...inSourceTree(process.cwd()), ...onPath()].find(isProgram);
+  if (!found) {
+    const text = "no sidecar: set PAWL_SIDECAR, build bin/sidecar, or put it on the PATH";
+    throw new PawlError("sidecar", text);
+  }
+  return found;
+}
+
+function* inSourceTree(directory: string): Generator<string> {
+  for (let here = directory; ; here = dirname(here)) {
+    if (existsSync(join(here, "go.mod")) && existsSync(join(here, "proto", "pawl"))) {
+      yield join(here, "bin", "sidecar");
+    }
+    if (here === dirname(here)) {
+      return;
+    }
+  }
+}
+
+function onPath(): string[] {
+  const directories = (process.env.PATH ?? "").split(delimiter).filter((entry) => entry !== "");
+  return directories.map((directory) => resolve(directory, "sidecar"));
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** How to start a sidecar. */
+export interface SidecarOptions {
+  /** Pack files to register. */
+  readonly packs?: readonly string[];
+  /** Tools that may be called. Default: none. */
+  readonly allowTools?: readonly string[];
+  /** Further flags of `sidecar serve`. */
+  readonly flags?: readonly string[];
+  /** The program. Default: `findSidecar()`. */
+  readonly binary?: string;
+}
+
+/**
+ * A sidecar process of its own, in a temporary directory, on a free loopback port. It
+ * may be killed and started again: the directory and the ports stay.
+ */
+export class Sidecar {
+  readonly #options: SidecarOptions;
+  #process: ChildProcess | undefined;
+  /** Its directory: data/, sidecar.log, and what a test puts there. */
+  readonly path: string;
+  /** HOST:PORT of gRPC. */
+  address = "127.0.0.1:0";
+  /** HOST:PORT of the JSON gateway; empty without the flag --http. */
+  http = "";
+
+  private constructor(path: string, options: SidecarOptions) {
+    this.path = path;
+    this.#options = options;
+  }
+
+  /** Starts one and waits until it serves. Throws a PawlError of kind "sidecar". */
+  static async start(options: SidecarOptions = {}): Promise<Sidecar> {
+    const sidecar = new Sidecar(await mkdtemp(join(tmpdir(), "pawl-")), options);
+    try {
+      await sidecar.start();
+    } catch (error) {
+      await sidecar.close();
+      throw error;
+    }
+    return sidecar;
+  }
+
+  /** A client of it. */
+  client(options: Omit<NodeOptions, "address"> = {}): PawlClient {
+    return new PawlClient({ ...options, address: this.address });
+  }
+
+  /** Starts the process again after `kill` or `stop`, on the same data and ports. */
+  async start(): Promise<void> {
+    const log = openSync(join(this.path, "sidecar.log"), "a");
+    const binary = this.#options.binary ?? findSidecar();
+    const child = spawn(binary, this.#arguments(), { stdio: ["ignore", "pipe", log] });
+    closeSync(log);
+    this.#process = child;
+    const line = await firstLine(child);
+    if (line === undefined) {
+      await this.kill();
+      throw new PawlError("sidecar", `the sidecar did not start:\n${this.log()}`);
+    }
+    const ready = JSON.parse(line) as { grpc: string; http?: string };
+    this.address = ready.grpc;
+    this.http = ready.http ?? "";
+  }
+
+  /** What it wrote to its log so far. */
+  log(): string {
+    return readFileSync(join(this.path, "sidecar.log"), "utf8");
+  }
+
+  /** Kills it in the midst of whatever it does (SIGKILL). */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+  }
+
+  /** Lets it finish (SIGTERM) and gives its exit code. */
+  stop(): Promise<number | null> {
+    return this.#end("SIGTERM");
+  }
+
+  /** Kills it and starts it again. */
+  async restart(): Promise<void> {
+    await this.kill();
+    await this.start();
+  }
+
+  /** Kills it and removes its directory. */
+  async close(): Promise<void> {
+    await this.kill();
+    await rm(this.path, { recursive: true, force: true });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #arguments(): string[] {
+    const { packs = [], allowTools = [], flags = [] } = this.#options;
+    return [
+      "serve",
+      `--data=${join(this.path, "data")}`,
+      `--listen=${this.address}`,
+      ...packs.map((pack) => `--pack=${pack}`),
+      ...allowTools.map((tool) => `--allow-tool=${tool}`),
+      ...flags.map((flag) =>
+        flag === "--http=127.0.0.1:0" && this.http ? `--http=${this.http}` : flag,
+      ),
+    ];
+  }
+
+  async #end(signal: "SIGKILL" | "SIGTERM"): Promise<number | null> {
+    const child = this.#process;
+    this.#process = undefined;
+    if (!child || child.exitCode !== null || child.signalCode !== null) {
+      return child?.exitCode ?? null;
+    }
+    const ended = once(child, "exit");
+    child.kill(signal);
+    await ended;
+    return child.exitCode;
+  }
+}
+
+/** The first line that the process writes; undefined: it ended or took too long. */
+async function firstLine(child: ChildProcess): Promise<string | undefined> {
+  if (!child.stdout) {
+    return undefined;
+  }
+  const failed = new Promise<undefined>((resolve) => child.once("error", () => resolve(undefined)));
+  const timer = setTimeout(() => child.kill("SIGKILL"), STARTUP_MS);
+  const lines = createInterface({ input: child.stdout });
+  const first = (async () => {
+    for await (const line of lines) {
+      return line;
+    }
+    return undefined;
+  })();
+  try {
+    return await Promise.race([first, failed]);
+  } finally {
+    clearTimeout(timer);
+    lines.close();
+  }
+}
+
+/** One answer of a script; an Error is thrown. */
+export type Answer = Reply | Error | undefined;
+
+/** A model by script: a handler that remembers the turns that it saw. */
+export interface Script {
+  (turn: Turn): Reply | undefined;
+  readonly turns: readonly Turn[];
+}
+
+/**
+ * A model by script: for each state (or prompt), the answers of its turns in order. The
+ * last answer of a state is given again for every further turn.
+ */
+export function script(answers: Readonly<{ [state: string]: readonly Answer[] }>): Script {
+  const left = new Map(Object.entries(answers).map(([name, given]) => [name, [...given]]));
+  const turns: Turn[] = [];
+  const handler = (turn: Turn): Reply | undefined => {
+    turns.push(turn);
+    const given = left.get(turn.state) ?? left.get(turn.prompt);
+    if (!given) {
+      throw new RangeError(`the script has no answers for state ${turn.state}`);
+    }
+    const answer = given.length > 1 ? given.shift() : given[0];
+    if (answer instanceof Error) {
+      throw answer;
+    }
+    return answer;
+  };
+  return Object.assign(handler, { turns });
+}

@@ -1,0 +1,276 @@
+/** The turn as a handler sees it. */
+
+import { PawlError } from "./errors.js";
+import { StepStatus } from "./gen/pawl/v1/record_pb.js";
+import type { GetTurnResponse, StepOutcome, Step as WireStep } from "./gen/pawl/v1/run_pb.js";
+import type { Json, Plain } from "./plain.js";
+import { checkSchema } from "./schema.js";
+import type { Artifacts, Content, MessageLike } from "./values.js";
+
+/** The open turn, ready to be executed. */
+export type TurnInfo = Plain<GetTurnResponse>;
+
+/** One tool call of a turn. */
+export type Step = Plain<WireStep>;
+
+/** What an execution consumed outside the sidecar; all default to 0. */
+export interface Usage {
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  /** In millionths of a US dollar. */
+  readonly costMicroUsd?: number;
+  /** Tool calls made outside the sidecar; they count against max_tool_calls. */
+  readonly toolCalls?: number;
+}
+
+/** What a handler makes of a turn. */
+export interface Reply {
+  /** One of the turn's allowed events. Default: none, the run ends in a terminal state, else waits. */
+  readonly event?: string;
+  /** Artifacts to write in the same commit. */
+  readonly artifacts?: Artifacts;
+  /** Final output. */
+  readonly output?: Content;
+  /** Messages to append to the conversation, oldest first. */
+  readonly messages?: readonly MessageLike[];
+  readonly usage?: Usage;
+}
+
+/** Executes one turn. What it throws fails the turn, which is retried as the pack says. */
+export type Handler = (
+  turn: Turn,
+) => Promise<Reply | undefined | undefined> | Reply | undefined | undefined;
+
+/** One tool call that a turn asks for. */
+export interface StepCall {
+  readonly tool: string;
+  /** The tool's arguments. Default {}. */
+  readonly payload?: Json;
+  /** Unique in the visit. Default: the ordinal of the call in this execution. */
+  readonly key?: string;
+  /** True: counts one against max_reframes. */
+  readonly reframe?: boolean;
+}
+
+/** How a tool call is made. */
+export interface StepOptions {
+  readonly key?: string;
+  readonly reframe?: boolean;
+  /** Longest wait for the answer in milliseconds. Default: the step's own deadline. */
+  readonly timeoutMs?: number;
+}
+
+/** Whoever holds a turn on behalf of a handler. */
+export interface TurnHost {
+  step(call: StepCall & { key: string }, timeoutMs: number | undefined): Promise<Step>;
+  setArtifacts(artifacts: Artifacts): Promise<void>;
+  output(text: string): Promise<void>;
+}
+
+/** One turn. */
+export class Turn {
+  readonly #host: TurnHost;
+  /** Everything, as it was read. */
+  readonly info: TurnInfo;
+  /** Aborted when the turn is not wanted any more: stop then. */
+  readonly signal: AbortSignal;
+  /** Member key, for a run of an agent handed to a worker; else empty. */
+  readonly agent: string;
+  /** Labels of the run, where the turn was handed to a worker. */
+  readonly labels: Readonly<Record<string, string>>;
+  #asked = 0;
+
+  constructor(
+    host: TurnHost,
+    info: TurnInfo,
+    signal: AbortSignal,
+    about: { agent?: string; labels?: Readonly<Record<string, string>> } = {},
+  ) {
+    this.#host = host;
+    this.info = info;
+    this.signal = signal;
+    this.agent = about.agent ?? "";
+    this.labels = about.labels ?? {};
+  }
+
+  /** The run. */
+  get runId(): string {
+    return this.info.turn?.runId ?? "";
+  }
+  /** State visited. */
+  get state(): string {
+    return this.info.turn?.state ?? "";
+  }
+  /** Number of this visit of the state, from 1. */
+  get visit(): number {
+    return this.info.turn?.visit ?? 0;
+  }
+  /** Execution attempt, from 1; only failed executions raise it. */
+  get attempt(): number {
+    return this.info.turn?.attempt ?? 0;
+  }
+  /** Key of the prompt. */
+  get prompt(): string {
+    return this.info.prompt;
+  }
+  /** The prompt's template, rendered. */
+  get systemPrompt(): string {
+    return this.info.systemPrompt;
+  }
+  /** Conversation that the turn sees, oldest first. */
+  get messages(): TurnInfo["messages"] {
+    return this.info.messages;
+  }
+  /** Tools that the prompt lists. */
+  get tools(): TurnInfo["tools"] {
+    return this.info.tools;
+  }
+  /** The only events that move the run from here. */
+  get allowedEvents(): readonly string[] {
+    return this.info.allowedEvents;
+  }
+  /** Steps of this visit so far, with their answers. */
+  get steps(): readonly Step[] {
+    return this.info.steps;
+  }
+  /** Artifacts that the state declares. */
+  get artifactSlots(): TurnInfo["artifactSlots"] {
+    return this.info.artifactSlots;
+  }
+  /** The run's variables, defaults applied. */
+  get variables(): Json | undefined {
+    return this.info.variables;
+  }
+  /** What the pack hands to the executor: parameters, validators, ... */
+  get settings(): Json | undefined {
+    return this.info.settings;
+  }
+  /** True: completing this turn ends the run. */
+  get terminal(): boolean {
+    return this.info.terminal;
+  }
+
+  /**
+   * Makes a durable tool call through the sidecar and returns its result.
+   *
+   * The call is recorded before it is made. If this turn is executed again, the same
+   * key gives the recorded answer and no tool runs twice. By default the key is the
+   * ordinal of the call in this execution, so a handler must ask for its calls in the
+   * same order each time, or name its keys.
+   *
+   * Throws a PawlError of kind schema (payload), step_denied, step_failed,
+   * step_cancelled, deadline, or with reason STEP_MISMATCH.
+   */
+  async step<Result extends Json = Json>(
+    tool: string,
+    payload: Json = {},
+    options: StepOptions = {},
+  ): Promise<Result> {
+    this.checkPayload(tool, payload);
+    this.#asked += 1;
+    const key = options.key ?? defaultKey(this.info, this.#asked);
+    const call = { tool, payload, key, reframe: options.reframe ?? false };
+    return resultOf(await this.#host.step(call, options.timeoutMs)) as Result;
+  }
+
+  /** Writes artifacts in the midst of the turn; durable when it resolves. */
+  setArtifacts(artifacts: Artifacts): Promise<void> {
+    return this.#host.setArtifacts(artifacts);
+  }
+
+  /**
+   * Shows a piece of output to those who watch. Not durable: the final output is that
+   * of the reply. A run that the caller drives has no watchers.
+   */
+  output(text: string): Promise<void> {
+    return this.#host.output(text);
+  }
+
+  /** Throws a PawlError of kind "schema" if the payload does not fit the tool's schema. */
+  checkPayload(tool: string, payload: Json): void {
+    const spec = this.tools.find((candidate) => candidate.name === tool);
+    if (spec?.parameters !== undefined) {
+      checkSchema(payload, spec.parameters, `payload of tool ${tool}`);
+    }
+  }
+}
+
+/**
+ * The key of the turn's n-th call, from 1, as the server would make it. It is made here
+ * so that it does not depend on what a restarted server remembers.
+ */
+function defaultKey(info: TurnInfo, ordinal: number): string {
+  const first = info.turn?.turnSeq === info.visitSeq;
+  return first ? String(ordinal) : `${info.turn?.turnSeq}.${ordinal}`;
+}
+
+/** The error of a refused request; undefined if it was not refused. */
+export function deniedBy(outcome: Plain<StepOutcome>): PawlError | undefined {
+  if (!outcome.denial) {
+    return undefined;
+  }
+  const { code, message } = outcome.denial;
+  const text = `step ${JSON.stringify(outcome.key)} was refused: ${code}: ${message}`;
+  return new PawlError("step_denied", text, { reason: code });
+}
+
+/** The result of an answered step; throws if it did not end well. */
+export function resultOf(step: Step): Json | undefined {
+  if (step.status === StepStatus.OK) {
+    return step.result;
+  }
+  if (step.status === StepStatus.ERROR) {
+    const code = step.error?.code ?? "ERROR";
+    throw new PawlError("step_failed", `tool ${step.tool}: ${code}: ${step.error?.message ?? ""}`, {
+      reason: code,
+    });
+  }
+  throw new PawlError(
+    "step_cancelled",
+    `step ${step.step} (${step.tool}) was cancelled: the visit was left`,
+  );
+}
+
+/** What a handler returned, as a reply. Throws for anything else. */
+export function replyOf(answer: unknown): Reply {
+  if (answer === undefined || answer === null) {
+    return {};
+  }
+  if (typeof answer !== "object" || Array.isArray(answer)) {
+    throw new PawlError("handler", `a handler returns a Reply or nothing, not ${typeof answer}`, {
+      reason: "BAD_REPLY",
+    });
+  }
+  const unknown = Object.keys(answer).filter((key) => !REPLY_KEYS.includes(key));
+  if (unknown.length > 0) {
+    throw new PawlError("handler", `a Reply has no ${unknown.join(", ")}`, {
+      reason: "BAD_REPLY",
+      metadata: { field: unknown[0] ?? "", allowed: REPLY_KEYS.join(", ") },
+    });
+  }
+  return answer as Reply;
+}
+
+const REPLY_KEYS = ["artifacts", "event", "messages", "output", "usage"];
+
+/** What a handler's error says of its turn, and whether a retry may help. */
+export function faultOf(error: unknown): { code: string; message: string; retryable: boolean } {
+  if (error instanceof PawlError) {
+    const code = error.reason || error.kind.toUpperCase();
+    return { ...bounded(code, error.message), retryable: error.retryable };
+  }
+  const known = error instanceof Error;
+  return {
+    ...bounded(known ? error.name : "Error", known ? error.message : String(error)),
+    retryable: true,
+  };
+}
+
+const MOST_CODE = 128;
+const MOST_MESSAGE = 4096;
+
+/** Cut to what the contract takes: 128 bytes, 16 KiB (at most 4 bytes a character). */
+function bounded(code: string, message: string): { code: string; message: string } {
+  const word = code.replace(/[^\x20-\x7e]/g, "?").slice(0, MOST_CODE);
+  return { code: word || "ERROR", message: message.slice(0, MOST_MESSAGE) };
+}

@@ -1,0 +1,145 @@
+/** Content and artifacts on the way to the wire. */
+
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { PawlError } from "./errors.js";
+import type {
+  ArtifactValueSchema,
+  ArtifactWriteSchema,
+  MessageSchema,
+  Part as WirePart,
+} from "./gen/pawl/v1/record_pb.js";
+import { PartSchema } from "./gen/pawl/v1/record_pb.js";
+import type { Json, Plain } from "./plain.js";
+
+/** One piece of a message. */
+export type Part = Plain<WirePart>;
+
+/** One piece of a message as it is given: text, bytes, or a JSON value. */
+export type PartLike = string | Uint8Array | Json | JsonText | { readonly uri: string };
+
+/** Content of a message: one piece, or several in order. */
+export type Content = string | Uint8Array | JsonText | readonly PartLike[];
+
+/** A JSON value, where a string would otherwise be taken as text. Made by `json`. */
+export class JsonText {
+  constructor(readonly value: Json) {}
+}
+
+/** Marks a value as JSON: `json("x")` is the JSON string, not the text. */
+export function json(value: Json): JsonText {
+  return new JsonText(value);
+}
+
+/** Value of an artifact as it is given. */
+export type ArtifactLike = string | Uint8Array | Json | JsonText;
+
+/** Values to write, by artifact name. */
+export type Artifacts = Readonly<Record<string, ArtifactLike>>;
+
+/** Declared media types of artifacts, as in `Turn.artifactSlots`. */
+export type Slots = readonly { readonly name: string; readonly mediaType: string }[];
+
+/** A message of a conversation as it is given. */
+export interface MessageLike {
+  readonly role: "user" | "assistant" | "tool" | "system";
+  readonly content: Content;
+  /** A model's own tool calls, kept as they are. */
+  readonly toolCalls?: Json;
+  /** For role "tool": which call this answers. */
+  readonly toolCallId?: string;
+}
+
+/** JSON text of a value. Throws a PawlError for what JSON cannot hold. */
+export function toJsonText(value: unknown, field: string): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value instanceof JsonText ? value.value : value);
+  } catch (cause) {
+    throw notJson(field, cause);
+  }
+  if (text === undefined) {
+    throw notJson(field, undefined);
+  }
+  return text;
+}
+
+function notJson(field: string, cause: unknown): PawlError {
+  return new PawlError("request", `${field}: a value that is no JSON`, {
+    reason: "INVALID_JSON",
+    metadata: { field },
+    cause,
+  });
+}
+
+/** Parts of the wire for some content. */
+export function partsOf(content: Content | undefined): WirePart[] {
+  if (content === undefined) {
+    return [];
+  }
+  const items = Array.isArray(content) ? content : [content];
+  return items.map((item, index) => create(PartSchema, { content: partOf(item, index) }));
+}
+
+function partOf(item: PartLike, index: number): MessageInitShape<typeof PartSchema>["content"] {
+  if (typeof item === "string") {
+    return { case: "text", value: item };
+  }
+  if (item instanceof Uint8Array) {
+    return { case: "data", value: item };
+  }
+  if (isUri(item)) {
+    return { case: "uri", value: item.uri };
+  }
+  return { case: "json", value: toJsonText(item, `parts[${index}]`) };
+}
+
+function isUri(item: PartLike): item is { uri: string } {
+  return (
+    typeof item === "object" &&
+    item !== null &&
+    Object.keys(item).length === 1 &&
+    typeof (item as { uri?: unknown }).uri === "string"
+  );
+}
+
+/** The text of some parts, those that are no text left out. */
+export function textOf(parts: readonly Pick<Part, "content">[]): string {
+  return parts.map((part) => (part.content.case === "text" ? part.content.value : "")).join("");
+}
+
+/** A message of the wire. */
+export function messageOf(message: MessageLike): MessageInitShape<typeof MessageSchema> {
+  return {
+    role: message.role,
+    parts: partsOf(message.content),
+    toolCallsJson:
+      message.toolCalls === undefined ? "" : toJsonText(message.toolCalls, "toolCalls"),
+    toolCallId: message.toolCallId ?? "",
+  };
+}
+
+/** Writes of the wire. The declared types in `slots` decide the form of a value. */
+export function writesOf(
+  artifacts: Artifacts | undefined,
+  slots: Slots = [],
+): MessageInitShape<typeof ArtifactWriteSchema>[] {
+  return Object.entries(artifacts ?? {}).map(([name, value]) => ({
+    name,
+    value: { value: formOf(name, value, slots.find((slot) => slot.name === name)?.mediaType) },
+  }));
+}
+
+function formOf(
+  name: string,
+  value: ArtifactLike,
+  mediaType: string | undefined,
+): MessageInitShape<typeof ArtifactValueSchema>["value"] {
+  if (value instanceof Uint8Array) {
+    return { case: "data", value };
+  }
+  const isJson = mediaType === "application/json" || mediaType?.endsWith("+json");
+  if (typeof value === "string" && !isJson) {
+    return { case: "text", value };
+  }
+  return { case: "json", value: toJsonText(value, `artifacts.${name}`) };
+}

@@ -1,0 +1,12 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  // src/gen is a link to the generated code, which finds its runtime from here.
+  resolve: { preserveSymlinks: true },
+  test: {
+    include: ["src/**/*.spec.ts"],
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    maxWorkers: 2,
+  },
+});

@@ -1,0 +1,105 @@
+# Pawl: build, check and run. `make help` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+GO ?= go
+# Packages compiled or tested at once.
+P ?= 2
+# Crashes of the kill test.
+KILLS ?= 50
+# Time per fuzz target.
+FUZZTIME ?= 10s
+# Package patterns of the race target: everything that starts goroutines.
+RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/app/...
+
+TOOLBIN := $(CURDIR)/.tools
+TOOLS := $(TOOLBIN)/.stamp
+BUF := PATH="$(TOOLBIN):$$PATH" buf
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## Fetch modules and build the tools, so that all else works offline
+	$(GO) mod download
+	cd tools && $(GO) mod download
+	$(MAKE) tools
+	.ci/python-env test
+	.ci/python-env generate
+
+.PHONY: tools
+tools: $(TOOLS) ## Build buf, its plugins and the linter into .tools/
+
+$(TOOLS): tools/go.mod tools/go.sum
+	mkdir -p $(TOOLBIN)
+	cd tools && $(GO) build -p $(P) -o $(TOOLBIN)/ tool
+	touch $@
+
+.PHONY: build
+build: ## Build the static binary bin/sidecar
+	mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -p $(P) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sidecar ./cmd/sidecar
+
+.PHONY: demo
+demo: build ## Run a loop with a crash in the middle, end to end
+	bin/sidecar demo
+
+.PHONY: test
+test: ## Run all tests
+	$(GO) test -p $(P) -timeout 9m ./...
+	$(MAKE) build test-python test-typescript
+
+.PHONY: test-python
+test-python: ## Test the Python client (PYTESTFLAGS); makes its virtual environment itself
+	.ci/test-python $(PYTESTFLAGS)
+
+.PHONY: test-typescript
+test-typescript: ## Test the TypeScript client (VITESTFLAGS); installs its packages itself
+	.ci/test-typescript $(VITESTFLAGS)
+
+.PHONY: race
+race: ## Run the packages that start goroutines under the race detector
+	CGO_ENABLED=1 $(GO) test -p $(P) -race -timeout 15m $(RACE)
+
+.PHONY: kill
+kill: ## Kill the sidecar KILLS times under load and prove that nothing is lost
+	PAWL_KILLS=$(KILLS) $(GO) test ./e2e/... -run Kill -count=1 -timeout 15m
+
+.PHONY: lint
+lint: $(TOOLS) ## Lint Go and proto files, and compare the wire contract with its baseline
+	$(BUF) format --diff --exit-code proto
+	$(BUF) lint
+	$(BUF) breaking proto --against proto/baseline.binpb
+	$(TOOLBIN)/golangci-lint run ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME
+	GO="$(GO)" FUZZTIME="$(FUZZTIME)" .ci/fuzz
+
+.PHONY: generate
+generate: $(TOOLS) ## Regenerate all code from proto files
+	rm -rf gen/go gen/openapi
+	OUT=. TOOLBIN="$(TOOLBIN)" .ci/generate
+	OUT=. .ci/generate-python
+	OUT=. TOOLBIN="$(TOOLBIN)" .ci/generate-ts
+
+.PHONY: checkgenerate
+checkgenerate: $(TOOLS) ## Fail if committed generated code differs from a fresh one
+	TOOLBIN="$(TOOLBIN)" .ci/checkgenerate
+
+.PHONY: baseline
+baseline: $(TOOLS) ## Accept the wire contract as the new baseline of buf breaking
+	$(BUF) build proto --exclude-source-info -o proto/baseline.binpb
+
+.PHONY: bench
+bench: build ## Run the benchmark (BENCHFLAGS, for example --quick)
+	bin/sidecar bench $(BENCHFLAGS)
+
+.PHONY: clean
+clean: ## Remove what the other targets built
+	rm -rf bin $(TOOLBIN)

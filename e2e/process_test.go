@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// patience bounds every wait of these tests; none of them takes near as long.
+const patience = 60 * time.Second
+
+// buildOnce builds the binary under test; all tests of the package share it.
+var buildOnce = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "pawl-e2e-*")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "sidecar")
+	out, err := exec.Command("go", "build", "-o", bin, "../cmd/sidecar").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if bin, err := buildOnce(); err == nil {
+		os.RemoveAll(filepath.Dir(bin))
+	}
+	os.Exit(code)
+}
+
+func binary(t *testing.T) string {
+	t.Helper()
+	bin, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// sidecar is a real process on one data directory. It listens on a Unix socket,
+// so that clients find it again after a restart.
+type sidecar struct {
+	t      *testing.T
+	dir    string
+	socket string
+	args   []string
+	wrap   []string // a command to run it under, for example strace
+
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	done   chan struct{}
+}
+
+func newSidecar(t *testing.T, args ...string) *sidecar {
+	t.Helper()
+	// Socket paths are limited to 108 bytes, which t.TempDir can pass.
+	dir, err := os.MkdirTemp("", "pawl-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sidecar{t: t, dir: filepath.Join(dir, "data"), socket: filepath.Join(dir, "s"), args: args}
+	t.Cleanup(func() {
+		s.kill()
+		os.RemoveAll(dir)
+	})
+	return s
+}
+
+// start returns when the process says that it serves.
+func (s *sidecar) start() {
+	s.t.Helper()
+	line, err := s.tryStart()
+	if err != nil {
+		s.t.Fatalf("sidecar did not start: %v\n%s", err, s.stderr.String())
+	}
+	var ready struct {
+		Ready bool   `json:"ready"`
+		GRPC  string `json:"grpc"`
+	}
+	if err := json.Unmarshal(line, &ready); err != nil || !ready.Ready {
+		s.t.Fatalf("first line is not the ready line: %q (%v)", line, err)
+	}
+}
+
+func (s *sidecar) tryStart() ([]byte, error) {
+	os.Remove(s.socket)
+	args := append([]string{}, s.wrap...)
+	args = append(args, binary(s.t), "serve", "--data", s.dir, "--listen", "127.0.0.1:0", "--socket", s.socket)
+	args = append(args, s.args...)
+	s.cmd = exec.Command(args[0], args[1:]...)
+	// A group of its own: a wrapper and the sidecar under it die together.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	s.stderr.Reset()
+	s.cmd.Stderr = &s.stderr
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.done = make(chan struct{})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait()
+		close(done)
+	}(s.cmd, s.done)
+	return line, err
+}
+
+// kill sends SIGKILL and waits until the process is gone.
+func (s *sidecar) kill() { s.signal(syscall.SIGKILL) }
+
+// stop sends SIGTERM, waits and returns the exit code.
+func (s *sidecar) stop() int {
+	s.signal(syscall.SIGTERM)
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func (s *sidecar) signal(sig syscall.Signal) {
+	if s.cmd == nil || s.done == nil {
+		return
+	}
+	_ = syscall.Kill(-s.cmd.Process.Pid, sig)
+	select {
+	case <-s.done:
+	case <-time.After(patience):
+		s.t.Errorf("the process outlived signal %v by %v", sig, patience)
+		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	}
+}
+
+// check runs `sidecar check` on the stopped sidecar's data.
+func (s *sidecar) check() {
+	s.t.Helper()
+	out, err := exec.Command(binary(s.t), "check", "--data", s.dir).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("sidecar check: %v\n%s", err, out)
+	}
+	s.t.Logf("sidecar check: %s", strings.TrimSpace(string(out)))
+}
+
+// dial connects to the socket and keeps trying while the process is down.
+func (s *sidecar) dial() *grpc.ClientConn {
+	s.t.Helper()
+	quick := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
+	conn, err := grpc.NewClient("unix:"+s.socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second}),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func (s *sidecar) runs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(s.dial()) }

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+const (
+	workerKills = 6
+	workerRuns  = 8
+	// workerVisits is how many visits with a step each run makes before its last.
+	workerVisits = 150
+)
+
+// counter executes the turns and steps of the count pack and counts the tool's
+// executions by run and step.
+type counter struct {
+	mu    sync.Mutex
+	calls map[string]int
+	turns atomic.Int64
+}
+
+func (c *counter) turn(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	c.turns.Add(1)
+	view := t.Assignment.GetTurn()
+	if view.GetTerminal() {
+		return worker.Completion{}, nil
+	}
+	if _, err := t.Step(ctx, "add", "add", `{}`); err != nil {
+		return worker.Completion{}, err
+	}
+	if view.GetTurn().GetVisit() < workerVisits {
+		return worker.Completion{Event: "More"}, nil
+	}
+	return worker.Completion{Event: "Enough"}, nil
+}
+
+func (c *counter) add(_ context.Context, s *worker.Step) (json.RawMessage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[s.Assignment.GetLease().GetRunId()]++
+	return json.RawMessage(`1`), nil
+}
+
+// TestKillWithWorkers sends SIGKILL to the sidecar while workers execute turns
+// and steps: they find the new one, keep what they hold, and every run ends with
+// the totals of one that nothing happened to; no tool runs twice.
+func TestKillWithWorkers(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	s := newSidecar(t, "--pack", "testdata/count.json", "--allow-tool", "*")
+	s.start()
+	runs := s.runs()
+	var ids []string
+	for range workerRuns {
+		got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "count", Execution: pawlv1.Execution_EXECUTION_WORKERS})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, got.GetRun().GetRunId())
+	}
+	c := &counter{calls: map[string]int{}}
+	stop := startCounters(ctx, t, s, c)
+	defer stop()
+	for range workerKills {
+		seen := c.turns.Load()
+		eventually(t, "turns are executed", func() bool { return c.turns.Load() >= seen+int64(20+rand.IntN(60)) })
+		s.kill()
+		s.start()
+	}
+	for _, id := range ids {
+		c.verify(ctx, t, runs, id)
+	}
+	stop()
+	if code := s.stop(); code != 0 {
+		t.Errorf("the sidecar ended with code %d", code)
+	}
+	s.check()
+}
+
+// startCounters runs two workers for turns and two for steps.
+func startCounters(ctx context.Context, t *testing.T, s *sidecar, c *counter) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, cfg := range []worker.Config{
+		{ID: "turns-1", Turns: 3, Prompts: map[string]worker.TurnFunc{"counter": c.turn}},
+		{ID: "turns-2", Turns: 3, Prompts: map[string]worker.TurnFunc{"*": c.turn}},
+		{ID: "steps-1", Steps: 2, Tools: map[string]worker.ToolFunc{"add": c.add}},
+		{ID: "steps-2", Steps: 2, Tools: map[string]worker.ToolFunc{"*": c.add}},
+	} {
+		cfg.Conn, cfg.Retry = s.dial(), 20*time.Millisecond
+		w, err := worker.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if err := w.Run(ctx); err != nil {
+				t.Errorf("worker %s: %v", cfg.ID, err)
+			}
+		})
+	}
+	return sync.OnceFunc(func() { cancel(); running.Wait() })
+}
+
+// verify waits for the end of a run and compares its totals.
+func (c *counter) verify(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, id string) {
+	t.Helper()
+	var run *pawlv1.Run
+	eventually(t, "the run ends", func() bool {
+		got, err := runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: id})
+		run = got.GetRun()
+		return err == nil && !got.GetTimedOut()
+	})
+	if run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || run.GetTotalVisits() != workerVisits+1 || run.GetToolCalls() != workerVisits {
+		t.Errorf("run %s ended %v (%s) with %d visits and %d calls", id, run.GetStatus(), run.GetReason(), run.GetTotalVisits(), run.GetToolCalls())
+	}
+	failed, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
+		RunId: id, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_FAILED},
+	})
+	if err != nil || len(failed.GetRecords()) != 0 {
+		t.Errorf("run %s has failed attempts %v, %v", id, failed.GetRecords(), err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got := c.calls[id]; got != workerVisits {
+		t.Errorf("the tool ran %d times for the %d steps of run %s", got, workerVisits, id)
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !cond(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,54 @@
+package archtest
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestAPIPageIsWhole: docs/api.md names every RPC and every reason that the
+// contract promises, and no reason that no code gives.
+func TestAPIPageIsWhole(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(raw)
+	for _, rpc := range rpcsOf(t) {
+		if !strings.Contains(page, "`"+rpc+"`") {
+			t.Errorf("docs/api.md does not name %s", rpc)
+		}
+	}
+	for reason := range promised(t) {
+		if !strings.Contains(page, "`"+reason+"`") {
+			t.Errorf("docs/api.md does not name the reason %s", reason)
+		}
+	}
+	code := literals(t)
+	for _, found := range regexp.MustCompile("`([A-Z]{2,}(?:_[A-Z0-9]+)+)`").FindAllStringSubmatch(page, -1) {
+		if !notReasons.MatchString(found[1]) && !strings.Contains(code, `"`+found[1]+`"`) {
+			t.Errorf("docs/api.md names %s, which no code gives", found[1])
+		}
+	}
+}
+
+// rpcsOf lists the methods of all services.
+func rpcsOf(t *testing.T) []string {
+	t.Helper()
+	var rpcs []string
+	for _, name := range []string{"pack", "run", "worker"} {
+		source, err := os.ReadFile("../../proto/pawl/v1/" + name + ".proto")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^  rpc (\w+)\(`).FindAllStringSubmatch(string(source), -1) {
+			rpcs = append(rpcs, found[1])
+		}
+	}
+	if len(rpcs) < 20 {
+		t.Fatalf("%d RPCs found", len(rpcs))
+	}
+	return rpcs
+}

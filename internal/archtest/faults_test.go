@@ -1,0 +1,88 @@
+package archtest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// namedTest finds `package: TestName` in a page.
+var namedTest = regexp.MustCompile("`([a-z0-9/]+): (Test[A-Za-z0-9]+)`")
+
+// TestFaultsHaveTests: each fault of docs/faults.md has a test, and each test and
+// scenario that the page names exists.
+func TestFaultsHaveTests(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| fault |") {
+			continue
+		}
+		rows++
+		tests := namedTest.FindAllStringSubmatch(line, -1)
+		if len(tests) == 0 {
+			t.Errorf("no test: %s", line)
+		}
+		for _, test := range tests {
+			if !strings.Contains(testsOf(t, test[1]), "func "+test[2]+"(") {
+				t.Errorf("%s has no %s", test[1], test[2])
+			}
+		}
+		for _, name := range regexp.MustCompile("`(s[0-9]{2}_[a-z]+\\.txt)`").FindAllStringSubmatch(line, -1) {
+			if _, err := os.Stat(filepath.Join("../runtime/machine/testdata", name[1])); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if rows < 20 {
+		t.Fatalf("%d faults only", rows)
+	}
+}
+
+// testsOf is the source of the tests in one directory.
+func testsOf(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(source)
+	}
+	return all.String()
+}
+
+// TestNothingExpires: no code gives what it stores a time to live, so that no
+// waiting run, id or record is ever deleted by age.
+func TestNothingExpires(t *testing.T) {
+	t.Parallel()
+	looked := 0
+	err := fs.WalkDir(os.DirFS("../../internal"), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasPrefix(name, "archtest/") {
+			return err
+		}
+		source, err := os.ReadFile(filepath.Join("../../internal", name))
+		looked++
+		for _, word := range []string{"WithTTL", "ExpiresAt"} {
+			if strings.Contains(string(source), word) {
+				t.Errorf("%s uses %s", name, word)
+			}
+		}
+		return err
+	})
+	if err != nil || looked < 100 {
+		t.Fatalf("%d files, %v", looked, err)
+	}
+}

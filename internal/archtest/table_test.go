@@ -1,0 +1,93 @@
+package archtest
+
+// module is the path of the main module.
+const module = "github.com/pawl-dev/pawl/"
+
+// rule says what one layer may import. A layer is a directory with all below it,
+// unless a longer path has a rule of its own.
+type rule struct {
+	dir string
+	// may lists directories of this module, each with all below it. Its own
+	// directory is always allowed.
+	may []string
+	// all allows every directory of this module.
+	all bool
+	// pure forbids the outside world: see impure, clock, and all third-party code.
+	pure bool
+	// wire allows protobuf and gRPC.
+	wire bool
+	// badger allows the storage engine.
+	badger bool
+}
+
+const (
+	machineDir = "internal/runtime/machine"
+	genDir     = "gen"
+)
+
+// table is the import table of the architecture. A package without a rule fails
+// the test, so that nobody adds a layer in passing.
+var table = []rule{
+	{dir: "internal/runtime/machine", pure: true},
+	{dir: "internal/policy", pure: true},
+	{dir: "internal/prompt", pure: true},
+	{dir: "internal/pack", may: []string{machineDir, "internal/prompt"}},
+	{dir: "internal/store", may: []string{machineDir}, wire: true, badger: true},
+	{dir: "internal/runtime", may: []string{machineDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/dispatch", may: []string{machineDir}},
+	{dir: "internal/outbox", may: []string{machineDir}},
+	{dir: "internal/grpcapi", may: []string{"internal/runtime", "internal/pack", genDir}, wire: true},
+	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/pack", genDir}, wire: true},
+
+	// Leaves that need nothing of ours, and the host's own tools.
+	{dir: "internal/config"},
+	// A client of the contract: it drives a run over gRPC.
+	{dir: "internal/answers", may: []string{genDir}, wire: true},
+	{dir: "internal/worker", may: []string{genDir}, wire: true},
+	{dir: "internal/export", may: []string{"internal/cli", genDir}, wire: true},
+	{dir: "internal/app", all: true, wire: true, badger: true},
+	{dir: "internal/cli", all: true, wire: true},
+	{dir: "internal/demo", all: true, wire: true},
+	{dir: "internal/bench", all: true, wire: true, badger: true},
+	{dir: "internal/testkit", all: true, wire: true, badger: true},
+	{dir: "internal/archtest"},
+	{dir: "cmd/sidecar", all: true, wire: true},
+	{dir: "e2e", all: true, wire: true},
+	{dir: "gen", may: []string{genDir}, wire: true},
+}
+
+// onlyFrom guards layers: only the listed ones may import them.
+var onlyFrom = map[string][]string{
+	// Doubles of clock and disk have no place in the product.
+	"internal/testkit": {"internal/testkit"},
+	// What serves the API is wired by hand in one place; the bench builds its bare
+	// yardsticks from the same parts.
+	"internal/grpcapi": {"internal/app", "internal/bench"},
+	"internal/a2a":     {"internal/app"},
+	"internal/outbox":  {"internal/app"},
+	"internal/store":   {"internal/app", "internal/bench"},
+	"internal/app":     {"cmd/sidecar", "internal/cli", "internal/demo", "internal/bench"},
+}
+
+// impure are the standard packages that bring in the outside world, each with
+// all below it.
+var impure = []string{
+	"context", "crypto/rand", "log", "math/rand", "net", "os", "plugin",
+	"runtime", "syscall", "testing", "unsafe",
+}
+
+// clock are the functions of package time that read or wait for the clock; its
+// types and arithmetic are allowed.
+var clock = map[string]bool{
+	"Now": true, "Since": true, "Until": true, "Sleep": true, "After": true,
+	"AfterFunc": true, "Tick": true, "NewTicker": true, "NewTimer": true,
+}
+
+// wirePaths and badgerPaths are third-party code that only some layers may know.
+var (
+	wirePaths = []string{
+		"google.golang.org/protobuf", "google.golang.org/grpc", "google.golang.org/genproto",
+		"github.com/grpc-ecosystem", "buf.build/go", "buf.build/gen",
+	}
+	badgerPaths = []string{"github.com/dgraph-io/badger"}
+)

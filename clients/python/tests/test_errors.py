@@ -18,7 +18,7 @@ import pawl
 from conftest import OPS, ROOT, SELF_CORRECTING, STEPS
 from pawl import Client, Fault, Part, PawlError, Reply, Run, StepCall, Tls, TurnRef, _errors
 from pawl._status import error_from_status
-from pawl.testing import Sidecar, find_sidecar
+from pawl.testing import Sidecar
 
 
 def started(client: Client) -> Run:
@@ -237,12 +237,6 @@ def test_values_that_cannot_be_sent(client: Client) -> None:
         client.open("steps", agent="a", state="b")
     with pytest.raises(ValueError, match="cert and key"):
         Tls(cert="x")
-
-
-def test_no_sidecar_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PAWL_SIDECAR", "/nowhere")
-    with pytest.raises(pawl.SidecarError, match="PAWL_SIDECAR=/nowhere"):
-        find_sidecar()
 
 
 def test_a_sidecar_that_does_not_start() -> None:

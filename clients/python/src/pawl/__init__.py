@@ -9,6 +9,7 @@ The raw messages and stubs are in `pawl.v1`.
 
 from pawl._async_client import AsyncClient
 from pawl._async_run import AsyncHandler, AsyncHandlers, AsyncRun, AsyncTool
+from pawl._binary import sidecar_path
 from pawl._client import Client
 from pawl._enums import (
     ArtifactMode,
@@ -274,4 +275,5 @@ __all__ = [
     "Worker",
     "WorkerReplacedError",
     "current_call",
+    "sidecar_path",
 ]

@@ -8,8 +8,6 @@ with Sidecar(packs=["my.pack.json"], allow_tools=["*"]) as sidecar:
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,41 +18,23 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from pawl._async_client import AsyncClient
+from pawl._binary import sidecar_path
 from pawl._client import Client
 from pawl._errors import SidecarError
 from pawl._outcomes import Reply
 from pawl._turn import TurnView
 
-__all__ = ["Answer", "Script", "Sidecar", "find_sidecar"]
+__all__ = ["Answer", "Script", "Sidecar"]
 
 _STARTUP_SECONDS = 30.0
-
-
-def find_sidecar() -> str:
-    """Path of the program: PAWL_SIDECAR, else bin/sidecar of a directory above this
-    file or the current one, else `sidecar` on the PATH. Raises SidecarError."""
-    named = os.environ.get("PAWL_SIDECAR")
-    if named:
-        if not os.access(named, os.X_OK):
-            raise SidecarError(f"PAWL_SIDECAR={named} is no program that can be run")
-        return named
-    here = Path(__file__).resolve()
-    for directory in (*here.parents, Path.cwd(), *Path.cwd().parents):
-        candidate = directory / "bin" / "sidecar"
-        if os.access(candidate, os.X_OK) and (directory / "go.mod").exists():
-            return str(candidate)
-    found = shutil.which("sidecar")
-    if found is None:
-        raise SidecarError("no sidecar: set PAWL_SIDECAR, build bin/sidecar, or put it on the PATH")
-    return found
 
 
 class Sidecar:
     """A sidecar process of its own, in a temporary directory, on a free loopback port.
 
     `packs` are files to register, `allow_tools` the allowlist (default: none), `flags`
-    further flags of `sidecar serve`. It may be killed and started again: the directory
-    and the port stay.
+    further flags of `sidecar serve`, `binary` the program (default: `sidecar_path()`).
+    It may be killed and started again: the directory and the port stay.
     """
 
     def __init__(
@@ -65,7 +45,7 @@ class Sidecar:
         flags: Sequence[str] = (),
         binary: str = "",
     ) -> None:
-        self._binary = binary or find_sidecar()
+        self._binary = binary or sidecar_path()
         self._flags = [
             *(f"--pack={pack}" for pack in packs),
             *(f"--allow-tool={tool}" for tool in allow_tools),

@@ -164,6 +164,7 @@ func controlFromProto(ctx context.Context, req noted) runtime.ControlRequest {
 func filterFromProto(in *pawlv1.RunFilter) machine.RunFilter {
 	out := machine.RunFilter{
 		Pack: in.GetPack(), State: in.GetState(), Labels: labelsFromProto(in.GetLabels()), Parent: in.GetParentRunId(),
+		Reason: in.GetReason(), CreatedFrom: timeFromProto(in.GetCreatedAfter()), CreatedBefore: timeFromProto(in.GetCreatedBefore()),
 	}
 	for _, s := range in.GetStatuses() {
 		out.Status = append(out.Status, machine.Status(s))

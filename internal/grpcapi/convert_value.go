@@ -233,3 +233,11 @@ func denialToProto(d *machine.Denial) *pawlv1.Denial {
 	}
 	return &pawlv1.Denial{Code: d.Code, Message: d.Message}
 }
+
+// timeFromProto is 0 for an unset time.
+func timeFromProto(at *timestamppb.Timestamp) int64 {
+	if at == nil {
+		return 0
+	}
+	return at.AsTime().UnixNano()
+}

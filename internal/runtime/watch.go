@@ -25,6 +25,8 @@ type WatchRequest struct {
 	AfterSeq uint64
 	// AfterCursor resumes behind a row's or heartbeat's cursor; "" = from the start.
 	AfterCursor string
+	// FromNow begins behind the newest record; the first page is then a heartbeat.
+	FromNow bool
 	// Follow waits for what is yet to come.
 	Follow bool
 	// Snapshots adds to each row the run as it was after the row's commit.
@@ -80,6 +82,8 @@ type Watch struct {
 	beat <-chan time.Time
 	told time.Time
 	over bool
+	// greet: the first page says where the watch begins.
+	greet bool
 	// output: pieces of output are told, too; those behind heard.
 	output bool
 	heard  OutputPosition
@@ -135,6 +139,9 @@ func (w *Watch) begin(ctx context.Context, req *WatchRequest) error {
 			return err
 		}
 	}
+	if req.FromNow {
+		w.at.Position, w.at.Index, w.greet = tail, wholeEntry, true
+	}
 	w.until = tail
 	if w.key.id == "" {
 		return nil
@@ -186,6 +193,10 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 // Config.Heartbeat of silence. [ErrWatchEnded] ends the watch; other errors are
 // ctx's or the store's, after which Next may be called again.
 func (w *Watch) Next(ctx context.Context) (WatchPage, error) {
+	if w.greet {
+		w.greet = false
+		return w.page(nil), nil
+	}
 	for {
 		entries, err := w.read(ctx)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -70,6 +71,12 @@ func matches(st *machine.State, f *machine.RunFilter) bool {
 		return false
 	}
 	if f.Parent != "" && (st.Parent == nil || st.Parent.RunID != f.Parent) {
+		return false
+	}
+	if f.Reason != "" && st.Reason != f.Reason && !strings.HasPrefix(st.Reason, f.Reason+":") {
+		return false
+	}
+	if st.CreatedAt < f.CreatedFrom || f.CreatedBefore != 0 && st.CreatedAt >= f.CreatedBefore {
 		return false
 	}
 	for _, l := range f.Labels {

@@ -250,6 +250,10 @@ func selects(f *machine.RunFilter, s *machine.State) bool {
 		return false
 	case f.Parent != "" && (s.Parent == nil || s.Parent.RunID != f.Parent):
 		return false
+	case f.Reason != "" && !strings.HasPrefix(s.Reason+":", f.Reason+":"):
+		return false
+	case s.CreatedAt < f.CreatedFrom, f.CreatedBefore != 0 && f.CreatedBefore <= s.CreatedAt:
+		return false
 	}
 	for _, l := range f.Labels {
 		if !slices.Contains(s.Labels, l) {

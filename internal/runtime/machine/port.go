@@ -18,6 +18,8 @@ var (
 	ErrNoRun = errors.New("no such run")
 	// ErrNoRecord: the run has no record of that seq.
 	ErrNoRecord = errors.New("no such record")
+	// ErrNoStep: the step is not pending, or not in that attempt.
+	ErrNoStep = errors.New("no such pending step")
 	// ErrNoPack: no pack is registered under the reference.
 	ErrNoPack = errors.New("no such pack")
 )
@@ -51,6 +53,10 @@ type RunFilter struct {
 	Labels []Label
 	// Parent is the id of the run that delegated.
 	Parent string
+	// Reason of the end, or what stands before a colon in it.
+	Reason string
+	// CreatedFrom and CreatedBefore bound the start, Unix nanoseconds; 0 = open.
+	CreatedFrom, CreatedBefore int64
 	// Oldest orders by creation, oldest first; default newest first.
 	Oldest bool
 }

@@ -952,7 +952,15 @@ type RunFilter struct {
 	ParentRunId string `protobuf:"bytes,5,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
 	// True: the open turn of the run waits for a worker, and none that is connected
 	// serves its prompt. Only for lists. Default false, any.
-	Unserved      bool `protobuf:"varint,6,opt,name=unserved,proto3" json:"unserved,omitempty"`
+	Unserved bool `protobuf:"varint,6,opt,name=unserved,proto3" json:"unserved,omitempty"`
+	// Reason of the end: this one, or one that begins with it and a colon, so that
+	// "max_visits" selects "max_visits:implement". Only for lists. Default: empty,
+	// any.
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Started at this time or later. Only for lists. Default: unset, any.
+	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
+	// Started before this time. Only for lists. Default: unset, any.
+	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1027,6 +1035,27 @@ func (x *RunFilter) GetUnserved() bool {
 		return x.Unserved
 	}
 	return false
+}
+
+func (x *RunFilter) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RunFilter) GetCreatedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAfter
+	}
+	return nil
+}
+
+func (x *RunFilter) GetCreatedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedBefore
+	}
+	return nil
 }
 
 // StartRunRequest says what to run and with what.
@@ -2044,6 +2073,116 @@ func (x *ArtifactSlot) GetDescription() string {
 	return ""
 }
 
+// ShowTurnRequest names a turn.
+type ShowTurnRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Record that opened the turn, a Transition or a TurnOpened; required.
+	TurnSeq       uint64 `protobuf:"varint,3,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowTurnRequest) Reset() {
+	*x = ShowTurnRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowTurnRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowTurnRequest) ProtoMessage() {}
+
+func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
+func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ShowTurnRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ShowTurnRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ShowTurnRequest) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+// ShowTurnResponse is a turn as it was when it was opened.
+type ShowTurnResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The turn, never with a token.
+	Turn          *GetTurnResponse `protobuf:"bytes,1,opt,name=turn,proto3" json:"turn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowTurnResponse) Reset() {
+	*x = ShowTurnResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowTurnResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowTurnResponse) ProtoMessage() {}
+
+func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
+func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
 // SetArtifactsRequest is a write without a transition.
 type SetArtifactsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2069,7 +2208,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2220,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2233,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -2154,7 +2293,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2305,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2318,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -2243,7 +2382,7 @@ type CompleteTurnRequest struct {
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2394,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2407,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -2381,7 +2520,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2532,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2545,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -2495,7 +2634,7 @@ type FailTurnRequest struct {
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2646,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2659,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -2608,7 +2747,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2759,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +2772,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -2702,7 +2841,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2853,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2866,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -2789,7 +2928,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2940,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +2953,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -2865,7 +3004,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3016,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3029,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -2947,7 +3086,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3098,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3111,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -3041,7 +3180,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3192,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3205,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -3117,7 +3256,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3268,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3281,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -3208,7 +3347,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3359,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3372,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -3340,7 +3479,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3491,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3504,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -3428,14 +3567,18 @@ type StreamTransitionsRequest struct {
 	// run_id and follow. Default false.
 	Output bool `protobuf:"varint,9,opt,name=output,proto3" json:"output,omitempty"`
 	// Output that was read already, from OutputChunk. Default: unset, none.
-	OutputAfter   *OutputPosition `protobuf:"bytes,10,opt,name=output_after,json=outputAfter,proto3" json:"output_after,omitempty"`
+	OutputAfter *OutputPosition `protobuf:"bytes,10,opt,name=output_after,json=outputAfter,proto3" json:"output_after,omitempty"`
+	// True: begins behind the newest record instead of before the first one; the
+	// stream then opens with a heartbeat that holds that position. Excludes
+	// after_seq and after_cursor. Default false.
+	FromNow       bool `protobuf:"varint,11,opt,name=from_now,json=fromNow,proto3" json:"from_now,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3590,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3603,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -3533,6 +3676,13 @@ func (x *StreamTransitionsRequest) GetOutputAfter() *OutputPosition {
 	return nil
 }
 
+func (x *StreamTransitionsRequest) GetFromNow() bool {
+	if x != nil {
+		return x.FromNow
+	}
+	return false
+}
+
 // StreamTransitionsResponse is one item of a stream.
 type StreamTransitionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3552,7 +3702,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3714,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3727,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -3659,7 +3809,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3671,7 +3821,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3684,7 +3834,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -3716,7 +3866,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3728,7 +3878,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3741,7 +3891,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -3789,7 +3939,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3801,7 +3951,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3814,7 +3964,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -3872,7 +4022,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3884,7 +4034,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3897,7 +4047,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -3937,7 +4087,7 @@ type ListTransitionsRequest struct {
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3949,7 +4099,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3962,7 +4112,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -4020,7 +4170,7 @@ type ListTransitionsResponse struct {
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4032,7 +4182,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4045,7 +4195,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -4081,7 +4231,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4093,7 +4243,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4106,7 +4256,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -4160,7 +4310,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4322,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4335,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -4230,7 +4380,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4242,7 +4392,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4255,7 +4405,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -4306,7 +4456,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4468,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4481,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -4346,6 +4496,255 @@ func (x *ListRunsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+// CountRunsRequest asks for counts.
+type CountRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountRunsRequest) Reset() {
+	*x = CountRunsRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountRunsRequest) ProtoMessage() {}
+
+func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
+func (*CountRunsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *CountRunsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// CountRunsResponse is how many runs there are.
+type CountRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each status, in the order of the enum, statuses without runs included.
+	Counts        []*StatusCount `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountRunsResponse) Reset() {
+	*x = CountRunsResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountRunsResponse) ProtoMessage() {}
+
+func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
+func (*CountRunsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *CountRunsResponse) GetCounts() []*StatusCount {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// StatusCount is how many runs have a status.
+type StatusCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The status.
+	Status RunStatus `protobuf:"varint,1,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// How many runs have it.
+	Runs          int64 `protobuf:"varint,2,opt,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatusCount) Reset() {
+	*x = StatusCount{}
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatusCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatusCount) ProtoMessage() {}
+
+func (x *StatusCount) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
+func (*StatusCount) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *StatusCount) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *StatusCount) GetRuns() int64 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
+// GetCallerRequest asks who calls.
+type GetCallerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCallerRequest) Reset() {
+	*x = GetCallerRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCallerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCallerRequest) ProtoMessage() {}
+
+func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
+func (*GetCallerRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *GetCallerRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// GetCallerResponse is the caller as the server knows it.
+type GetCallerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the principal; "anonymous" without authentication.
+	Principal string `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Its scopes by name: packs:write, runs:write, runs:read, events:external, work,
+	// admin. A holder of admin has every other one as well.
+	Scopes        []string `protobuf:"bytes,2,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCallerResponse) Reset() {
+	*x = GetCallerResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCallerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCallerResponse) ProtoMessage() {}
+
+func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
+func (*GetCallerResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *GetCallerResponse) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *GetCallerResponse) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
 }
 
 // WaitRunRequest says what to wait for.
@@ -4365,7 +4764,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4377,7 +4776,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4390,7 +4789,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -4434,7 +4833,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4845,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4858,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -4495,7 +4894,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +4906,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +4919,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -4568,7 +4967,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +4979,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +4992,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -4643,7 +5042,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4655,7 +5054,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4668,7 +5067,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -4716,7 +5115,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4728,7 +5127,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4741,7 +5140,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -4791,7 +5190,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4803,7 +5202,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4816,7 +5215,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -4864,7 +5263,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4876,7 +5275,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4889,7 +5288,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -4948,7 +5347,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4960,7 +5359,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4973,7 +5372,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -5040,7 +5439,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5052,7 +5451,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5065,7 +5464,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -5104,7 +5503,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5116,7 +5515,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5129,7 +5528,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -5171,7 +5570,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5183,7 +5582,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5196,7 +5595,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -5311,14 +5710,17 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\vresult_json\x18\n" +
 	" \x01(\tR\n" +
 	"resultJson\x12$\n" +
-	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\"\xf4\x02\n" +
+	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\"\x9a\x04\n" +
 	"\tRunFilter\x12\x1c\n" +
 	"\x04pack\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12C\n" +
 	"\bstatuses\x18\x02 \x03(\x0e2\x12.pawl.v1.RunStatusB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\bstatuses\x12\x1e\n" +
 	"\x05state\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05state\x12@\n" +
 	"\x06labels\x18\x04 \x03(\v2\x1e.pawl.v1.RunFilter.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10@R\x06labels\x12K\n" +
 	"\rparent_run_id\x18\x05 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\vparentRunId\x12\x1a\n" +
-	"\bunserved\x18\x06 \x01(\bR\bunserved\x1a9\n" +
+	"\bunserved\x18\x06 \x01(\bR\bunserved\x12 \n" +
+	"\x06reason\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x06reason\x12?\n" +
+	"\rcreated_after\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
+	"\x0ecreated_before\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd7\x04\n" +
@@ -5416,7 +5818,13 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"media_type\x18\x02 \x01(\tR\tmediaType\x12)\n" +
 	"\x04mode\x18\x03 \x01(\x0e2\x15.pawl.v1.ArtifactModeR\x04mode\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription\"\xc5\x02\n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\"\xb2\x01\n" +
+	"\x0fShowTurnRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
+	"\bturn_seq\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\"@\n" +
+	"\x10ShowTurnResponse\x12,\n" +
+	"\x04turn\x18\x01 \x01(\v2\x18.pawl.v1.GetTurnResponseR\x04turn\"\xc5\x02\n" +
 	"\x13SetArtifactsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12@\n" +
@@ -5536,7 +5944,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12%\n" +
 	"\x05ended\x18\x03 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x04 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
-	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\xd7\a\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\xaa\n" +
+	"\n" +
 	"\x18StreamTransitionsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12>\n" +
 	"\x06run_id\x18\x02 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\x05runId\x12*\n" +
@@ -5548,9 +5957,12 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tsnapshots\x18\b \x01(\bR\tsnapshots\x12\x16\n" +
 	"\x06output\x18\t \x01(\bR\x06output\x12:\n" +
 	"\foutput_after\x18\n" +
-	" \x01(\v2\x17.pawl.v1.OutputPositionR\voutputAfter:\xfa\x03\xbaH\xf6\x03\x1at\n" +
+	" \x01(\v2\x17.pawl.v1.OutputPositionR\voutputAfter\x12\x19\n" +
+	"\bfrom_now\x18\v \x01(\bR\afromNow:\xb2\x06\xbaH\xae\x06\x1at\n" +
 	"\x10stream.after_seq\x125after_seq needs run_id; use after_cursor for all runs\x1a)this.after_seq == 0u || this.run_id != ''\x1aG\n" +
-	"\x0fstream.unserved\x12\x1dunserved is a filter of lists\x1a\x15!this.filter.unserved\x1a]\n" +
+	"\x0fstream.unserved\x12\x1dunserved is a filter of lists\x1a\x15!this.filter.unserved\x1a\xae\x01\n" +
+	"\fstream.lists\x12=reason, created_after and created_before are filters of lists\x1a_this.filter.reason == '' && !has(this.filter.created_after) && !has(this.filter.created_before)\x1a\x84\x01\n" +
+	"\x0fstream.from_now\x12,from_now excludes after_seq and after_cursor\x1aC!this.from_now || (this.after_seq == 0u && this.after_cursor == '')\x1a]\n" +
 	"\rstream.filter\x12$filter and run_id exclude each other\x1a&!has(this.filter) || this.run_id == ''\x1aq\n" +
 	"\x0fstream.position\x12-after_seq and after_cursor exclude each other\x1a/this.after_seq == 0u || this.after_cursor == ''\x1ac\n" +
 	"\rstream.output\x12\x1eoutput needs run_id and follow\x1a2!this.output || (this.run_id != '' && this.follow)\"\xe1\x01\n" +
@@ -5609,7 +6021,19 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"\\\n" +
 	"\x10ListRunsResponse\x12 \n" +
 	"\x04runs\x18\x01 \x03(\v2\f.pawl.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x85\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"R\n" +
+	"\x10CountRunsRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\"A\n" +
+	"\x11CountRunsResponse\x12,\n" +
+	"\x06counts\x18\x01 \x03(\v2\x14.pawl.v1.StatusCountR\x06counts\"M\n" +
+	"\vStatusCount\x12*\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x12\n" +
+	"\x04runs\x18\x02 \x01(\x03R\x04runs\"R\n" +
+	"\x10GetCallerRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\"I\n" +
+	"\x11GetCallerResponse\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
+	"\x06scopes\x18\x02 \x03(\tR\x06scopes\"\x85\x02\n" +
 	"\x0eWaitRunRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x122\n" +
@@ -5690,13 +6114,14 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tWaitUntil\x12\x1a\n" +
 	"\x16WAIT_UNTIL_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13WAIT_UNTIL_TERMINAL\x10\x01\x12\x16\n" +
-	"\x12WAIT_UNTIL_WAITING\x10\x022\xe4\x10\n" +
+	"\x12WAIT_UNTIL_WAITING\x10\x022\x85\x13\n" +
 	"\n" +
 	"RunService\x12T\n" +
 	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12g\n" +
 	"\tEmitEvent\x12\x19.pawl.v1.EmitEventRequest\x1a\x1a.pawl.v1.EmitEventResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}/events\x12g\n" +
 	"\tSendInput\x12\x19.pawl.v1.SendInputRequest\x1a\x1a.pawl.v1.SendInputResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}/inputs\x12_\n" +
-	"\aGetTurn\x12\x17.pawl.v1.GetTurnRequest\x1a\x18.pawl.v1.GetTurnResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}/turn\x12s\n" +
+	"\aGetTurn\x12\x17.pawl.v1.GetTurnRequest\x1a\x18.pawl.v1.GetTurnResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}/turn\x12k\n" +
+	"\bShowTurn\x12\x18.pawl.v1.ShowTurnRequest\x1a\x19.pawl.v1.ShowTurnResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/runs/{run_id}/turns/{turn_seq}\x12s\n" +
 	"\fSetArtifacts\x12\x1c.pawl.v1.SetArtifactsRequest\x1a\x1d.pawl.v1.SetArtifactsResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/runs/{run_id}/artifacts\x12\x83\x01\n" +
 	"\fCompleteTurn\x12\x1c.pawl.v1.CompleteTurnRequest\x1a\x1d.pawl.v1.CompleteTurnResponse\"6\x82\xd3\xe4\x93\x020:\x01*\"+/v1/runs/{run_id}/turns/{turn_seq}:complete\x12s\n" +
 	"\bFailTurn\x12\x18.pawl.v1.FailTurnRequest\x1a\x19.pawl.v1.FailTurnResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/runs/{run_id}/turns/{turn_seq}:fail\x12\x7f\n" +
@@ -5707,7 +6132,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x0fListTransitions\x12\x1f.pawl.v1.ListTransitionsRequest\x1a .pawl.v1.ListTransitionsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/runs/{run_id}/transitions\x12T\n" +
 	"\x06GetRun\x12\x16.pawl.v1.GetRunRequest\x1a\x17.pawl.v1.GetRunResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/runs/{run_id}\x12Q\n" +
 	"\bListRuns\x12\x18.pawl.v1.ListRunsRequest\x1a\x19.pawl.v1.ListRunsResponse\"\x10\x82\xd3\xe4\x93\x02\n" +
-	"\x12\b/v1/runs\x12\\\n" +
+	"\x12\b/v1/runs\x12Z\n" +
+	"\tCountRuns\x12\x19.pawl.v1.CountRunsRequest\x1a\x1a.pawl.v1.CountRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:count\x12V\n" +
+	"\tGetCaller\x12\x19.pawl.v1.GetCallerRequest\x1a\x1a.pawl.v1.GetCallerResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/caller\x12\\\n" +
 	"\aWaitRun\x12\x17.pawl.v1.WaitRunRequest\x1a\x18.pawl.v1.WaitRunResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/runs/{run_id}:wait\x12c\n" +
 	"\bPauseRun\x12\x18.pawl.v1.PauseRunRequest\x1a\x19.pawl.v1.PauseRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:pause\x12g\n" +
 	"\tResumeRun\x12\x19.pawl.v1.ResumeRunRequest\x1a\x1a.pawl.v1.ResumeRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:resume\x12g\n" +
@@ -5728,7 +6156,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -5749,214 +6177,232 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*GetTurnResponse)(nil),           // 16: pawl.v1.GetTurnResponse
 	(*ToolSpec)(nil),                  // 17: pawl.v1.ToolSpec
 	(*ArtifactSlot)(nil),              // 18: pawl.v1.ArtifactSlot
-	(*SetArtifactsRequest)(nil),       // 19: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 20: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 21: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 22: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 23: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 24: pawl.v1.FailTurnResponse
-	(*SuspendTurnRequest)(nil),        // 25: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 26: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 27: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 28: pawl.v1.RequestStepRequest
-	(*StepOutcome)(nil),               // 29: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 30: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 31: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 32: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 33: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 34: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 35: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 36: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 37: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 38: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 39: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 40: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 41: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 42: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 43: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 44: pawl.v1.ListRunsResponse
-	(*WaitRunRequest)(nil),            // 45: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 46: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 47: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 48: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 49: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 50: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 51: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 52: pawl.v1.CancelRunResponse
-	(*PutBlobRequest)(nil),            // 53: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 54: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 55: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 56: pawl.v1.GetBlobResponse
-	nil,                               // 57: pawl.v1.Run.LabelsEntry
-	nil,                               // 58: pawl.v1.Run.VisitsEntry
-	nil,                               // 59: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 60: pawl.v1.StartRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 61: pawl.v1.PackRef
-	(Execution)(0),                    // 62: pawl.v1.Execution
-	(RunStatus)(0),                    // 63: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 64: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 65: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 66: pawl.v1.ArtifactHead
-	(StepStatus)(0),                   // 67: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 68: pawl.v1.Fault
-	(*Part)(nil),                      // 69: pawl.v1.Part
-	(*Record)(nil),                    // 70: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 71: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 72: pawl.v1.Message
-	(ArtifactMode)(0),                 // 73: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 74: pawl.v1.Usage
-	(*Denial)(nil),                    // 75: pawl.v1.Denial
-	(RecordKind)(0),                   // 76: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 77: pawl.v1.Artifact
-	(*durationpb.Duration)(nil),       // 78: google.protobuf.Duration
+	(*ShowTurnRequest)(nil),           // 19: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 20: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 21: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 22: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 23: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 24: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 25: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 26: pawl.v1.FailTurnResponse
+	(*SuspendTurnRequest)(nil),        // 27: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 28: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 29: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 30: pawl.v1.RequestStepRequest
+	(*StepOutcome)(nil),               // 31: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 32: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 33: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 34: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 35: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 36: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 37: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 38: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 39: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 40: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 41: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 42: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 43: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 44: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 45: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 46: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 47: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 48: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 49: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 50: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 51: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 52: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 53: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 54: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 55: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 56: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 57: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 58: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 59: pawl.v1.CancelRunResponse
+	(*PutBlobRequest)(nil),            // 60: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 61: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 62: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 63: pawl.v1.GetBlobResponse
+	nil,                               // 64: pawl.v1.Run.LabelsEntry
+	nil,                               // 65: pawl.v1.Run.VisitsEntry
+	nil,                               // 66: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 67: pawl.v1.StartRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 68: pawl.v1.PackRef
+	(Execution)(0),                    // 69: pawl.v1.Execution
+	(RunStatus)(0),                    // 70: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 71: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 72: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 73: pawl.v1.ArtifactHead
+	(StepStatus)(0),                   // 74: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 75: pawl.v1.Fault
+	(*Part)(nil),                      // 76: pawl.v1.Part
+	(*Record)(nil),                    // 77: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 78: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 79: pawl.v1.Message
+	(ArtifactMode)(0),                 // 80: pawl.v1.ArtifactMode
+	(*Usage)(nil),                     // 81: pawl.v1.Usage
+	(*Denial)(nil),                    // 82: pawl.v1.Denial
+	(RecordKind)(0),                   // 83: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 84: pawl.v1.Artifact
+	(*durationpb.Duration)(nil),       // 85: google.protobuf.Duration
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	61,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	62,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	57,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	63,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	58,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	68,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	69,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	64,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	70,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	65,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	4,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	64,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	64,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	64,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	64,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	65,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	64,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	71,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	71,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	71,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	71,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	72,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	71,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
 	7,   // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	66,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	73,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	5,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
 	6,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	67,  // 16: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	64,  // 17: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	68,  // 18: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	63,  // 19: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	59,  // 20: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	69,  // 21: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	62,  // 22: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	60,  // 23: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	3,   // 24: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	70,  // 25: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	65,  // 26: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	71,  // 27: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	70,  // 28: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	70,  // 29: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	63,  // 30: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	65,  // 31: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	69,  // 32: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	70,  // 33: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	63,  // 34: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	65,  // 35: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	65,  // 36: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	61,  // 37: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	72,  // 38: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	17,  // 39: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	7,   // 40: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	18,  // 41: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	64,  // 42: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	64,  // 43: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	73,  // 44: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	71,  // 45: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	70,  // 46: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	69,  // 47: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	72,  // 48: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	74,  // 49: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	71,  // 50: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	70,  // 51: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	70,  // 52: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	70,  // 53: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	63,  // 54: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	65,  // 55: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	68,  // 56: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	74,  // 57: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	70,  // 58: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	70,  // 59: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	63,  // 60: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	65,  // 61: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	70,  // 62: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	63,  // 63: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	27,  // 64: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	7,   // 65: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	75,  // 66: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	29,  // 67: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	70,  // 68: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	63,  // 69: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	68,  // 70: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	0,   // 71: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	70,  // 72: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	70,  // 73: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	63,  // 74: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	8,   // 75: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	76,  // 76: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	36,  // 77: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	70,  // 78: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	35,  // 79: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	37,  // 80: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	38,  // 81: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	64,  // 82: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	3,   // 83: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	77,  // 84: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	76,  // 85: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	70,  // 86: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	3,   // 87: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	77,  // 88: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	8,   // 89: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 90: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	3,   // 91: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	2,   // 92: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	78,  // 93: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	3,   // 94: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	70,  // 95: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	63,  // 96: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	70,  // 97: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	63,  // 98: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	70,  // 99: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	63,  // 100: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	9,   // 101: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	11,  // 102: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	13,  // 103: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	15,  // 104: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	19,  // 105: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	21,  // 106: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	23,  // 107: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	25,  // 108: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	28,  // 109: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	31,  // 110: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	33,  // 111: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	39,  // 112: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	41,  // 113: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	43,  // 114: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	45,  // 115: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	47,  // 116: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	49,  // 117: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	51,  // 118: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	53,  // 119: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	55,  // 120: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	10,  // 121: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	12,  // 122: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	14,  // 123: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	16,  // 124: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	20,  // 125: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	22,  // 126: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	24,  // 127: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	26,  // 128: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	30,  // 129: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	32,  // 130: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	34,  // 131: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	40,  // 132: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	42,  // 133: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	44,  // 134: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	46,  // 135: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	48,  // 136: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	50,  // 137: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	52,  // 138: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	54,  // 139: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	56,  // 140: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	121, // [121:141] is the sub-list for method output_type
-	101, // [101:121] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	74,  // 16: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	71,  // 17: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	75,  // 18: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	70,  // 19: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	66,  // 20: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	71,  // 21: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	71,  // 22: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	76,  // 23: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	69,  // 24: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	67,  // 25: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	3,   // 26: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	77,  // 27: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	72,  // 28: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	78,  // 29: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	77,  // 30: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	77,  // 31: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	70,  // 32: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	72,  // 33: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	76,  // 34: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	77,  // 35: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	70,  // 36: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	72,  // 37: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	72,  // 38: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	68,  // 39: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	79,  // 40: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	17,  // 41: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	7,   // 42: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	18,  // 43: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	71,  // 44: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	71,  // 45: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	80,  // 46: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	16,  // 47: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	78,  // 48: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	77,  // 49: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	76,  // 50: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	79,  // 51: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	81,  // 52: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	78,  // 53: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	77,  // 54: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	77,  // 55: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	77,  // 56: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	70,  // 57: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	72,  // 58: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	75,  // 59: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	81,  // 60: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	77,  // 61: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	77,  // 62: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	70,  // 63: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	72,  // 64: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	77,  // 65: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	70,  // 66: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	29,  // 67: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	7,   // 68: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	82,  // 69: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	31,  // 70: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	77,  // 71: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	70,  // 72: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	75,  // 73: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	0,   // 74: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	77,  // 75: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	77,  // 76: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	70,  // 77: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	8,   // 78: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	83,  // 79: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	38,  // 80: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	77,  // 81: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	37,  // 82: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	39,  // 83: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	40,  // 84: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	71,  // 85: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	3,   // 86: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	84,  // 87: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	83,  // 88: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	77,  // 89: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	3,   // 90: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	84,  // 91: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	8,   // 92: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 93: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	3,   // 94: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	49,  // 95: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	70,  // 96: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 97: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	85,  // 98: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	3,   // 99: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	77,  // 100: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	70,  // 101: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	77,  // 102: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	70,  // 103: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	77,  // 104: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	70,  // 105: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	9,   // 106: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	11,  // 107: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	13,  // 108: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	15,  // 109: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	19,  // 110: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	21,  // 111: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	23,  // 112: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	25,  // 113: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	27,  // 114: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	30,  // 115: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	33,  // 116: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	35,  // 117: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	41,  // 118: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	43,  // 119: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	45,  // 120: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	47,  // 121: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	50,  // 122: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	52,  // 123: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	54,  // 124: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	56,  // 125: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	58,  // 126: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	60,  // 127: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	62,  // 128: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	10,  // 129: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	12,  // 130: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	14,  // 131: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	16,  // 132: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	20,  // 133: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	22,  // 134: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	24,  // 135: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	26,  // 136: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	28,  // 137: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	32,  // 138: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	34,  // 139: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	36,  // 140: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	42,  // 141: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	44,  // 142: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	46,  // 143: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	48,  // 144: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	51,  // 145: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	53,  // 146: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	55,  // 147: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	57,  // 148: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	59,  // 149: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	61,  // 150: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	63,  // 151: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	129, // [129:152] is the sub-list for method output_type
+	106, // [106:129] is the sub-list for method input_type
+	106, // [106:106] is the sub-list for extension type_name
+	106, // [106:106] is the sub-list for extension extendee
+	0,   // [0:106] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -5969,11 +6415,11 @@ func file_pawl_v1_run_proto_init() {
 		(*StartRunRequest_Agent)(nil),
 		(*StartRunRequest_State)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[28].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[30].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[31].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[33].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
@@ -5984,7 +6430,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   58,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

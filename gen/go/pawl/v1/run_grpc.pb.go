@@ -25,6 +25,7 @@ const (
 	RunService_EmitEvent_FullMethodName         = "/pawl.v1.RunService/EmitEvent"
 	RunService_SendInput_FullMethodName         = "/pawl.v1.RunService/SendInput"
 	RunService_GetTurn_FullMethodName           = "/pawl.v1.RunService/GetTurn"
+	RunService_ShowTurn_FullMethodName          = "/pawl.v1.RunService/ShowTurn"
 	RunService_SetArtifacts_FullMethodName      = "/pawl.v1.RunService/SetArtifacts"
 	RunService_CompleteTurn_FullMethodName      = "/pawl.v1.RunService/CompleteTurn"
 	RunService_FailTurn_FullMethodName          = "/pawl.v1.RunService/FailTurn"
@@ -35,6 +36,8 @@ const (
 	RunService_ListTransitions_FullMethodName   = "/pawl.v1.RunService/ListTransitions"
 	RunService_GetRun_FullMethodName            = "/pawl.v1.RunService/GetRun"
 	RunService_ListRuns_FullMethodName          = "/pawl.v1.RunService/ListRuns"
+	RunService_CountRuns_FullMethodName         = "/pawl.v1.RunService/CountRuns"
+	RunService_GetCaller_FullMethodName         = "/pawl.v1.RunService/GetCaller"
 	RunService_WaitRun_FullMethodName           = "/pawl.v1.RunService/WaitRun"
 	RunService_PauseRun_FullMethodName          = "/pawl.v1.RunService/PauseRun"
 	RunService_ResumeRun_FullMethodName         = "/pawl.v1.RunService/ResumeRun"
@@ -102,6 +105,13 @@ type RunServiceClient interface {
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, NO_OPEN_TURN), PERMISSION_DENIED
 	// (TURN_LEASED).
 	GetTurn(ctx context.Context, in *GetTurnRequest, opts ...grpc.CallOption) (*GetTurnResponse, error)
+	// Shows a turn as it was when it was opened, its prompt rendered with the
+	// artifacts of that moment. It only reads: no token is made and none is fenced,
+	// and turns that are over, or held by a worker, are shown as well. Scope runs:read.
+	//
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND), FAILED_PRECONDITION (NO_OPEN_TURN: the
+	// record opened no turn).
+	ShowTurn(ctx context.Context, in *ShowTurnRequest, opts ...grpc.CallOption) (*ShowTurnResponse, error)
 	// Writes artifacts without a transition. Authority as for EmitEvent.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL), PERMISSION_DENIED
@@ -178,6 +188,15 @@ type RunServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
+	// Counts the runs of each status, from the index alone. Scope runs:read.
+	//
+	// Errors: only those of every RPC.
+	CountRuns(ctx context.Context, in *CountRunsRequest, opts ...grpc.CallOption) (*CountRunsResponse, error)
+	// Says who the caller is and what it may do, so that a program can offer only
+	// that. Any principal.
+	//
+	// Errors: only those of every RPC.
+	GetCaller(ctx context.Context, in *GetCallerRequest, opts ...grpc.CallOption) (*GetCallerResponse, error)
 	// Waits until a run is terminal, or WAITING if asked, or the time is over.
 	// Scope runs:read or runs:write.
 	//
@@ -259,6 +278,16 @@ func (c *runServiceClient) GetTurn(ctx context.Context, in *GetTurnRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetTurnResponse)
 	err := c.cc.Invoke(ctx, RunService_GetTurn_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) ShowTurn(ctx context.Context, in *ShowTurnRequest, opts ...grpc.CallOption) (*ShowTurnResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowTurnResponse)
+	err := c.cc.Invoke(ctx, RunService_ShowTurn_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -368,6 +397,26 @@ func (c *runServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListRunsResponse)
 	err := c.cc.Invoke(ctx, RunService_ListRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) CountRuns(ctx context.Context, in *CountRunsRequest, opts ...grpc.CallOption) (*CountRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountRunsResponse)
+	err := c.cc.Invoke(ctx, RunService_CountRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) GetCaller(ctx context.Context, in *GetCallerRequest, opts ...grpc.CallOption) (*GetCallerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetCallerResponse)
+	err := c.cc.Invoke(ctx, RunService_GetCaller_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -505,6 +554,13 @@ type RunServiceServer interface {
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, NO_OPEN_TURN), PERMISSION_DENIED
 	// (TURN_LEASED).
 	GetTurn(context.Context, *GetTurnRequest) (*GetTurnResponse, error)
+	// Shows a turn as it was when it was opened, its prompt rendered with the
+	// artifacts of that moment. It only reads: no token is made and none is fenced,
+	// and turns that are over, or held by a worker, are shown as well. Scope runs:read.
+	//
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND), FAILED_PRECONDITION (NO_OPEN_TURN: the
+	// record opened no turn).
+	ShowTurn(context.Context, *ShowTurnRequest) (*ShowTurnResponse, error)
 	// Writes artifacts without a transition. Authority as for EmitEvent.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL), PERMISSION_DENIED
@@ -581,6 +637,15 @@ type RunServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
+	// Counts the runs of each status, from the index alone. Scope runs:read.
+	//
+	// Errors: only those of every RPC.
+	CountRuns(context.Context, *CountRunsRequest) (*CountRunsResponse, error)
+	// Says who the caller is and what it may do, so that a program can offer only
+	// that. Any principal.
+	//
+	// Errors: only those of every RPC.
+	GetCaller(context.Context, *GetCallerRequest) (*GetCallerResponse, error)
 	// Waits until a run is terminal, or WAITING if asked, or the time is over.
 	// Scope runs:read or runs:write.
 	//
@@ -640,6 +705,9 @@ func (UnimplementedRunServiceServer) SendInput(context.Context, *SendInputReques
 func (UnimplementedRunServiceServer) GetTurn(context.Context, *GetTurnRequest) (*GetTurnResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTurn not implemented")
 }
+func (UnimplementedRunServiceServer) ShowTurn(context.Context, *ShowTurnRequest) (*ShowTurnResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowTurn not implemented")
+}
 func (UnimplementedRunServiceServer) SetArtifacts(context.Context, *SetArtifactsRequest) (*SetArtifactsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetArtifacts not implemented")
 }
@@ -669,6 +737,12 @@ func (UnimplementedRunServiceServer) GetRun(context.Context, *GetRunRequest) (*G
 }
 func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
+}
+func (UnimplementedRunServiceServer) CountRuns(context.Context, *CountRunsRequest) (*CountRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CountRuns not implemented")
+}
+func (UnimplementedRunServiceServer) GetCaller(context.Context, *GetCallerRequest) (*GetCallerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetCaller not implemented")
 }
 func (UnimplementedRunServiceServer) WaitRun(context.Context, *WaitRunRequest) (*WaitRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WaitRun not implemented")
@@ -777,6 +851,24 @@ func _RunService_GetTurn_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunServiceServer).GetTurn(ctx, req.(*GetTurnRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_ShowTurn_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowTurnRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ShowTurn(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ShowTurn_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ShowTurn(ctx, req.(*ShowTurnRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -954,6 +1046,42 @@ func _RunService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_CountRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).CountRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_CountRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).CountRuns(ctx, req.(*CountRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_GetCaller_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetCallerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).GetCaller(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_GetCaller_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).GetCaller(ctx, req.(*GetCallerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_WaitRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(WaitRunRequest)
 	if err := dec(in); err != nil {
@@ -1068,6 +1196,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunService_GetTurn_Handler,
 		},
 		{
+			MethodName: "ShowTurn",
+			Handler:    _RunService_ShowTurn_Handler,
+		},
+		{
 			MethodName: "SetArtifacts",
 			Handler:    _RunService_SetArtifacts_Handler,
 		},
@@ -1102,6 +1234,14 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListRuns",
 			Handler:    _RunService_ListRuns_Handler,
+		},
+		{
+			MethodName: "CountRuns",
+			Handler:    _RunService_CountRuns_Handler,
+		},
+		{
+			MethodName: "GetCaller",
+			Handler:    _RunService_GetCaller_Handler,
 		},
 		{
 			MethodName: "WaitRun",

@@ -205,7 +205,7 @@ class Step(_message.Message):
     def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ...) -> None: ...
 
 class RunFilter(_message.Message):
-    __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved")
+    __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -219,13 +219,19 @@ class RunFilter(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     UNSERVED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AFTER_FIELD_NUMBER: _ClassVar[int]
+    CREATED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     pack: str
     statuses: _containers.RepeatedScalarFieldContainer[_record_pb2.RunStatus]
     state: str
     labels: _containers.ScalarMap[str, str]
     parent_run_id: str
     unserved: bool
-    def __init__(self, pack: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_record_pb2.RunStatus, str]]] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent_run_id: _Optional[str] = ..., unserved: bool = ...) -> None: ...
+    reason: str
+    created_after: _timestamp_pb2.Timestamp
+    created_before: _timestamp_pb2.Timestamp
+    def __init__(self, pack: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_record_pb2.RunStatus, str]]] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent_run_id: _Optional[str] = ..., unserved: bool = ..., reason: _Optional[str] = ..., created_after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
     __slots__ = ("namespace", "pack", "agent", "state", "variables_json", "input", "execution", "labels", "request_id", "max_steps")
@@ -405,6 +411,22 @@ class ArtifactSlot(_message.Message):
     mode: _record_pb2.ArtifactMode
     description: str
     def __init__(self, name: _Optional[str] = ..., media_type: _Optional[str] = ..., mode: _Optional[_Union[_record_pb2.ArtifactMode, str]] = ..., description: _Optional[str] = ...) -> None: ...
+
+class ShowTurnRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "turn_seq")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    turn_seq: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ...) -> None: ...
+
+class ShowTurnResponse(_message.Message):
+    __slots__ = ("turn",)
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    turn: GetTurnResponse
+    def __init__(self, turn: _Optional[_Union[GetTurnResponse, _Mapping]] = ...) -> None: ...
 
 class SetArtifactsRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "artifacts", "write_id", "expected_seq", "turn_token")
@@ -637,7 +659,7 @@ class ResolveStepResponse(_message.Message):
     def __init__(self, disposition: _Optional[_Union[Disposition, str]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class StreamTransitionsRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "filter", "kinds", "after_seq", "after_cursor", "follow", "snapshots", "output", "output_after")
+    __slots__ = ("namespace", "run_id", "filter", "kinds", "after_seq", "after_cursor", "follow", "snapshots", "output", "output_after", "from_now")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
@@ -648,6 +670,7 @@ class StreamTransitionsRequest(_message.Message):
     SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    FROM_NOW_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     filter: RunFilter
@@ -658,7 +681,8 @@ class StreamTransitionsRequest(_message.Message):
     snapshots: bool
     output: bool
     output_after: OutputPosition
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., after_cursor: _Optional[str] = ..., follow: bool = ..., snapshots: bool = ..., output: bool = ..., output_after: _Optional[_Union[OutputPosition, _Mapping]] = ...) -> None: ...
+    from_now: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., after_cursor: _Optional[str] = ..., follow: bool = ..., snapshots: bool = ..., output: bool = ..., output_after: _Optional[_Union[OutputPosition, _Mapping]] = ..., from_now: bool = ...) -> None: ...
 
 class StreamTransitionsResponse(_message.Message):
     __slots__ = ("record", "heartbeat", "output", "snapshot")
@@ -783,6 +807,40 @@ class ListRunsResponse(_message.Message):
     runs: _containers.RepeatedCompositeFieldContainer[Run]
     next_page_token: str
     def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class CountRunsRequest(_message.Message):
+    __slots__ = ("namespace",)
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    def __init__(self, namespace: _Optional[str] = ...) -> None: ...
+
+class CountRunsResponse(_message.Message):
+    __slots__ = ("counts",)
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.RepeatedCompositeFieldContainer[StatusCount]
+    def __init__(self, counts: _Optional[_Iterable[_Union[StatusCount, _Mapping]]] = ...) -> None: ...
+
+class StatusCount(_message.Message):
+    __slots__ = ("status", "runs")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    status: _record_pb2.RunStatus
+    runs: int
+    def __init__(self, status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., runs: _Optional[int] = ...) -> None: ...
+
+class GetCallerRequest(_message.Message):
+    __slots__ = ("namespace",)
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    def __init__(self, namespace: _Optional[str] = ...) -> None: ...
+
+class GetCallerResponse(_message.Message):
+    __slots__ = ("principal", "scopes")
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    principal: str
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, principal: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WaitRunRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "until", "timeout")

@@ -75,6 +75,11 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.GetTurnRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.GetTurnResponse.FromString,
                 _registered_method=True)
+        self.ShowTurn = channel.unary_unary(
+                '/pawl.v1.RunService/ShowTurn',
+                request_serializer=pawl_dot_v1_dot_run__pb2.ShowTurnRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.ShowTurnResponse.FromString,
+                _registered_method=True)
         self.SetArtifacts = channel.unary_unary(
                 '/pawl.v1.RunService/SetArtifacts',
                 request_serializer=pawl_dot_v1_dot_run__pb2.SetArtifactsRequest.SerializeToString,
@@ -124,6 +129,16 @@ class RunServiceStub(object):
                 '/pawl.v1.RunService/ListRuns',
                 request_serializer=pawl_dot_v1_dot_run__pb2.ListRunsRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.ListRunsResponse.FromString,
+                _registered_method=True)
+        self.CountRuns = channel.unary_unary(
+                '/pawl.v1.RunService/CountRuns',
+                request_serializer=pawl_dot_v1_dot_run__pb2.CountRunsRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.CountRunsResponse.FromString,
+                _registered_method=True)
+        self.GetCaller = channel.unary_unary(
+                '/pawl.v1.RunService/GetCaller',
+                request_serializer=pawl_dot_v1_dot_run__pb2.GetCallerRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.GetCallerResponse.FromString,
                 _registered_method=True)
         self.WaitRun = channel.unary_unary(
                 '/pawl.v1.RunService/WaitRun',
@@ -229,6 +244,18 @@ class RunServiceServicer(object):
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL, NO_OPEN_TURN), PERMISSION_DENIED
         (TURN_LEASED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ShowTurn(self, request, context):
+        """Shows a turn as it was when it was opened, its prompt rendered with the
+        artifacts of that moment. It only reads: no token is made and none is fenced,
+        and turns that are over, or held by a worker, are shown as well. Scope runs:read.
+
+        Errors: NOT_FOUND (RECORD_NOT_FOUND), FAILED_PRECONDITION (NO_OPEN_TURN: the
+        record opened no turn).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -360,6 +387,25 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CountRuns(self, request, context):
+        """Counts the runs of each status, from the index alone. Scope runs:read.
+
+        Errors: only those of every RPC.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCaller(self, request, context):
+        """Says who the caller is and what it may do, so that a program can offer only
+        that. Any principal.
+
+        Errors: only those of every RPC.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WaitRun(self, request, context):
         """Waits until a run is terminal, or WAITING if asked, or the time is over.
         Scope runs:read or runs:write.
@@ -450,6 +496,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     request_deserializer=pawl_dot_v1_dot_run__pb2.GetTurnRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.GetTurnResponse.SerializeToString,
             ),
+            'ShowTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowTurn,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.ShowTurnRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.ShowTurnResponse.SerializeToString,
+            ),
             'SetArtifacts': grpc.unary_unary_rpc_method_handler(
                     servicer.SetArtifacts,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.SetArtifactsRequest.FromString,
@@ -499,6 +550,16 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.ListRuns,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.ListRunsRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.ListRunsResponse.SerializeToString,
+            ),
+            'CountRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountRuns,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.CountRunsRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.CountRunsResponse.SerializeToString,
+            ),
+            'GetCaller': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCaller,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.GetCallerRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.GetCallerResponse.SerializeToString,
             ),
             'WaitRun': grpc.unary_unary_rpc_method_handler(
                     servicer.WaitRun,
@@ -660,6 +721,33 @@ class RunService(object):
             '/pawl.v1.RunService/GetTurn',
             pawl_dot_v1_dot_run__pb2.GetTurnRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.GetTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/ShowTurn',
+            pawl_dot_v1_dot_run__pb2.ShowTurnRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.ShowTurnResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -930,6 +1018,60 @@ class RunService(object):
             '/pawl.v1.RunService/ListRuns',
             pawl_dot_v1_dot_run__pb2.ListRunsRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.ListRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/CountRuns',
+            pawl_dot_v1_dot_run__pb2.CountRunsRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.CountRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCaller(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/GetCaller',
+            pawl_dot_v1_dot_run__pb2.GetCallerRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.GetCallerResponse.FromString,
             options,
             channel_credentials,
             insecure,

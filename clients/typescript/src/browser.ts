@@ -29,6 +29,7 @@ export { type ErrorKind, PawlError, type Violation } from "./errors.js";
 export type { GatewayOptions } from "./gateway_transport.js";
 export { Cause, Execution, RecordKind, RunStatus, StepStatus } from "./gen/pawl/v1/record_pb.js";
 export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
+export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Json, Plain } from "./plain.js";
 export type { CallOptions } from "./retry.js";
 export { RunHandle as Run, type RunInfo, type WriteOptions } from "./run_handle.js";

@@ -3,6 +3,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 import { type ClientOptions, Connection, pages } from "./connection.js";
+import { follow } from "./follow.js";
 import {
   type GetPackGraphResponse,
   GetPackGraphResponseSchema,
@@ -16,7 +17,7 @@ import type { Plain } from "./plain.js";
 import { Position } from "./position.js";
 import type { CallOptions } from "./retry.js";
 import type { RunInfo } from "./run_handle.js";
-import { type Record, type TransitionsOptions, transitions } from "./transitions.js";
+import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 
 /** A registered pack without its document. */
 export type Pack = Plain<WirePack>;
@@ -104,6 +105,6 @@ export class BaseClient {
   ): AsyncGenerator<Record, void, undefined> {
     const position = new Position("", 0n, options.afterCursor ?? "");
     const source = { namespace: this.connection.namespace, position, filter };
-    return transitions(this.connection.runs, source, options);
+    return follow(this.connection.runs, new TransitionsReader(source, options), options);
   }
 }

@@ -32,6 +32,14 @@ export function useSidecar(options: SidecarOptions = {}): { sidecar: Sidecar; cl
   return shared;
 }
 
+/** Lets somebody wait until somebody else has come somewhere. */
+export class Gate {
+  open: () => void = () => undefined;
+  readonly opened = new Promise<void>((resolve) => {
+    this.open = resolve;
+  });
+}
+
 /** All items of an iterable. */
 export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const out: T[] = [];

@@ -163,13 +163,24 @@ export class HeldTurn extends Held implements TurnHost {
 
   async #write(text: string): Promise<void> {
     for (const piece of pieces(text)) {
-      const receipt = await this.#ask(() => {
-        const value = { token: this.lease.token, offset: BigInt(this.#written), text: piece };
-        return { item: { case: "output", value } };
-      }, this.signal);
-      if (receipt.answer.case === "output") {
-        this.#written = Number(receipt.answer.value.offset);
-      }
+      await this.#writePiece(piece).catch((error: unknown) => {
+        if (!PawlError.is(error, "CHUNK_GAP")) {
+          throw error;
+        }
+        // A new delivery, or a sidecar that was restarted, knows nothing of what was before.
+        this.#written = error.limit ?? 0;
+        return this.#writePiece(piece);
+      });
+    }
+  }
+
+  async #writePiece(text: string): Promise<void> {
+    const receipt = await this.#ask(() => {
+      const value = { token: this.lease.token, offset: BigInt(this.#written), text };
+      return { item: { case: "output", value } };
+    }, this.signal);
+    if (receipt.answer.case === "output") {
+      this.#written = Number(receipt.answer.value.offset);
     }
   }
 

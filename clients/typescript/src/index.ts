@@ -29,6 +29,7 @@ export type { ToolHandler, ToolOptions } from "./handlers.js";
 export type { ToolCall } from "./held.js";
 export type { Tool, Tools } from "./holder.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
+export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Json, Plain } from "./plain.js";
 export type { Fault, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";

@@ -1,7 +1,7 @@
 /** One run: reading it, following it, and moving it from outside. */
 
-import type { Connection } from "./connection.js";
-import { pages } from "./connection.js";
+import { type Connection, pages } from "./connection.js";
+import { follow } from "./follow.js";
 import type { RecordKind } from "./gen/pawl/v1/record_pb.js";
 import {
   type CancelRunResponse,
@@ -24,10 +24,11 @@ import {
   WaitUntil,
   type Run as WireRun,
 } from "./gen/pawl/v1/run_pb.js";
+import { type OutputChunk, type OutputOptions, OutputReader } from "./output.js";
 import type { ArtifactData, Plain } from "./plain.js";
 import { Position } from "./position.js";
 import { type CallOptions, newId } from "./retry.js";
-import { type Record, type TransitionsOptions, transitions } from "./transitions.js";
+import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 import { type Artifacts, type Content, partsOf, type Slots, writesOf } from "./values.js";
 
 /** The whole of a run without bodies of artifacts, messages or answers. */
@@ -237,7 +238,21 @@ export class RunHandle {
   ): AsyncGenerator<Record, void, undefined> {
     const position = new Position(this.id, BigInt(options.afterSeq ?? 0));
     const source = { namespace: this.connection.namespace, position };
-    return transitions(this.connection.runs, source, options);
+    return follow(this.connection.runs, new TransitionsReader(source, options), options);
+  }
+
+  /**
+   * The output of turns that workers have under way, piece by piece as it comes, until
+   * the run ends. It is not durable: the final output is in the record TURN_COMPLETED. A
+   * lost connection is taken up again where it was, as for `transitions`.
+   *
+   *     let text = "";
+   *     for await (const chunk of run.output()) {
+   *       text = (chunk.reset ? "" : text) + chunk.text;
+   *     }
+   */
+  output(options: OutputOptions = {}): AsyncGenerator<OutputChunk, void, undefined> {
+    return follow(this.connection.runs, new OutputReader(this.target, options), options);
   }
 
   #get(

@@ -1,0 +1,135 @@
+/** Reading a stream over as many connections as it takes. */
+
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Client } from "@connectrpc/connect";
+import { errorOf, PawlError } from "./errors.js";
+import type {
+  RunService,
+  StreamTransitionsRequestSchema,
+  StreamTransitionsResponse,
+} from "./gen/pawl/v1/run_pb.js";
+import { aborted, Backoff, type CallOptions, sleep } from "./retry.js";
+
+/** How long to bear with a lost connection. `timeoutMs` bounds the whole stream. */
+export interface FollowOptions extends CallOptions {
+  /** Longest time without any progress in milliseconds. Default 60 000. */
+  readonly reconnectForMs?: number;
+}
+
+/** What makes something of the items of a stream, and knows how far it has read. */
+export interface StreamReader<T> {
+  /** The request for all that was not yet read. */
+  request(): MessageInitShape<typeof StreamTransitionsRequestSchema>;
+  /** What an item holds; undefined if nothing that is new. Throws kind "gap". */
+  read(item: StreamTransitionsResponse): T | undefined;
+}
+
+const RECONNECT_FOR_MS = 60_000;
+
+/** Decides whether a lost stream is taken up again, and when. */
+class Reconnects {
+  readonly #backoff = new Backoff();
+  readonly #patienceMs: number;
+  #lostAt: number | undefined;
+  #gaps = 0;
+
+  constructor(patienceMs: number) {
+    this.#patienceMs = patienceMs;
+  }
+
+  progress(): void {
+    this.#backoff.reset();
+    this.#lostAt = undefined;
+    this.#gaps = 0;
+  }
+
+  /** Milliseconds to wait before the next connection; throws an error that is final. */
+  pause(error: PawlError): number {
+    if (error.kind === "gap" && this.#gaps === 0) {
+      // Read again from the last good item, once; then it is the server's.
+      this.#gaps = 1;
+      return 0;
+    }
+    const now = performance.now();
+    this.#lostAt ??= now;
+    if (error.kind !== "unavailable" || now - this.#lostAt >= this.#patienceMs) {
+      throw error;
+    }
+    return Math.max(this.#backoff.next(), error.retryAfterMs ?? 0);
+  }
+}
+
+/** What a reader makes of a stream, each item once, until the stream ends by itself. */
+export async function* follow<T>(
+  runs: Client<typeof RunService>,
+  reader: StreamReader<T>,
+  options: FollowOptions,
+): AsyncGenerator<T, void, undefined> {
+  const reconnects = new Reconnects(options.reconnectForMs ?? RECONNECT_FOR_MS);
+  const end = endOf(options);
+  try {
+    for (;;) {
+      try {
+        yield* once(runs, reader, reconnects, end.signal);
+        return;
+      } catch (thrown) {
+        const error = end.signal.aborted ? aborted(end.signal) : errorOf(thrown);
+        await sleep(reconnects.pause(error), end.signal);
+      }
+    }
+  } finally {
+    end.clear();
+  }
+}
+
+/** What one connection gives. It is closed when the reader leaves. */
+async function* once<T>(
+  runs: Client<typeof RunService>,
+  reader: StreamReader<T>,
+  reconnects: Reconnects,
+  signal: AbortSignal,
+) {
+  const connection = new AbortController();
+  const stop = () => connection.abort(signal.reason);
+  signal.addEventListener("abort", stop, { once: true });
+  const options = { signal: connection.signal };
+  try {
+    for await (const item of runs.streamTransitions(reader.request(), options)) {
+      const read = reader.read(item);
+      if (read !== undefined || item.item.case === "heartbeat") {
+        reconnects.progress();
+      }
+      if (read !== undefined) {
+        yield read;
+      }
+    }
+  } finally {
+    signal.removeEventListener("abort", stop);
+    connection.abort();
+  }
+}
+
+/** One signal of the caller's signal and the time limit. */
+function endOf({ signal, timeoutMs }: CallOptions): { signal: AbortSignal; clear: () => void } {
+  const end = new AbortController();
+  const stop = () => end.abort(signal?.reason);
+  if (signal?.aborted) {
+    stop();
+  }
+  signal?.addEventListener("abort", stop, { once: true });
+  const late = () => end.abort(deadline(timeoutMs));
+  const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
+  return {
+    signal: end.signal,
+    clear: () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
+    },
+  };
+}
+
+function deadline(ms: number | undefined): PawlError {
+  return new PawlError("deadline", `the stream did not end within ${ms} ms`, {
+    code: "DEADLINE_EXCEEDED",
+  });
+}

@@ -51,12 +51,13 @@ func (c *checker) counters() {
 		from := c.g.States[e.State]
 		c.must(e.N > 0 && from != nil && from.OnEvent[e.Event] != "", "edges[%d]: %+v", i, e)
 	}
-	c.must(sum == s.TotalVisits, "visits add up to %d, total_visits is %d", sum, s.TotalVisits)
+	taken := s.taken()
+	c.must(sum == s.TotalVisits+taken.Visits, "visits add up to %d, total_visits is %d and %d were taken over", sum, s.TotalVisits, taken.Visits)
 	c.must(s.Transitions == s.TotalVisits, "%d transitions, %d visits", s.Transitions, s.TotalVisits)
-	c.must(edges < s.TotalVisits, "%d edges followed in %d visits", edges, s.TotalVisits)
+	c.must(edges < sum, "%d edges followed in %d visits", edges, sum)
 	c.must(s.visits(s.Current) > 0, "current state %q was never visited", s.Current)
 	c.must(s.VisitSeq > 0 && s.VisitSeq <= s.Seq, "visit_seq %d of %d", s.VisitSeq, s.Seq)
-	c.must(s.ToolCalls >= int(s.LastStep), "%d tool calls, %d steps", s.ToolCalls, s.LastStep)
+	c.must(s.LastStep >= taken.Steps && s.ToolCalls >= int(s.LastStep-taken.Steps), "%d tool calls, %d steps, %d taken over", s.ToolCalls, s.LastStep, taken.Steps)
 	c.must(s.CreatedAt <= s.At, "created at %d, after %d", s.CreatedAt, s.At)
 }
 
@@ -74,7 +75,7 @@ func (c *checker) bounds() {
 	}
 	c.must(b.MaxTotalVisits == 0 || s.TotalVisits <= b.MaxTotalVisits, "%d visits in total", s.TotalVisits)
 	c.must(s.Transitions <= s.Limits.MaxTransitions, "%d transitions", s.Transitions)
-	c.must(s.MaxSteps == 0 || int(s.LastStep) <= s.MaxSteps, "%d steps", s.LastStep)
+	c.must(s.MaxSteps == 0 || int(s.LastStep-s.taken().Steps) <= s.MaxSteps, "%d steps", s.LastStep)
 	c.must(b.MaxReframes == 0 || s.Reframes <= b.MaxReframes, "%d reframes", s.Reframes)
 	if s.Status.Terminal() {
 		return
@@ -128,7 +129,11 @@ func (c *checker) steps() {
 		c.must(pending == (p.Deadline != 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
 		answered := p.Status == StepStatusOK || p.Status == StepStatusError
 		c.must(answered == (p.AnswerSeq != 0), "step %d status %d with answer %d", p.Step, p.Status, p.AnswerSeq)
-		c.must(p.RequestSeq > s.VisitSeq && p.TurnSeq >= s.VisitSeq, "step %d is not of this visit", p.Step)
+		begun := s.VisitSeq + 1
+		if p.Step <= s.taken().Steps {
+			begun = s.VisitSeq
+		}
+		c.must(p.RequestSeq >= begun && p.TurnSeq >= s.VisitSeq, "step %d is not of this visit", p.Step)
 		last, keys[p.Key] = p.Step, true
 	}
 	most := orDefault(c.g.MaxPendingSteps, DefaultMaxPendingSteps)

@@ -233,6 +233,8 @@ func writeOf(b Body, name string) []byte {
 		writes = b.Artifacts
 	case *Ended:
 		writes = b.Artifacts
+	case *Origin:
+		writes = b.Artifacts
 	}
 	for _, w := range writes {
 		if w.Name == name {

@@ -3,7 +3,7 @@ package machine
 import "fmt"
 
 // Step applies one input to a run. A nil state is a run that does not exist
-// yet, for which only [Start] is taken.
+// yet, for which only [Start] and [Fork] are taken.
 //
 // The error is always a *[Refusal] and means that nothing changed. A Result
 // without Batch changed nothing either: the input was stale, a duplicate or
@@ -14,6 +14,9 @@ func Step(g *Graph, s *State, in Input) (Result, error) {
 	if start, ok := in.Command.(Start); ok {
 		return begin(g, s, in, start)
 	}
+	if fork, ok := in.Command.(Fork); ok {
+		return beginFork(g, s, in, fork)
+	}
 	if s == nil {
 		return Result{}, &Refusal{Code: CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run"}
 	}
@@ -22,6 +25,9 @@ func Step(g *Graph, s *State, in Input) (Result, error) {
 			Code: CodeInternal, Reason: "GRAPH_MISMATCH",
 			Message: fmt.Sprintf("the run is in state %q of pack %s, the graph is of %s", s.Current, s.Digest, g.Digest),
 		}
+	}
+	if s.Imported {
+		return Result{State: s}, Imported()
 	}
 	t := newTxn(g, s, in)
 	disposition, err := t.dispatch()

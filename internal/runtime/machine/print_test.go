@@ -137,6 +137,8 @@ func printBody(b Body) string {
 		return b.Note
 	case *Resumed:
 		return b.Note
+	case *Origin:
+		return printOrigin(b)
 	case *Ended:
 		return words(b.Status.String(), b.Reason, printRedirects(b.Redirects), printWrites(b.Artifacts))
 	}

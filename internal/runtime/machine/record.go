@@ -172,11 +172,19 @@ type (
 	Paused struct{ Note string }
 	// Resumed ends the pause.
 	Resumed struct{ Note string }
-	// Origin is seq 1 of a forked run.
+	// Origin is seq 1 of a forked run. It stands for everything that was copied:
+	// the visit under way, its turn and answered steps, artifacts and messages.
 	Origin struct {
 		RunID string
-		Seq   uint64
+		// Seq is the source's record that was asked for.
+		Seq uint64
+		// State is the source's after the commit that holds the record.
 		State *State
+		// Artifacts are the values that the fork begins with.
+		Artifacts     []ArtifactWrite
+		Conversations []Talk
+		// Steps are the bodies of the answered steps that were taken over.
+		Steps []TakenStep
 	}
 	// Ended is the last record of a run.
 	Ended struct {

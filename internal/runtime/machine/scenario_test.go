@@ -36,6 +36,8 @@ type scenario struct {
 	t  *testing.T
 	l  *ledger
 	at int64
+	// source is the run before the last graph, for a fork into another pack.
+	source *ledger
 }
 
 func (sc *scenario) finish() {
@@ -53,8 +55,13 @@ func (sc *scenario) run(d *datadriven.TestData) string {
 		if err != nil {
 			d.Fatalf(sc.t, "%v", err)
 		}
+		if sc.l != nil && sc.l.state != nil {
+			sc.source = sc.l
+		}
 		sc.l, sc.at = newLedger(sc.t, g), epoch
 		return "ok\n"
+	case "fork":
+		return sc.fork(d)
 	case "start":
 		if !d.HasArg("again") {
 			sc.finish()
@@ -127,6 +134,9 @@ func (p *printer) state(l *ledger) {
 	}
 	for _, c := range s.Conversations {
 		p.line("conversation %s [%d,%d)", c.State, c.From, c.Next)
+	}
+	if s.Forked != nil {
+		p.line("forked %+v", *s.Forked)
 	}
 	for _, st := range s.Steps {
 		p.line("step %d key=%s %s %s attempt=%d", st.Step, st.Key, st.Tool, stepStatuses[st.Status], st.Attempt)

@@ -22,9 +22,7 @@ const (
 // begin is Step for [Start]: the entry state is entered by section 3.
 func begin(g *Graph, s *State, in Input, c Start) (Result, error) {
 	if s != nil {
-		return Result{State: s}, &Refusal{
-			Code: CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "run_id", Message: "the run exists: " + s.RunID, Seq: s.Seq,
-		}
+		return Result{State: s}, runExists(s)
 	}
 	if err := checkStart(g, &c); err != nil {
 		return Result{}, err

@@ -118,6 +118,12 @@ type State struct {
 	// Conversations say which message rows of a state are visible.
 	Conversations []Conversation
 	MessageBytes  int64
+
+	// Forked is set for a run that began as a copy of another.
+	Forked *Forked
+	// Imported runs came from another store to be looked at: they take no input.
+	// The host sets it; no input of a run ever does.
+	Imported bool
 }
 
 // Label is a caller's key and value; sorted by key.
@@ -162,6 +168,9 @@ type Turn struct {
 	// LastFailure hashes the body of the FailTurn that opened this attempt, so
 	// that its repeat is answered as a duplicate.
 	LastFailure [32]byte
+	// Keys begins the default step keys of a turn that a fork took over from
+	// another turn than its visit's first; 0 = the rule of [RequestSteps].
+	Keys uint64
 }
 
 // StepStatus is where a step stands.

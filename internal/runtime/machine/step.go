@@ -25,7 +25,7 @@ func (t *txn) stepBound(a *ask) (Status, string) {
 	switch {
 	case b.MaxToolCalls > 0 && t.s.ToolCalls >= b.MaxToolCalls:
 		return BudgetExhausted, "max_tool_calls"
-	case t.s.MaxSteps > 0 && int64(t.s.LastStep) >= int64(t.s.MaxSteps):
+	case t.s.MaxSteps > 0 && int64(t.s.LastStep-t.s.taken().Steps) >= int64(t.s.MaxSteps):
 		return Escalated, "max_steps"
 	case a.Reframe && b.MaxReframes > 0 && t.s.Reframes >= b.MaxReframes:
 		return Escalated, "max_reframes"
@@ -85,7 +85,7 @@ func findStep(steps []ToolStep, step uint32) int {
 // defaultKey is a request's ordinal among the turn's requests; in further turns
 // of a visit prefixed by the turn, since keys are unique in the visit.
 func (t *txn) defaultKey(ordinal int) string {
-	if turn := t.s.Turn.Seq; turn != t.s.VisitSeq {
+	if turn := keysOf(t.s); turn != 0 {
 		return strconv.FormatUint(turn, 10) + "." + strconv.Itoa(ordinal)
 	}
 	return strconv.Itoa(ordinal)

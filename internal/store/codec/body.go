@@ -20,6 +20,7 @@ type bodies struct {
 	fault     machine.Fault
 	requests  []machine.StepRequest
 	result    []byte
+	fork      *machine.Fork
 }
 
 // bodiesOf finds the bodies of an input; the rule is part of the frozen format.
@@ -41,6 +42,8 @@ func bodiesOf(c machine.Command) bodies {
 		return bodies{requests: c.Requests}
 	case machine.ResolveStep:
 		return bodies{fault: c.Error, result: c.Result}
+	case machine.Fork:
+		return bodies{artifacts: slices.Concat(c.Values, c.Changes), fork: &c}
 	}
 	return bodies{}
 }
@@ -109,10 +112,12 @@ func equalParts(a, b []machine.Part) bool {
 func sameParts(a, b []machine.Part) bool { return len(a) > 0 && equalParts(a, b) }
 
 func sameMessages(a, b []machine.Message) bool {
-	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.Message) bool {
-		return x.Role == y.Role && x.ToolCallID == y.ToolCallID &&
-			sameValue(x.ToolCalls, y.ToolCalls) && equalParts(x.Parts, y.Parts)
-	})
+	return len(a) > 0 && slices.EqualFunc(a, b, equalMessage)
+}
+
+func equalMessage(x, y machine.Message) bool {
+	return x.Role == y.Role && x.ToolCallID == y.ToolCallID &&
+		sameValue(x.ToolCalls, y.ToolCalls) && equalParts(x.Parts, y.Parts)
 }
 
 // appendWrites writes artifact writes; of is nil inside an input, which refers

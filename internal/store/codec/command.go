@@ -79,6 +79,8 @@ func appendControl(b []byte, command machine.Command) ([]byte, error) {
 		b = appendUint(b, 1, uint64(c.Step))
 		b = appendInt(b, 2, int64(c.Attempt))
 		return appendString(b, 3, c.Worker), nil
+	case machine.Fork:
+		return appendFork(b, &c), nil
 	}
 	return nil, fmt.Errorf("encode input: unknown command %T", command)
 }

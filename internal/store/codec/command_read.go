@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -21,7 +23,7 @@ func readInput(b []byte) (machine.Input, error) {
 		case 4:
 			s.hash(&in.BodyHash)
 		default:
-			if s.num < commandField(machine.CmdStart) || s.num > commandField(machine.CmdLoseStep) || in.Command != nil {
+			if !isCommand(s.num) || in.Command != nil {
 				s.unknown()
 				break
 			}
@@ -32,6 +34,12 @@ func readInput(b []byte) (machine.Input, error) {
 		return in, fmt.Errorf("%w: input without command", ErrCorrupt)
 	}
 	return in, s.err
+}
+
+// isCommand: the field is that of a kind of command. The numbers between those
+// that drive a run and the other groups are not used.
+func isCommand(num protowire.Number) bool {
+	return num >= commandField(machine.CmdStart) && num <= commandField(machine.CmdLoseStep) || num == commandField(machine.CmdFork)
 }
 
 // command reads the nested message of a command's kind.
@@ -69,6 +77,8 @@ func (s *scan) command(kind machine.CommandKind) machine.Command {
 		c = f.loseTurn()
 	case machine.CmdLoseStep:
 		c = f.loseStep()
+	case machine.CmdFork:
+		c = f.fork()
 	}
 	s.keep(f.err)
 	return c

@@ -66,6 +66,8 @@ func freshSamples(t *testing.T) map[string][]byte {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 5)), full: true}
 		fresh[fmt.Sprintf("entry %T", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
 	}
+	forked := &filler{rnd: rand.New(rand.NewPCG(2, 5)), full: true}
+	fresh["entry of a fork"] = encode(t, forked.entry(machine.Fork{}, &machine.Origin{}, &machine.InputReceived{}))
 	f := &filler{rnd: rand.New(rand.NewPCG(1, 6)), full: true}
 	fresh["head"] = EncodeHead(f.state(), [32]byte{7})
 	return fresh

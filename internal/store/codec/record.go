@@ -37,13 +37,7 @@ func appendBody(b []byte, of *bodies, body machine.Body) ([]byte, error) {
 	case *machine.Transition:
 		return appendTransition(b, of, r), nil
 	case *machine.InputReceived:
-		if same := sameParts(r.Parts, of.parts); same {
-			b = appendBool(b, 2, same)
-		} else {
-			b = appendParts(b, 1, r.Parts)
-		}
-		b = appendString(b, 3, r.MessageID)
-		return appendBool(b, 4, r.Queued), nil
+		return appendInputReceived(b, of, r), nil
 	case *machine.ArtifactsSet:
 		return appendWritesOrFlag(b, 1, r.Artifacts, of), nil
 	case *machine.Paused:
@@ -51,14 +45,7 @@ func appendBody(b []byte, of *bodies, body machine.Body) ([]byte, error) {
 	case *machine.Resumed:
 		return appendString(b, 1, r.Note), nil
 	case *machine.Origin:
-		b = appendString(b, 1, r.RunID)
-		b = appendUint(b, 2, r.Seq)
-		if r.State != nil {
-			var mark int
-			b, mark = open(b, 3)
-			b = shut(appendState(b, r.State, &r.State.PrevHash), mark)
-		}
-		return b, nil
+		return appendOrigin(b, of, r), nil
 	case *machine.Ended:
 		b = appendUint(b, 1, uint64(r.Status))
 		b = appendString(b, 2, r.Reason)
@@ -66,6 +53,19 @@ func appendBody(b []byte, of *bodies, body machine.Body) ([]byte, error) {
 		return appendWritesOrFlag(b, 4, r.Artifacts, of), nil
 	}
 	return appendTurnBody(b, of, body)
+}
+
+func appendInputReceived(b []byte, of *bodies, r *machine.InputReceived) []byte {
+	ref := of.queued(r.Parts)
+	switch {
+	case sameParts(r.Parts, of.parts):
+		b = appendBool(b, 2, true)
+	case ref == 0:
+		b = appendParts(b, 1, r.Parts)
+	}
+	b = appendString(b, 3, r.MessageID)
+	b = appendBool(b, 4, r.Queued)
+	return appendUint(b, 20, ref)
 }
 
 // appendTurnBody writes the records of turns and steps.

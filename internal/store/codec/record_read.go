@@ -46,7 +46,7 @@ func (s *scan) record(kind machine.RecordKind, of *bodies) machine.Body {
 	case machine.RecResumed:
 		body = &machine.Resumed{Note: f.note()}
 	case machine.RecOrigin:
-		body = f.origin()
+		body = f.origin(of)
 	case machine.RecEnded:
 		body = f.ended(of)
 	default:
@@ -156,6 +156,8 @@ func (s *scan) inputReceived(of *bodies) *machine.InputReceived {
 			r.MessageID = s.string()
 		case 4:
 			r.Queued = s.bool()
+		case 20:
+			r.Parts = s.queuedOfInput(of)
 		default:
 			s.unknown()
 		}
@@ -171,25 +173,6 @@ func (s *scan) artifactsSet(of *bodies) *machine.ArtifactsSet {
 			r.Artifacts = append(r.Artifacts, s.write(of))
 		case 2:
 			r.Artifacts = s.writesOfInput(of)
-		default:
-			s.unknown()
-		}
-	}
-	return r
-}
-
-func (s *scan) origin() *machine.Origin {
-	r := &machine.Origin{}
-	for s.next() {
-		switch s.num {
-		case 1:
-			r.RunID = s.string()
-		case 2:
-			r.Seq = s.uint()
-		case 3:
-			state, err := readState(s.message())
-			s.keep(err)
-			r.State = state
 		default:
 			s.unknown()
 		}

@@ -3,6 +3,7 @@ package codec
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -13,7 +14,7 @@ var (
 	commands = []machine.Command{
 		machine.Start{}, machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{},
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
-		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{},
+		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{}, machine.Fork{},
 	}
 	bodiesAll = []machine.Body{
 		&machine.Transition{}, &machine.InputReceived{}, &machine.TurnOpened{}, &machine.TurnAssigned{}, &machine.TurnCompleted{},
@@ -168,6 +169,14 @@ func echo(body machine.Body, command machine.Command) {
 		setField(body, "Artifacts", c.Artifacts)
 	case machine.SetArtifacts:
 		setField(body, "Artifacts", c.Artifacts)
+	case machine.Fork:
+		setField(body, "State", c.From)
+		setField(body, "Conversations", c.Conversations)
+		setField(body, "Steps", c.Steps)
+		setField(body, "Artifacts", append(slices.Clip(c.Values), c.Changes...))
+		if len(c.Queued) > 0 {
+			setField(body, "Parts", c.Queued[len(c.Queued)-1].Parts)
+		}
 	case machine.SendInput:
 		setField(body, "Parts", c.Parts)
 	case machine.CompleteTurn:

@@ -30,7 +30,9 @@ func appendState(b []byte, st *machine.State, prev *[32]byte) []byte {
 	b = appendArtifactHeads(b, 39, st.Artifacts)
 	b = appendInt(b, 40, st.ArtifactBytes)
 	b = appendConversations(b, 41, st.Conversations)
-	return appendInt(b, 42, st.MessageBytes)
+	b = appendInt(b, 42, st.MessageBytes)
+	b = appendForked(b, 80, st.Forked)
+	return appendBool(b, 81, st.Imported)
 }
 
 // appendIdentity writes what never changes after the start.
@@ -122,6 +124,7 @@ func appendTurn(b []byte, num protowire.Number, t *machine.Turn) []byte {
 	if t.Assigned != (machine.Assignment{}) {
 		b = appendAssignment(b, 8, &t.Assigned)
 	}
+	b = appendUint(b, 20, t.Keys)
 	return shut(b, mark)
 }
 

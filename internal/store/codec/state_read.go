@@ -121,6 +121,10 @@ func (s *scan) work(st *machine.State) {
 		st.Conversations = append(st.Conversations, s.conversation())
 	case 42:
 		st.MessageBytes = s.int64()
+	case 80:
+		st.Forked = s.forked()
+	case 81:
+		st.Imported = s.bool()
 	default:
 		s.unknown()
 	}
@@ -238,6 +242,8 @@ func (s *scan) turn() *machine.Turn {
 			f.hash(&t.LastFailure)
 		case 8:
 			t.Assigned = f.assignment()
+		case 20:
+			t.Keys = f.uint()
 		default:
 			f.unknown()
 		}

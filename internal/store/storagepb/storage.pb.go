@@ -116,6 +116,7 @@ type Input struct {
 	//	*Input_Cancel
 	//	*Input_LoseTurn
 	//	*Input_LoseStep
+	//	*Input_Fork
 	Command       isInput_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -321,6 +322,15 @@ func (x *Input) GetLoseStep() *LoseStep {
 	return nil
 }
 
+func (x *Input) GetFork() *Fork {
+	if x != nil {
+		if x, ok := x.Command.(*Input_Fork); ok {
+			return x.Fork
+		}
+	}
+	return nil
+}
+
 type isInput_Command interface {
 	isInput_Command()
 }
@@ -385,6 +395,10 @@ type Input_LoseStep struct {
 	LoseStep *LoseStep `protobuf:"bytes,19,opt,name=lose_step,json=loseStep,proto3,oneof"`
 }
 
+type Input_Fork struct {
+	Fork *Fork `protobuf:"bytes,24,opt,name=fork,proto3,oneof"`
+}
+
 func (*Input_Start) isInput_Command() {}
 
 func (*Input_EmitEvent) isInput_Command() {}
@@ -414,6 +428,8 @@ func (*Input_Cancel) isInput_Command() {}
 func (*Input_LoseTurn) isInput_Command() {}
 
 func (*Input_LoseStep) isInput_Command() {}
+
+func (*Input_Fork) isInput_Command() {}
 
 type Start struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1404,6 +1420,428 @@ func (x *LoseStep) GetWorker() string {
 	return ""
 }
 
+// Fork holds everything that a fork copies; its Origin record refers to it.
+type Fork struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     uint32                 `protobuf:"varint,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	EntryOverride bool                   `protobuf:"varint,3,opt,name=entry_override,json=entryOverride,proto3" json:"entry_override,omitempty"`
+	Execution     uint32                 `protobuf:"varint,4,opt,name=execution,proto3" json:"execution,omitempty"`
+	Variables     []byte                 `protobuf:"bytes,5,opt,name=variables,proto3" json:"variables,omitempty"`
+	Labels        []*Label               `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty"`
+	Limits        *Limits                `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Nanoseconds.
+	MaxWallTime   int64            `protobuf:"varint,8,opt,name=max_wall_time,json=maxWallTime,proto3" json:"max_wall_time,omitempty"`
+	MaxSteps      int64            `protobuf:"varint,9,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	Seq           uint64           `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`
+	From          *State           `protobuf:"bytes,11,opt,name=from,proto3" json:"from,omitempty"`
+	Values        []*ArtifactWrite `protobuf:"bytes,12,rep,name=values,proto3" json:"values,omitempty"`
+	Changes       []*ArtifactWrite `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"`
+	Conversations []*Talk          `protobuf:"bytes,14,rep,name=conversations,proto3" json:"conversations,omitempty"`
+	Queued        []*QueuedInput   `protobuf:"bytes,15,rep,name=queued,proto3" json:"queued,omitempty"`
+	ReuseSteps    bool             `protobuf:"varint,16,opt,name=reuse_steps,json=reuseSteps,proto3" json:"reuse_steps,omitempty"`
+	Steps         []*TakenStep     `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fork) Reset() {
+	*x = Fork{}
+	mi := &file_storage_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fork) ProtoMessage() {}
+
+func (x *Fork) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fork.ProtoReflect.Descriptor instead.
+func (*Fork) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Fork) GetNamespace() uint32 {
+	if x != nil {
+		return x.Namespace
+	}
+	return 0
+}
+
+func (x *Fork) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *Fork) GetEntryOverride() bool {
+	if x != nil {
+		return x.EntryOverride
+	}
+	return false
+}
+
+func (x *Fork) GetExecution() uint32 {
+	if x != nil {
+		return x.Execution
+	}
+	return 0
+}
+
+func (x *Fork) GetVariables() []byte {
+	if x != nil {
+		return x.Variables
+	}
+	return nil
+}
+
+func (x *Fork) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Fork) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Fork) GetMaxWallTime() int64 {
+	if x != nil {
+		return x.MaxWallTime
+	}
+	return 0
+}
+
+func (x *Fork) GetMaxSteps() int64 {
+	if x != nil {
+		return x.MaxSteps
+	}
+	return 0
+}
+
+func (x *Fork) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Fork) GetFrom() *State {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Fork) GetValues() []*ArtifactWrite {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Fork) GetChanges() []*ArtifactWrite {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *Fork) GetConversations() []*Talk {
+	if x != nil {
+		return x.Conversations
+	}
+	return nil
+}
+
+func (x *Fork) GetQueued() []*QueuedInput {
+	if x != nil {
+		return x.Queued
+	}
+	return nil
+}
+
+func (x *Fork) GetReuseSteps() bool {
+	if x != nil {
+		return x.ReuseSteps
+	}
+	return false
+}
+
+func (x *Fork) GetSteps() []*TakenStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+type Talk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Messages      []*Message             `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Talk) Reset() {
+	*x = Talk{}
+	mi := &file_storage_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Talk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Talk) ProtoMessage() {}
+
+func (x *Talk) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Talk.ProtoReflect.Descriptor instead.
+func (*Talk) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Talk) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Talk) GetMessages() []*Message {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+type QueuedInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	MessageId     string                 `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuedInput) Reset() {
+	*x = QueuedInput{}
+	mi := &file_storage_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuedInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuedInput) ProtoMessage() {}
+
+func (x *QueuedInput) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuedInput.ProtoReflect.Descriptor instead.
+func (*QueuedInput) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *QueuedInput) GetParts() []*Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *QueuedInput) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+type TakenStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
+	Result        []byte                 `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	Error         *Fault                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakenStep) Reset() {
+	*x = TakenStep{}
+	mi := &file_storage_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakenStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakenStep) ProtoMessage() {}
+
+func (x *TakenStep) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakenStep.ProtoReflect.Descriptor instead.
+func (*TakenStep) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *TakenStep) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *TakenStep) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *TakenStep) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *TakenStep) GetError() *Fault {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+type Forked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Visits        int64                  `protobuf:"varint,3,opt,name=visits,proto3" json:"visits,omitempty"`
+	Steps         uint32                 `protobuf:"varint,4,opt,name=steps,proto3" json:"steps,omitempty"`
+	Keys          uint64                 `protobuf:"varint,5,opt,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Forked) Reset() {
+	*x = Forked{}
+	mi := &file_storage_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Forked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Forked) ProtoMessage() {}
+
+func (x *Forked) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Forked.ProtoReflect.Descriptor instead.
+func (*Forked) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Forked) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *Forked) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Forked) GetVisits() int64 {
+	if x != nil {
+		return x.Visits
+	}
+	return 0
+}
+
+func (x *Forked) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *Forked) GetKeys() uint64 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
 type ArtifactWrite struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1418,7 +1856,7 @@ type ArtifactWrite struct {
 
 func (x *ArtifactWrite) Reset() {
 	*x = ArtifactWrite{}
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1868,7 @@ func (x *ArtifactWrite) String() string {
 func (*ArtifactWrite) ProtoMessage() {}
 
 func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1881,7 @@ func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactWrite.ProtoReflect.Descriptor instead.
 func (*ArtifactWrite) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{15}
+	return file_storage_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ArtifactWrite) GetName() string {
@@ -1481,7 +1919,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1931,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1944,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{16}
+	return file_storage_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -1562,7 +2000,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +2012,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +2025,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{17}
+	return file_storage_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Fault) GetCode() string {
@@ -1616,7 +2054,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +2066,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +2079,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{18}
+	return file_storage_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -1683,7 +2121,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +2133,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +2146,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{19}
+	return file_storage_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -1746,7 +2184,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +2196,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +2209,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{20}
+	return file_storage_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Part) GetKind() uint32 {
@@ -1828,7 +2266,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +2278,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2291,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{21}
+	return file_storage_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Message) GetRole() string {
@@ -1894,7 +2332,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +2344,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +2357,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{22}
+	return file_storage_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Label) GetKey() string {
@@ -1949,7 +2387,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2399,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2412,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{23}
+	return file_storage_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Limits) GetMaxTransitions() int64 {
@@ -2023,7 +2461,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2473,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2486,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{24}
+	return file_storage_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Parent) GetRunId() string {
@@ -2106,7 +2544,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2556,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2569,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{25}
+	return file_storage_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Record) GetAtDelta() int64 {
@@ -2448,7 +2886,7 @@ type Transition struct {
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2898,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2911,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{26}
+	return file_storage_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Transition) GetFrom() string {
@@ -2547,18 +2985,20 @@ func (x *Transition) GetArtifactsOfInput() bool {
 }
 
 type InputReceived struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	PartsOfInput  bool                   `protobuf:"varint,2,opt,name=parts_of_input,json=partsOfInput,proto3" json:"parts_of_input,omitempty"`
-	MessageId     string                 `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	Queued        bool                   `protobuf:"varint,4,opt,name=queued,proto3" json:"queued,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Parts        []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	PartsOfInput bool                   `protobuf:"varint,2,opt,name=parts_of_input,json=partsOfInput,proto3" json:"parts_of_input,omitempty"`
+	MessageId    string                 `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	Queued       bool                   `protobuf:"varint,4,opt,name=queued,proto3" json:"queued,omitempty"`
+	// 1 + the place of the parts among a fork's queued inputs; parts is empty then.
+	QueuedRef     uint32 `protobuf:"varint,20,opt,name=queued_ref,json=queuedRef,proto3" json:"queued_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +3010,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +3023,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{27}
+	return file_storage_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -2614,6 +3054,13 @@ func (x *InputReceived) GetQueued() bool {
 	return false
 }
 
+func (x *InputReceived) GetQueuedRef() uint32 {
+	if x != nil {
+		return x.QueuedRef
+	}
+	return 0
+}
+
 type TurnOpened struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -2624,7 +3071,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +3083,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +3096,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{28}
+	return file_storage_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -2677,7 +3124,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +3136,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +3149,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{29}
+	return file_storage_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -2744,7 +3191,7 @@ type TurnCompleted struct {
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +3203,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +3216,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{30}
+	return file_storage_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -2858,7 +3305,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +3317,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +3330,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{31}
+	return file_storage_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -2953,7 +3400,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +3412,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +3425,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{32}
+	return file_storage_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -3013,7 +3460,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3472,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3485,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{33}
+	return file_storage_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -3072,7 +3519,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +3531,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +3544,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{34}
+	return file_storage_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -3132,7 +3579,7 @@ type StepRequested struct {
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3591,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3604,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{35}
+	return file_storage_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -3251,7 +3698,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3710,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3723,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{36}
+	return file_storage_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -3382,7 +3829,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3394,7 +3841,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3407,7 +3854,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{37}
+	return file_storage_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -3449,7 +3896,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +3908,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +3921,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{38}
+	return file_storage_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -3508,7 +3955,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +3967,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +3980,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{39}
+	return file_storage_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -3551,17 +3998,23 @@ func (x *ArtifactsSet) GetArtifactsOfInput() bool {
 }
 
 type Origin struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	State         *State                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	RunId                string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Seq                  uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	State                *State                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Artifacts            []*ArtifactWrite       `protobuf:"bytes,4,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	StateOfInput         bool                   `protobuf:"varint,5,opt,name=state_of_input,json=stateOfInput,proto3" json:"state_of_input,omitempty"`
+	Conversations        []*Talk                `protobuf:"bytes,6,rep,name=conversations,proto3" json:"conversations,omitempty"`
+	ConversationsOfInput bool                   `protobuf:"varint,7,opt,name=conversations_of_input,json=conversationsOfInput,proto3" json:"conversations_of_input,omitempty"`
+	Steps                []*TakenStep           `protobuf:"bytes,8,rep,name=steps,proto3" json:"steps,omitempty"`
+	StepsOfInput         bool                   `protobuf:"varint,9,opt,name=steps_of_input,json=stepsOfInput,proto3" json:"steps_of_input,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3573,7 +4026,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3586,7 +4039,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{40}
+	return file_storage_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Origin) GetRunId() string {
@@ -3610,6 +4063,48 @@ func (x *Origin) GetState() *State {
 	return nil
 }
 
+func (x *Origin) GetArtifacts() []*ArtifactWrite {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *Origin) GetStateOfInput() bool {
+	if x != nil {
+		return x.StateOfInput
+	}
+	return false
+}
+
+func (x *Origin) GetConversations() []*Talk {
+	if x != nil {
+		return x.Conversations
+	}
+	return nil
+}
+
+func (x *Origin) GetConversationsOfInput() bool {
+	if x != nil {
+		return x.ConversationsOfInput
+	}
+	return false
+}
+
+func (x *Origin) GetSteps() []*TakenStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *Origin) GetStepsOfInput() bool {
+	if x != nil {
+		return x.StepsOfInput
+	}
+	return false
+}
+
 type Ended struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Status           uint32                 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
@@ -3623,7 +4118,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +4130,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +4143,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{41}
+	return file_storage_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -3696,7 +4191,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +4203,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +4216,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{42}
+	return file_storage_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Redirect) GetState() string {
@@ -3783,13 +4278,15 @@ type State struct {
 	ArtifactBytes  int64                  `protobuf:"varint,40,opt,name=artifact_bytes,json=artifactBytes,proto3" json:"artifact_bytes,omitempty"`
 	Conversations  []*Conversation        `protobuf:"bytes,41,rep,name=conversations,proto3" json:"conversations,omitempty"`
 	MessageBytes   int64                  `protobuf:"varint,42,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
+	Forked         *Forked                `protobuf:"bytes,80,opt,name=forked,proto3" json:"forked,omitempty"`
+	Imported       bool                   `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3801,7 +4298,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3814,7 +4311,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{43}
+	return file_storage_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -4111,6 +4608,20 @@ func (x *State) GetMessageBytes() int64 {
 	return 0
 }
 
+func (x *State) GetForked() *Forked {
+	if x != nil {
+		return x.Forked
+	}
+	return nil
+}
+
+func (x *State) GetImported() bool {
+	if x != nil {
+		return x.Imported
+	}
+	return false
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -4121,7 +4632,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4133,7 +4644,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4146,7 +4657,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{44}
+	return file_storage_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Count) GetState() string {
@@ -4174,7 +4685,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4186,7 +4697,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4199,7 +4710,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{45}
+	return file_storage_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -4233,13 +4744,14 @@ type Turn struct {
 	Calls         int64                  `protobuf:"varint,6,opt,name=calls,proto3" json:"calls,omitempty"`
 	LastFailure   []byte                 `protobuf:"bytes,7,opt,name=last_failure,json=lastFailure,proto3" json:"last_failure,omitempty"`
 	Assigned      *Assignment            `protobuf:"bytes,8,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Keys          uint64                 `protobuf:"varint,20,opt,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4251,7 +4763,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4264,7 +4776,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{46}
+	return file_storage_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -4323,6 +4835,13 @@ func (x *Turn) GetAssigned() *Assignment {
 	return nil
 }
 
+func (x *Turn) GetKeys() uint64 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
 type ToolStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -4343,7 +4862,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4355,7 +4874,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4368,7 +4887,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{47}
+	return file_storage_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -4470,7 +4989,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4482,7 +5001,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4495,7 +5014,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{48}
+	return file_storage_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -4558,7 +5077,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4570,7 +5089,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4583,7 +5102,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{49}
+	return file_storage_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Conversation) GetState() string {
@@ -4620,7 +5139,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4632,7 +5151,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4645,7 +5164,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{50}
+	return file_storage_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -4686,7 +5205,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +5217,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +5230,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{51}
+	return file_storage_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -4739,7 +5258,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4751,7 +5270,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4764,7 +5283,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{52}
+	return file_storage_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Place) GetRunId() string {
@@ -4791,7 +5310,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4803,7 +5322,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4816,7 +5335,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{53}
+	return file_storage_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -4846,7 +5365,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +5377,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +5390,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{54}
+	return file_storage_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PackName) GetDigest() string {
@@ -4917,7 +5436,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4929,7 +5448,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4942,7 +5461,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{55}
+	return file_storage_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -4994,7 +5513,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5006,7 +5525,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5019,7 +5538,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{56}
+	return file_storage_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -5058,7 +5577,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xeb\a\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\x98\b\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -5082,7 +5601,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x06resume\x18\x10 \x01(\v2\x15.pawl.storage.v1.NoteH\x00R\x06resume\x12/\n" +
 	"\x06cancel\x18\x11 \x01(\v2\x15.pawl.storage.v1.NoteH\x00R\x06cancel\x128\n" +
 	"\tlose_turn\x18\x12 \x01(\v2\x19.pawl.storage.v1.LoseTurnH\x00R\bloseTurn\x128\n" +
-	"\tlose_step\x18\x13 \x01(\v2\x19.pawl.storage.v1.LoseStepH\x00R\bloseStepB\t\n" +
+	"\tlose_step\x18\x13 \x01(\v2\x19.pawl.storage.v1.LoseStepH\x00R\bloseStep\x12+\n" +
+	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04forkB\t\n" +
 	"\acommand\"\xb5\x03\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
@@ -5163,7 +5683,45 @@ const file_storage_proto_rawDesc = "" +
 	"\bLoseStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06worker\x18\x03 \x01(\tR\x06worker\"V\n" +
+	"\x06worker\x18\x03 \x01(\tR\x06worker\"\xb6\x05\n" +
+	"\x04Fork\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
+	"\x0eentry_override\x18\x03 \x01(\bR\rentryOverride\x12\x1c\n" +
+	"\texecution\x18\x04 \x01(\rR\texecution\x12\x1c\n" +
+	"\tvariables\x18\x05 \x01(\fR\tvariables\x12.\n" +
+	"\x06labels\x18\x06 \x03(\v2\x16.pawl.storage.v1.LabelR\x06labels\x12/\n" +
+	"\x06limits\x18\a \x01(\v2\x17.pawl.storage.v1.LimitsR\x06limits\x12\"\n" +
+	"\rmax_wall_time\x18\b \x01(\x03R\vmaxWallTime\x12\x1b\n" +
+	"\tmax_steps\x18\t \x01(\x03R\bmaxSteps\x12\x10\n" +
+	"\x03seq\x18\n" +
+	" \x01(\x04R\x03seq\x12*\n" +
+	"\x04from\x18\v \x01(\v2\x16.pawl.storage.v1.StateR\x04from\x126\n" +
+	"\x06values\x18\f \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\x06values\x128\n" +
+	"\achanges\x18\r \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\achanges\x12;\n" +
+	"\rconversations\x18\x0e \x03(\v2\x15.pawl.storage.v1.TalkR\rconversations\x124\n" +
+	"\x06queued\x18\x0f \x03(\v2\x1c.pawl.storage.v1.QueuedInputR\x06queued\x12\x1f\n" +
+	"\vreuse_steps\x18\x10 \x01(\bR\n" +
+	"reuseSteps\x120\n" +
+	"\x05steps\x18\x11 \x03(\v2\x1a.pawl.storage.v1.TakenStepR\x05steps\"R\n" +
+	"\x04Talk\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x124\n" +
+	"\bmessages\x18\x02 \x03(\v2\x18.pawl.storage.v1.MessageR\bmessages\"Y\n" +
+	"\vQueuedInput\x12+\n" +
+	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\"\x7f\n" +
+	"\tTakenStep\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\x12\x16\n" +
+	"\x06result\x18\x03 \x01(\fR\x06result\x12,\n" +
+	"\x05error\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\"s\n" +
+	"\x06Forked\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06visits\x18\x03 \x01(\x03R\x06visits\x12\x14\n" +
+	"\x05steps\x18\x04 \x01(\rR\x05steps\x12\x12\n" +
+	"\x04keys\x18\x05 \x01(\x04R\x04keys\"V\n" +
 	"\rArtifactWrite\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1b\n" +
@@ -5261,13 +5819,15 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18\t \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\n" +
 	" \x01(\bR\x10artifactsOfInputB\v\n" +
-	"\t_intended\"\x99\x01\n" +
+	"\t_intended\"\xb8\x01\n" +
 	"\rInputReceived\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12$\n" +
 	"\x0eparts_of_input\x18\x02 \x01(\bR\fpartsOfInput\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x03 \x01(\tR\tmessageId\x12\x16\n" +
-	"\x06queued\x18\x04 \x01(\bR\x06queued\":\n" +
+	"\x06queued\x18\x04 \x01(\bR\x06queued\x12\x1d\n" +
+	"\n" +
+	"queued_ref\x18\x14 \x01(\rR\tqueuedRef\":\n" +
 	"\n" +
 	"TurnOpened\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x16\n" +
@@ -5352,11 +5912,17 @@ const file_storage_proto_rawDesc = "" +
 	"\x03why\x18\x03 \x01(\tR\x03why\"z\n" +
 	"\fArtifactsSet\x12<\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
-	"\x12artifacts_of_input\x18\x02 \x01(\bR\x10artifactsOfInput\"_\n" +
+	"\x12artifacts_of_input\x18\x02 \x01(\bR\x10artifactsOfInput\"\x8e\x03\n" +
 	"\x06Origin\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12,\n" +
-	"\x05state\x18\x03 \x01(\v2\x16.pawl.storage.v1.StateR\x05state\"\xdc\x01\n" +
+	"\x05state\x18\x03 \x01(\v2\x16.pawl.storage.v1.StateR\x05state\x12<\n" +
+	"\tartifacts\x18\x04 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12$\n" +
+	"\x0estate_of_input\x18\x05 \x01(\bR\fstateOfInput\x12;\n" +
+	"\rconversations\x18\x06 \x03(\v2\x15.pawl.storage.v1.TalkR\rconversations\x124\n" +
+	"\x16conversations_of_input\x18\a \x01(\bR\x14conversationsOfInput\x120\n" +
+	"\x05steps\x18\b \x03(\v2\x1a.pawl.storage.v1.TakenStepR\x05steps\x12$\n" +
+	"\x0esteps_of_input\x18\t \x01(\bR\fstepsOfInput\"\xdc\x01\n" +
 	"\x05Ended\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x127\n" +
@@ -5365,8 +5931,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x12artifacts_of_input\x18\x05 \x01(\bR\x10artifactsOfInput\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xfc\n" +
-	"\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xc9\v\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -5413,14 +5978,16 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18' \x03(\v2\x1d.pawl.storage.v1.ArtifactHeadR\tartifacts\x12%\n" +
 	"\x0eartifact_bytes\x18( \x01(\x03R\rartifactBytes\x12C\n" +
 	"\rconversations\x18) \x03(\v2\x1d.pawl.storage.v1.ConversationR\rconversations\x12#\n" +
-	"\rmessage_bytes\x18* \x01(\x03R\fmessageBytes\"+\n" +
+	"\rmessage_bytes\x18* \x01(\x03R\fmessageBytes\x12/\n" +
+	"\x06forked\x18P \x01(\v2\x17.pawl.storage.v1.ForkedR\x06forked\x12\x1a\n" +
+	"\bimported\x18Q \x01(\bR\bimported\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
 	"\tEdgeCount\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\f\n" +
-	"\x01n\x18\x03 \x01(\x03R\x01n\"\xfd\x01\n" +
+	"\x01n\x18\x03 \x01(\x03R\x01n\"\x91\x02\n" +
 	"\x04Turn\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x1d\n" +
@@ -5430,7 +5997,8 @@ const file_storage_proto_rawDesc = "" +
 	"\brequests\x18\x05 \x01(\x03R\brequests\x12\x14\n" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
-	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xd1\x02\n" +
+	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xd1\x02\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -5506,7 +6074,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),           // 0: pawl.storage.v1.Entry
 	(*Input)(nil),           // 1: pawl.storage.v1.Input
@@ -5523,140 +6091,161 @@ var file_storage_proto_goTypes = []any{
 	(*Note)(nil),            // 12: pawl.storage.v1.Note
 	(*LoseTurn)(nil),        // 13: pawl.storage.v1.LoseTurn
 	(*LoseStep)(nil),        // 14: pawl.storage.v1.LoseStep
-	(*ArtifactWrite)(nil),   // 15: pawl.storage.v1.ArtifactWrite
-	(*StepRequest)(nil),     // 16: pawl.storage.v1.StepRequest
-	(*Fault)(nil),           // 17: pawl.storage.v1.Fault
-	(*Usage)(nil),           // 18: pawl.storage.v1.Usage
-	(*Assignment)(nil),      // 19: pawl.storage.v1.Assignment
-	(*Part)(nil),            // 20: pawl.storage.v1.Part
-	(*Message)(nil),         // 21: pawl.storage.v1.Message
-	(*Label)(nil),           // 22: pawl.storage.v1.Label
-	(*Limits)(nil),          // 23: pawl.storage.v1.Limits
-	(*Parent)(nil),          // 24: pawl.storage.v1.Parent
-	(*Record)(nil),          // 25: pawl.storage.v1.Record
-	(*Transition)(nil),      // 26: pawl.storage.v1.Transition
-	(*InputReceived)(nil),   // 27: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),      // 28: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),    // 29: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),   // 30: pawl.storage.v1.TurnCompleted
-	(*TurnFailed)(nil),      // 31: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),   // 32: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),   // 33: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),       // 34: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),   // 35: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),    // 36: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),    // 37: pawl.storage.v1.StepRejected
-	(*StepCancelled)(nil),   // 38: pawl.storage.v1.StepCancelled
-	(*ArtifactsSet)(nil),    // 39: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),          // 40: pawl.storage.v1.Origin
-	(*Ended)(nil),           // 41: pawl.storage.v1.Ended
-	(*Redirect)(nil),        // 42: pawl.storage.v1.Redirect
-	(*State)(nil),           // 43: pawl.storage.v1.State
-	(*Count)(nil),           // 44: pawl.storage.v1.Count
-	(*EdgeCount)(nil),       // 45: pawl.storage.v1.EdgeCount
-	(*Turn)(nil),            // 46: pawl.storage.v1.Turn
-	(*ToolStep)(nil),        // 47: pawl.storage.v1.ToolStep
-	(*ArtifactHead)(nil),    // 48: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),    // 49: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),          // 50: pawl.storage.v1.Dedupe
-	(*ArtifactVersion)(nil), // 51: pawl.storage.v1.ArtifactVersion
-	(*Place)(nil),           // 52: pawl.storage.v1.Place
-	(*PackBytes)(nil),       // 53: pawl.storage.v1.PackBytes
-	(*PackName)(nil),        // 54: pawl.storage.v1.PackName
-	(*Blob)(nil),            // 55: pawl.storage.v1.Blob
-	(*Upload)(nil),          // 56: pawl.storage.v1.Upload
+	(*Fork)(nil),            // 15: pawl.storage.v1.Fork
+	(*Talk)(nil),            // 16: pawl.storage.v1.Talk
+	(*QueuedInput)(nil),     // 17: pawl.storage.v1.QueuedInput
+	(*TakenStep)(nil),       // 18: pawl.storage.v1.TakenStep
+	(*Forked)(nil),          // 19: pawl.storage.v1.Forked
+	(*ArtifactWrite)(nil),   // 20: pawl.storage.v1.ArtifactWrite
+	(*StepRequest)(nil),     // 21: pawl.storage.v1.StepRequest
+	(*Fault)(nil),           // 22: pawl.storage.v1.Fault
+	(*Usage)(nil),           // 23: pawl.storage.v1.Usage
+	(*Assignment)(nil),      // 24: pawl.storage.v1.Assignment
+	(*Part)(nil),            // 25: pawl.storage.v1.Part
+	(*Message)(nil),         // 26: pawl.storage.v1.Message
+	(*Label)(nil),           // 27: pawl.storage.v1.Label
+	(*Limits)(nil),          // 28: pawl.storage.v1.Limits
+	(*Parent)(nil),          // 29: pawl.storage.v1.Parent
+	(*Record)(nil),          // 30: pawl.storage.v1.Record
+	(*Transition)(nil),      // 31: pawl.storage.v1.Transition
+	(*InputReceived)(nil),   // 32: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),      // 33: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),    // 34: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),   // 35: pawl.storage.v1.TurnCompleted
+	(*TurnFailed)(nil),      // 36: pawl.storage.v1.TurnFailed
+	(*TurnAbandoned)(nil),   // 37: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),   // 38: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),       // 39: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),   // 40: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),    // 41: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),    // 42: pawl.storage.v1.StepRejected
+	(*StepCancelled)(nil),   // 43: pawl.storage.v1.StepCancelled
+	(*ArtifactsSet)(nil),    // 44: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),          // 45: pawl.storage.v1.Origin
+	(*Ended)(nil),           // 46: pawl.storage.v1.Ended
+	(*Redirect)(nil),        // 47: pawl.storage.v1.Redirect
+	(*State)(nil),           // 48: pawl.storage.v1.State
+	(*Count)(nil),           // 49: pawl.storage.v1.Count
+	(*EdgeCount)(nil),       // 50: pawl.storage.v1.EdgeCount
+	(*Turn)(nil),            // 51: pawl.storage.v1.Turn
+	(*ToolStep)(nil),        // 52: pawl.storage.v1.ToolStep
+	(*ArtifactHead)(nil),    // 53: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),    // 54: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),          // 55: pawl.storage.v1.Dedupe
+	(*ArtifactVersion)(nil), // 56: pawl.storage.v1.ArtifactVersion
+	(*Place)(nil),           // 57: pawl.storage.v1.Place
+	(*PackBytes)(nil),       // 58: pawl.storage.v1.PackBytes
+	(*PackName)(nil),        // 59: pawl.storage.v1.PackName
+	(*Blob)(nil),            // 60: pawl.storage.v1.Blob
+	(*Upload)(nil),          // 61: pawl.storage.v1.Upload
 }
 var file_storage_proto_depIdxs = []int32{
-	1,  // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
-	25, // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
-	2,  // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
-	3,  // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
-	4,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
-	5,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
-	6,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
-	7,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
-	8,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
-	9,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
-	10, // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
-	11, // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
-	12, // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
-	12, // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
-	12, // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
-	13, // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
-	14, // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
-	20, // 17: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	22, // 18: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	23, // 19: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	24, // 20: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	15, // 21: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	19, // 22: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	20, // 23: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	15, // 24: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	20, // 25: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	21, // 26: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	18, // 27: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	15, // 28: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	19, // 29: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	17, // 30: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	18, // 31: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	19, // 32: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	19, // 33: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	16, // 34: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	19, // 35: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	17, // 36: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	19, // 37: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	17, // 38: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	20, // 39: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	26, // 40: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	27, // 41: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	28, // 42: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	29, // 43: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	30, // 44: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	31, // 45: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	32, // 46: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	33, // 47: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	35, // 48: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	36, // 49: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	37, // 50: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	38, // 51: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	39, // 52: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	12, // 53: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	12, // 54: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	40, // 55: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	41, // 56: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	34, // 57: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	42, // 58: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	15, // 59: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	20, // 60: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	19, // 61: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	20, // 62: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	21, // 63: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	18, // 64: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	15, // 65: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	17, // 66: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	18, // 67: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	17, // 68: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	15, // 69: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	17, // 70: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	15, // 71: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	43, // 72: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	42, // 73: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	15, // 74: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	22, // 75: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	23, // 76: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	24, // 77: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	44, // 78: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	45, // 79: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	46, // 80: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	47, // 81: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	48, // 82: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	49, // 83: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	19, // 84: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	85, // [85:85] is the sub-list for method output_type
-	85, // [85:85] is the sub-list for method input_type
-	85, // [85:85] is the sub-list for extension type_name
-	85, // [85:85] is the sub-list for extension extendee
-	0,  // [0:85] is the sub-list for field type_name
+	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
+	30,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
+	2,   // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
+	3,   // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
+	4,   // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
+	5,   // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
+	6,   // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
+	7,   // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
+	8,   // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
+	9,   // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
+	10,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
+	11,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
+	12,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
+	12,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
+	12,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
+	13,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
+	14,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
+	15,  // 17: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	25,  // 18: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	27,  // 19: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	28,  // 20: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	29,  // 21: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	20,  // 22: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	24,  // 23: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 24: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	20,  // 25: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	25,  // 26: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	26,  // 27: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	23,  // 28: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	20,  // 29: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	24,  // 30: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	22,  // 31: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	23,  // 32: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	24,  // 33: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	24,  // 34: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	21,  // 35: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	24,  // 36: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	22,  // 37: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	24,  // 38: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	27,  // 39: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	28,  // 40: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	48,  // 41: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	20,  // 42: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	20,  // 43: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	16,  // 44: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	17,  // 45: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	18,  // 46: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	26,  // 47: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	25,  // 48: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	22,  // 49: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	22,  // 50: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	25,  // 51: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	31,  // 52: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	32,  // 53: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	33,  // 54: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	34,  // 55: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	35,  // 56: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	36,  // 57: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	37,  // 58: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	38,  // 59: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	40,  // 60: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	41,  // 61: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	42,  // 62: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	43,  // 63: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	44,  // 64: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	12,  // 65: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	12,  // 66: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	45,  // 67: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	46,  // 68: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	39,  // 69: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	47,  // 70: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	20,  // 71: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	25,  // 72: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	24,  // 73: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 74: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	26,  // 75: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	23,  // 76: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	20,  // 77: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	22,  // 78: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	23,  // 79: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	22,  // 80: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	20,  // 81: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	22,  // 82: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	20,  // 83: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	48,  // 84: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	20,  // 85: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	16,  // 86: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	18,  // 87: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	47,  // 88: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	20,  // 89: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	27,  // 90: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	28,  // 91: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	29,  // 92: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	49,  // 93: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	50,  // 94: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	51,  // 95: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	52,  // 96: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	53,  // 97: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	54,  // 98: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	19,  // 99: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	24,  // 100: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	101, // [101:101] is the sub-list for method output_type
+	101, // [101:101] is the sub-list for method input_type
+	101, // [101:101] is the sub-list for extension type_name
+	101, // [101:101] is the sub-list for extension extendee
+	0,   // [0:101] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -5680,8 +6269,9 @@ func file_storage_proto_init() {
 		(*Input_Cancel)(nil),
 		(*Input_LoseTurn)(nil),
 		(*Input_LoseStep)(nil),
+		(*Input_Fork)(nil),
 	}
-	file_storage_proto_msgTypes[25].OneofWrappers = []any{
+	file_storage_proto_msgTypes[30].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -5701,14 +6291,14 @@ func file_storage_proto_init() {
 		(*Record_Ended)(nil),
 		(*Record_TurnReady)(nil),
 	}
-	file_storage_proto_msgTypes[26].OneofWrappers = []any{}
+	file_storage_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -19,6 +19,7 @@ import { type answerOf, type TurnRef, turnTarget } from "./request.js";
 import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
 import { deniedBy, type Step, type StepCall, type TurnHost, type TurnInfo } from "./turn.js";
+import { TurnOutput } from "./turn_output.js";
 import { type Artifacts, toJsonText, writesOf } from "./values.js";
 
 /** The tool call that a handler makes now. The payload cannot override these. */
@@ -81,8 +82,6 @@ export class HeldStep extends Held {
   }
 }
 
-const CHUNK_BYTES = 60 * 1024;
-
 /** A turn that is held. Its lease changes when the worker connects again. */
 export class HeldTurn extends Held implements TurnHost {
   lease: TurnLease;
@@ -94,8 +93,7 @@ export class HeldTurn extends Held implements TurnHost {
   readonly #ask: Ask;
   readonly #answers = new Map<number, Step>();
   readonly #waiting = new Map<number, (step: Step) => void>();
-  #written = 0;
-  #writing: Promise<unknown> = Promise.resolve();
+  readonly #output: TurnOutput;
 
   constructor(assignment: TurnAssignment, lease: TurnLease, ask: Ask) {
     super();
@@ -104,6 +102,12 @@ export class HeldTurn extends Held implements TurnHost {
     this.agent = assignment.agent;
     this.labels = assignment.labels;
     this.#ask = ask;
+    this.#output = new TurnOutput(async ({ offset, text }) => {
+      await ask(() => {
+        const value = { token: this.lease.token, offset: BigInt(offset), text };
+        return { item: { case: "output", value } };
+      }, this.signal);
+    });
   }
 
   /** The turn with the token of its lease as it is now. */
@@ -155,33 +159,7 @@ export class HeldTurn extends Held implements TurnHost {
   }
 
   output(text: string): Promise<void> {
-    // One after the other: the offsets of pieces follow each other.
-    const written = this.#writing.then(() => this.#write(text));
-    this.#writing = written.catch(() => undefined);
-    return written;
-  }
-
-  async #write(text: string): Promise<void> {
-    for (const piece of pieces(text)) {
-      await this.#writePiece(piece).catch((error: unknown) => {
-        if (!PawlError.is(error, "CHUNK_GAP")) {
-          throw error;
-        }
-        // A new delivery, or a sidecar that was restarted, knows nothing of what was before.
-        this.#written = error.limit ?? 0;
-        return this.#writePiece(piece);
-      });
-    }
-  }
-
-  async #writePiece(text: string): Promise<void> {
-    const receipt = await this.#ask(() => {
-      const value = { token: this.lease.token, offset: BigInt(this.#written), text };
-      return { item: { case: "output", value } };
-    }, this.signal);
-    if (receipt.answer.case === "output") {
-      this.#written = Number(receipt.answer.value.offset);
-    }
+    return this.#output.write(text);
   }
 
   /** Waits for the answer of a step. */
@@ -213,21 +191,6 @@ export class HeldTurn extends Held implements TurnHost {
       });
     });
   }
-}
-
-/** Text in pieces that the contract takes (64 KiB of UTF-8 each), characters kept whole. */
-function pieces(text: string): string[] {
-  const bytes = new TextEncoder().encode(text);
-  const out: string[] = [];
-  for (let start = 0; start < bytes.length; ) {
-    let end = Math.min(start + CHUNK_BYTES, bytes.length);
-    while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) {
-      end -= 1;
-    }
-    out.push(new TextDecoder().decode(bytes.subarray(start, end)));
-    start = end;
-  }
-  return out;
 }
 
 /** The error of work that is the worker's no more. */

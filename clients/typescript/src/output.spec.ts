@@ -135,7 +135,7 @@ describe("the output of a run", () => {
   });
 });
 
-test("goes on over a killed sidecar, which has forgotten what was before", async () => {
+test("goes on over a killed sidecar, which is told again what was before", async () => {
   await using sidecar = await Sidecar.start({ packs: [STEPS] });
   const client = sidecar.client();
   const seen = new Gate();
@@ -157,7 +157,7 @@ test("goes on over a killed sidecar, which has forgotten what was before", async
         seen.open();
       }
     }
-    expect(shown(chunks)).toBe("after the restart");
+    expect(shown(chunks)).toBe("before after the restart");
   } finally {
     await Promise.all(working.splice(0).map((worker) => worker.stop()));
     client.close();

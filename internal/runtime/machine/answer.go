@@ -35,7 +35,7 @@ func (t *txn) resolve(c *ResolveStep) (Disposition, error) {
 		return IgnoredStale, nil
 	}
 	tool := t.g.tool(step.Tool)
-	return t.failStep(i, tool.OnError, StepResolved{Error: c.Error, Worker: c.Worker}), nil
+	return t.failStep(i, tool.OnError, StepResolved{Error: c.Error, Worker: c.Worker}, c.Final), nil
 }
 
 // violate ends a run whose tool side answers what was never asked.
@@ -104,19 +104,19 @@ func (t *txn) settleStep(i int, status StepStatus, seq uint64, hash [32]byte) {
 // failStep is the way of every attempt without a good answer: the same step
 // again while policy and attempts allow it, else its error is handed to the
 // turn or ends the run. answer holds error, worker and whether the outcome is
-// unknown.
-func (t *txn) failStep(i int, policy OnFault, answer StepResolved) Disposition {
+// unknown; final: no attempt follows.
+func (t *txn) failStep(i int, policy OnFault, answer StepResolved, final bool) Disposition {
 	step := &t.steps()[i]
 	tool := t.g.tool(step.Tool)
 	answer.Step, answer.Tool, answer.Attempt = step.Step, step.Tool, step.Attempt
-	again := step.Attempt < tool.Attempts && (!answer.Unknown || policy == Retry)
+	again := !final && step.Attempt < tool.Attempts && (!answer.Unknown || policy == Retry)
 	if policy == Retry {
 		policy = tool.OnError
 	}
 	if again {
 		answer.Next = step.Attempt + 1
 		answer.Deadline = addCapped(t.in.At, int64(tool.Timeout))
-		step.Attempt, step.Deadline = answer.Next, answer.Deadline
+		step.Attempt, step.Deadline, step.Remote = answer.Next, answer.Deadline, nil
 	}
 	seq := t.record(&answer)
 	if again {
@@ -143,7 +143,7 @@ func (t *txn) unknown(i int, fault Fault, worker string) Disposition {
 			policy = Return
 		}
 	}
-	return t.failStep(i, policy, StepResolved{Error: fault, Unknown: true, Worker: worker})
+	return t.failStep(i, policy, StepResolved{Error: fault, Unknown: true, Worker: worker}, false)
 }
 
 // loseStep: the worker that executed a pending step is gone.

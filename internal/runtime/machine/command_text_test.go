@@ -186,15 +186,16 @@ func (a args) command() Command {
 		return CompleteTurn{
 			TurnSeq: turn, Attempt: attempt, Output: a.output(), Messages: a.messages(), Usage: a.usage(), Event: a.text("event"),
 			Artifacts: a.writes(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assigned(),
+			Await: a.awaiting("await"), Reply: a.has("reply"),
 		}
 	case "fail":
-		return FailTurn{TurnSeq: turn, Attempt: attempt, Error: Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assigned()}
+		return FailTurn{Reject: a.has("reject"), TurnSeq: turn, Attempt: attempt, Error: Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assigned()}
 	case "input":
 		var parts []Part
 		if a.d.Input != "" {
 			parts = textPart(string(value(a.d.Input)))
 		}
-		return SendInput{Parts: parts, ExpectedSeq: expected}
+		return SendInput{Parts: parts, ExpectedSeq: expected, Envelope: a.envelope(), Step: uint32(a.number("step", 0))}
 	case "set":
 		return SetArtifacts{Artifacts: a.writes(), ExpectedSeq: expected}
 	case "suspend":
@@ -212,9 +213,14 @@ func (a args) otherCommand() Command {
 	case "ok":
 		return ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), OK: true, Result: value(a.d.Input), Worker: a.text("worker")}
 	case "error":
-		return ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: Fault{Code: "BROKEN", Message: a.d.Input}}
+		return ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: Fault{Code: "BROKEN", Message: a.d.Input}, Final: a.has("final")}
 	case "lose_step":
 		return LoseStep{Step: uint32(a.number("step", 0)), Attempt: int(a.number("attempt", 1)), Worker: "w1"}
+	case "write":
+		turn, attempt := a.turn()
+		return WriteOutput{TurnSeq: turn, Attempt: attempt, Assigned: a.assigned(), Piece: a.piece()}
+	case "note":
+		return a.note()
 	case "fire":
 		return a.fire()
 	case "pause":
@@ -252,10 +258,45 @@ func (a args) start() Start {
 			start.Labels = append(start.Labels, Label{Key: key, Value: v})
 		}
 	}
+	if a.has("task") {
+		start.Task = &Task{ContextID: a.text("task"), Owner: "alice"}
+		start.Envelope = a.envelope()
+	}
 	if a.has("parent") {
 		start.Parent = &Parent{RunID: a.text("parent"), Step: 1, Attempt: 1}
 	}
 	return start
+}
+
+func (a args) awaiting(key string) Awaiting {
+	return map[string]Awaiting{"input": AwaitInput, "auth": AwaitAuth}[a.text(key)]
+}
+
+func (a args) envelope() *Envelope {
+	if !a.has("message") {
+		return nil
+	}
+	return &Envelope{MessageID: a.text("message")}
+}
+
+func (a args) piece() OutputPiece {
+	piece := OutputPiece{ID: a.text("artifact"), Append: a.has("append"), Last: a.has("last")}
+	if a.d.Input != "" {
+		piece.Parts = textPart(string(value(a.d.Input)))
+	}
+	return piece
+}
+
+// note is "note step=1 [attempt=1] task=ID [asking=input] [answer=SEQ]" with the
+// question as text.
+func (a args) note() NoteDelegation {
+	c := NoteDelegation{Step: uint32(a.number("step", 0)), Attempt: int(a.number("attempt", 1)), Remote: Remote{
+		TaskID: a.text("task"), CardURL: a.text("card"), Asking: a.awaiting("asking"), Answer: uint64(a.number("answer", 0)),
+	}}
+	if a.d.Input != "" {
+		c.Question = textPart(string(value(a.d.Input)))
+	}
+	return c
 }
 
 // fire takes the run's own timer of that kind, unless due= is given.

@@ -22,13 +22,27 @@ func (t *txn) fail(c *FailTurn) (Disposition, error) {
 	if t.repeatsFailure(c) {
 		return IgnoredDuplicate, nil
 	}
-	if err := first(t.checkTurn(c.TurnSeq, c.Attempt), t.checkUsage(c.Usage)); err != nil {
+	if err := first(t.checkTurn(c.TurnSeq, c.Attempt), t.checkUsage(c.Usage), checkReject(c)); err != nil {
 		return 0, err
 	}
 	t.assign(c.Assigned)
 	t.settle(c.Usage)
-	t.failTurn(c.Error, c.Retryable, c.Usage)
+	reason := turnFailed
+	if c.Reject {
+		reason = "rejected"
+	}
+	t.failTurn(c.Error, c.Retryable, c.Usage, reason)
 	return Accepted, nil
+}
+
+func checkReject(c *FailTurn) error {
+	if !c.Reject || !c.Retryable {
+		return nil
+	}
+	return &Refusal{
+		Code: CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable",
+		Message: "work that is refused is not tried again",
+	}
 }
 
 func (t *txn) repeatsFailure(c *FailTurn) bool {
@@ -37,9 +51,12 @@ func (t *txn) repeatsFailure(c *FailTurn) bool {
 		turn.LastFailure != [32]byte{} && turn.LastFailure == t.in.BodyHash
 }
 
-// failTurn ends the current attempt: the next one after a pause, or the run.
-// Pending steps belong to the visit and stay.
-func (t *txn) failTurn(fault Fault, retryable bool, usage Usage) {
+// turnFailed is the reason of runs whose turn was not executed.
+const turnFailed = "turn_failed"
+
+// failTurn ends the current attempt: the next one after a pause, or the run, for
+// the given reason. Pending steps belong to the visit and stay.
+func (t *txn) failTurn(fault Fault, retryable bool, usage Usage, reason string) {
 	turn := t.turn()
 	failed := &TurnFailed{TurnSeq: turn.Seq, Attempt: turn.Attempt, Error: fault, Retryable: retryable, Usage: usage}
 	over := t.overBudget()
@@ -56,9 +73,9 @@ func (t *txn) failTurn(fault Fault, retryable bool, usage Usage) {
 		turn.Suspended, turn.Requests, turn.LastFailure = false, 0, t.in.BodyHash
 		turn.Assigned = Assignment{}
 	case retryable:
-		t.end(ending{status: Escalated, reason: "turn_failed"})
+		t.end(ending{status: Escalated, reason: reason})
 	default:
-		t.end(ending{status: Failed, reason: "turn_failed"})
+		t.end(ending{status: Failed, reason: reason})
 	}
 }
 
@@ -138,7 +155,7 @@ func (t *txn) loseTurn(c *LoseTurn) Disposition {
 		t.end(ending{status: Escalated, reason: "turn_undeliverable"})
 	case c.LeaseExpired:
 		t.assign(c.Assigned)
-		t.failTurn(Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, Usage{})
+		t.failTurn(Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, Usage{}, turnFailed)
 	}
 	return Accepted
 }

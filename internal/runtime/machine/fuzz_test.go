@@ -84,6 +84,7 @@ func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkModel)) }
 var fuzzCommands = []Command{
 	EmitEvent{}, SendInput{}, SetArtifacts{}, CompleteTurn{}, FailTurn{}, SuspendTurn{}, RequestSteps{}, ResolveStep{},
 	FireTimer{}, Pause{}, Resume{}, Cancel{}, LoseTurn{}, LoseStep{}, Start{}, nil,
+	WriteOutput{}, NoteDelegation{},
 }
 
 // source reads values from the fuzzer's bytes; past their end all are zero.

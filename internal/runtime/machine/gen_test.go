@@ -128,17 +128,24 @@ func genCommand(t *rapid.T, s *State) Command {
 		if chance(t, 3) {
 			c.Messages = []Message{{Role: "assistant", Parts: textPart("m")}}
 		}
+		c.Await, c.Reply = genAwaiting(t), chance(t, 1)
 		return c
 	case 7, 8:
 		c := SendInput{ExpectedSeq: genSeq(t, s)}
 		if chance(t, 9) {
 			c.Parts = textPart(pick(t, []string{"a", "bcdef", "0123456789012345678901234"}))
 		}
+		if asking := asking(s.Steps); asking != nil || chance(t, 1) {
+			c.Step = genStep(t, s)
+		}
+		if chance(t, 2) {
+			c.Envelope = &Envelope{MessageID: "m", Extensions: []string{"x"}}
+		}
 		return c
 	case 9:
 		return SetArtifacts{Artifacts: genWrites(t), ExpectedSeq: genSeq(t, s)}
 	case 10, 11:
-		return FailTurn{TurnSeq: turn, Attempt: attempt, Error: Fault{Code: "X"}, Retryable: chance(t, 9), Usage: genUsage(t), Assigned: genAssigned(t, false)}
+		return FailTurn{TurnSeq: turn, Attempt: attempt, Error: Fault{Code: "X"}, Retryable: chance(t, 9), Usage: genUsage(t), Assigned: genAssigned(t, false), Reject: chance(t, 1)}
 	case 12:
 		return SuspendTurn{TurnSeq: turn, Attempt: attempt, Assigned: genAssigned(t, false)}
 	case 13, 14, 15:
@@ -148,7 +155,11 @@ func genCommand(t *rapid.T, s *State) Command {
 }
 
 func genOther(t *rapid.T, s *State, turn uint64, attempt int) Command {
-	switch rapid.IntRange(0, 13).Draw(t, "other") {
+	switch rapid.IntRange(0, 17).Draw(t, "other") {
+	case 14, 15:
+		return genNote(t, s)
+	case 16:
+		return genOutput(t, turn, attempt)
 	case 0, 1, 2, 3, 4:
 		return genResolve(t, s)
 	case 5:
@@ -259,7 +270,37 @@ func genResolve(t *rapid.T, s *State) ResolveStep {
 	if c.OK {
 		c.Result = []byte(pick(t, []string{`1`, `"ab"`, `[1]`, `null`, `nope`, `"01234567890123456789"`}))
 	} else {
-		c.Error = Fault{Code: pick(t, []string{"E", "F"})}
+		c.Error, c.Final = Fault{Code: pick(t, []string{"E", "F"})}, chance(t, 2)
+	}
+	return c
+}
+
+func genAwaiting(t *rapid.T) Awaiting {
+	if chance(t, 8) {
+		return AwaitNothing
+	}
+	return pick(t, []Awaiting{AwaitInput, AwaitAuth})
+}
+
+func genNote(t *rapid.T, s *State) NoteDelegation {
+	c := NoteDelegation{Step: genStep(t, s), Attempt: rapid.IntRange(1, 2).Draw(t, "attempt"), Remote: Remote{
+		TaskID: pick(t, []string{"", "task", "task", "other"}), Asking: genAwaiting(t),
+	}}
+	if i := findStep(s.Steps, c.Step); i >= 0 && s.Steps[i].Remote != nil && chance(t, 5) {
+		c.Remote.Answer = s.Steps[i].Remote.Answer
+	}
+	if c.Remote.Asking != AwaitNothing {
+		c.Question = textPart("?")
+	}
+	return c
+}
+
+func genOutput(t *rapid.T, turn uint64, attempt int) WriteOutput {
+	c := WriteOutput{TurnSeq: turn, Attempt: attempt, Assigned: genAssigned(t, false), Piece: OutputPiece{
+		ID: pick(t, []string{"", "o", "o", "p"}), Append: chance(t, 5), Last: chance(t, 3),
+	}}
+	if chance(t, 8) {
+		c.Piece.Parts = textPart("chunk")
 	}
 	return c
 }

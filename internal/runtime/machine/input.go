@@ -45,6 +45,12 @@ const (
 	CmdLoseStep
 )
 
+// Commands of agents are numbered from 30.
+const (
+	CmdWriteOutput CommandKind = iota + 30
+	CmdNoteDelegation
+)
+
 type (
 	// Start begins a run; State must be nil.
 	Start struct {
@@ -60,6 +66,9 @@ type (
 		Limits Limits
 		Parent *Parent
 		Depth  int
+		// Task and Envelope are set for runs that began with a message to an agent.
+		Task     *Task
+		Envelope *Envelope
 		// MaxWallTime lowers the pack's budget (delegations); 0 = the pack's.
 		MaxWallTime time.Duration
 		// MaxSteps lowers the pack's max_steps (RFC-103 context.max_steps); 0 = the pack's.
@@ -81,6 +90,10 @@ type (
 		Parts []Part
 		// ExpectedSeq must equal the run's VisitSeq; 0 = not asked.
 		ExpectedSeq uint64
+		Envelope    *Envelope
+		// Step gives the parts to the agent of a pending delegation that asks for
+		// them, instead of the turn; 0 = the turn.
+		Step uint32
 	}
 	// SetArtifacts writes without a transition.
 	SetArtifacts struct {
@@ -102,6 +115,11 @@ type (
 		// orchestration external; such a completion carries no event.
 		Outside  bool
 		Assigned *Assignment
+		// Await makes the run wait for an input whatever the state, terminal ones
+		// included; not with an Event.
+		Await Awaiting
+		// Reply: the output answers whoever asked as a message, not as a task.
+		Reply bool
 	}
 	// FailTurn reports a failed execution.
 	FailTurn struct {
@@ -111,6 +129,9 @@ type (
 		Retryable bool
 		Usage     Usage
 		Assigned  *Assignment
+		// Reject: the agent refuses the work; the run ends FAILED(rejected). Not
+		// with Retryable.
+		Reject bool
 	}
 	// SuspendTurn releases a turn until its pending steps are answered.
 	SuspendTurn struct {
@@ -144,6 +165,8 @@ type (
 		Error  Fault
 		// Worker executed it; "" = ResolveStep by a caller.
 		Worker string
+		// Final: no further attempt follows an error, whatever the tool allows.
+		Final bool
 	}
 	// FireTimer is a durable timer that came due.
 	FireTimer struct {
@@ -175,6 +198,21 @@ type (
 		Attempt int
 		Worker  string
 	}
+	// WriteOutput keeps a piece of the output of the open turn.
+	WriteOutput struct {
+		TurnSeq  uint64
+		Attempt  int
+		Piece    OutputPiece
+		Assigned *Assignment
+	}
+	// NoteDelegation is what is known of a delegation that is under way.
+	NoteDelegation struct {
+		Step    uint32
+		Attempt int
+		Remote  Remote
+		// Question is what the agent asks with Remote.Asking; empty otherwise.
+		Question []Part
+	}
 )
 
 func (Start) command() CommandKind        { return CmdStart }
@@ -192,6 +230,9 @@ func (Resume) command() CommandKind       { return CmdResume }
 func (Cancel) command() CommandKind       { return CmdCancel }
 func (LoseTurn) command() CommandKind     { return CmdLoseTurn }
 func (LoseStep) command() CommandKind     { return CmdLoseStep }
+func (WriteOutput) command() CommandKind  { return CmdWriteOutput }
+
+func (NoteDelegation) command() CommandKind { return CmdNoteDelegation }
 
 // ArtifactWrite is one value for one artifact. JSON values are compact.
 type ArtifactWrite struct {
@@ -271,4 +312,6 @@ type Message struct {
 	// ToolCalls and ToolCallID carry a model's own tool exchange as compact JSON.
 	ToolCalls  []byte
 	ToolCallID string
+	// Envelope of an input that came as a message to an agent; nil = none.
+	Envelope *Envelope
 }

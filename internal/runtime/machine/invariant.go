@@ -89,6 +89,8 @@ func (c *checker) bounds() {
 func (c *checker) life() {
 	s := c.s
 	c.must(s.Status == statusOf(c.g, s), "status %s, should be %s", s.Status, statusOf(c.g, s))
+	c.must(s.Awaiting == awaitingOf(c.g, s), "awaiting %d, should be %d", s.Awaiting, awaitingOf(c.g, s))
+	c.must(s.StatusAt >= s.CreatedAt && s.StatusAt <= s.At, "status since %d, run from %d to %d", s.StatusAt, s.CreatedAt, s.At)
 	c.must(s.Status.Terminal() == (s.Reason != ""), "status %s with reason %q", s.Status, s.Reason)
 	if !s.Status.Terminal() {
 		return

@@ -68,6 +68,10 @@ func (t *txn) dispatch() (Disposition, error) {
 		return Accepted, t.resume(&c)
 	case Cancel:
 		return Accepted, t.cancel()
+	case WriteOutput:
+		return Accepted, t.writeOutput(&c)
+	case NoteDelegation:
+		return t.noteDelegation(&c)
 	}
 	return 0, &Refusal{Code: CodeInternal, Reason: "UNKNOWN_COMMAND", Message: fmt.Sprintf("command %T", t.in.Command)}
 }

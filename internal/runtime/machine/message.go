@@ -13,12 +13,15 @@ func (t *txn) sendInput(c *SendInput) error {
 	if len(c.Parts) == 0 {
 		return &Refusal{Code: CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts", Message: "an input needs a part"}
 	}
-	size := partsBytes(c.Parts)
+	if c.Step != 0 {
+		return t.answerDelegation(c)
+	}
+	size := partsBytes(c.Parts) + c.Envelope.bytes()
 	if err := first(t.checkMessageBytes(size), t.checkQueue()); err != nil {
 		return err
 	}
 	queued := t.s.Turn != nil
-	seq := t.record(&InputReceived{Parts: c.Parts, MessageID: t.in.ID, Queued: queued})
+	seq := t.record(&InputReceived{Parts: c.Parts, MessageID: t.in.ID, Queued: queued, Envelope: c.Envelope})
 	t.s.MessageBytes += size
 	t.s.Queue = append(slices.Clip(t.s.Queue), seq)
 	if !queued {
@@ -115,7 +118,7 @@ func messagesBytes(messages []Message) int64 {
 	var n int64
 	for i := range messages {
 		m := &messages[i]
-		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID))
+		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)) + m.Envelope.bytes()
 	}
 	return n
 }

@@ -144,7 +144,7 @@ func (m *model) state() {
 	s, v := m.l.state, m.n.view()
 	got := facts(s)
 	want := map[string]any{
-		"seq": v.seq, "visitSeq": v.visitSeq, "at": v.at, "current": v.current, "status": m.n.status(v), "paused": v.paused,
+		"seq": v.seq, "visitSeq": v.visitSeq, "at": v.at, "current": v.current, "status": m.n.status(v), "awaiting": m.n.awaiting(v), "paused": v.paused,
 		"visits": v.visits, "edges": v.edges, "total": v.total, "transitions": v.total, "calls": v.calls, "lastStep": v.lastStep,
 		"reframes": v.reframes, "tokens": v.tokens, "cost": v.cost, "deadline": v.deadline, "left": v.left, "timeoutAt": v.timeoutAt,
 		"queue": fmt.Sprint(v.queue), "bytes": v.bytes, "held": v.held(), "windows": v.windows, "artifacts": v.artifacts,
@@ -189,7 +189,7 @@ func facts(s *State) map[string]any {
 		windows[c.State] = [2]uint64{c.From, c.Next}
 	}
 	facts := map[string]any{
-		"seq": s.Seq, "visitSeq": s.VisitSeq, "at": s.At, "current": s.Current, "status": s.Status, "paused": s.Paused,
+		"seq": s.Seq, "visitSeq": s.VisitSeq, "at": s.At, "current": s.Current, "status": s.Status, "awaiting": s.Awaiting, "paused": s.Paused,
 		"visits": visits, "edges": edges, "total": s.TotalVisits, "transitions": s.Transitions, "calls": s.ToolCalls, "lastStep": s.LastStep,
 		"reframes": s.Reframes, "tokens": s.Tokens, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
 		"queue": fmt.Sprint(s.Queue), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
@@ -211,8 +211,12 @@ func facts(s *State) map[string]any {
 func stepFacts(s *State) []vstep {
 	var steps []vstep
 	for _, p := range s.Steps {
+		var remote vremote
+		if p.Remote != nil {
+			remote = vremote{Remote: *p.Remote, known: true}
+		}
 		steps = append(steps, vstep{
-			n: p.Step, key: p.Key, tool: p.Tool, payload: p.PayloadHash, status: p.Status,
+			remote: remote, n: p.Step, key: p.Key, tool: p.Tool, payload: p.PayloadHash, status: p.Status,
 			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq,
 		})
 	}

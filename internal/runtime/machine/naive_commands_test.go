@@ -53,6 +53,9 @@ func (n *naive) complete(c CompleteTurn) *Refusal {
 	if r := refuseUsage(c.Usage); r != nil {
 		return r
 	}
+	if c.Event != "" && c.Await != AwaitNothing {
+		return &Refusal{Code: CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "await"}
+	}
 	if c.Event != "" {
 		if r := n.refuseEvent(c.Event); r != nil {
 			return r
@@ -69,9 +72,9 @@ func (n *naive) complete(c CompleteTurn) *Refusal {
 		return r
 	}
 	n.assign(c.Assigned)
-	done := TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event}
+	done := TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event, Await: c.Await, Reply: c.Reply}
 	n.add(&done)
-	terminal := n.g.States[n.view().current].Terminal
+	terminal := n.g.States[n.view().current].Terminal && c.Await == AwaitNothing
 	switch reason := n.over(); {
 	case reason != "":
 		n.end(BudgetExhausted, reason, nil, c.Artifacts)
@@ -102,14 +105,17 @@ func (n *naive) input(c SendInput) *Refusal {
 	if len(c.Parts) == 0 {
 		return &Refusal{Code: CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts"}
 	}
-	if r := n.refuseMessages(naiveBytes(c.Parts)); r != nil {
+	if c.Step != 0 {
+		return n.answer(c)
+	}
+	if r := n.refuseMessages(naiveBytes(c.Parts) + naiveEnvelope(c.Envelope)); r != nil {
 		return r
 	}
 	v, most := n.view(), n.start().Limits.MaxQueuedInputs
 	if v.turn != nil && len(v.queue) >= most {
 		return &Refusal{Code: CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "parts", Limit: int64(most), Got: int64(most) + 1}
 	}
-	n.add(&InputReceived{Parts: c.Parts, MessageID: n.now.ID, Queued: v.turn != nil})
+	n.add(&InputReceived{Parts: c.Parts, MessageID: n.now.ID, Queued: v.turn != nil, Envelope: c.Envelope})
 	if v.turn == nil {
 		n.add(&TurnOpened{State: v.current, Inputs: n.view().queue})
 	}
@@ -145,13 +151,21 @@ func (n *naive) fail(c FailTurn, out *verdict) {
 	if out.refusal = refuseUsage(c.Usage); out.refusal != nil {
 		return
 	}
+	if c.Reject && c.Retryable {
+		out.refusal = &Refusal{Code: CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable"}
+		return
+	}
 	n.assign(c.Assigned)
-	n.failed(c.Error, c.Retryable, c.Usage)
+	reason := "turn_failed"
+	if c.Reject {
+		reason = "rejected"
+	}
+	n.failed(c.Error, c.Retryable, c.Usage, reason)
 }
 
 // failed records a failed attempt. Whether the usage passes a budget can be
 // known only with it in the journal.
-func (n *naive) failed(fault Fault, retryable bool, usage Usage) {
+func (n *naive) failed(fault Fault, retryable bool, usage Usage, why string) {
 	turn := n.view().turn
 	f := TurnFailed{TurnSeq: turn.seq, Attempt: turn.attempt, Error: fault, Retryable: retryable, Usage: usage}
 	n.add(&f)
@@ -163,9 +177,9 @@ func (n *naive) failed(fault Fault, retryable bool, usage Usage) {
 	case reason != "":
 		n.end(BudgetExhausted, reason, nil, nil)
 	case !retryable:
-		n.end(Failed, "turn_failed", nil, nil)
+		n.end(Failed, why, nil, nil)
 	case turn.attempt >= attempts:
-		n.end(Escalated, "turn_failed", nil, nil)
+		n.end(Escalated, why, nil, nil)
 	default:
 		f.Next, f.NotBefore = turn.attempt+1, n.now.At+n.pause(turn.seq, turn.attempt)
 	}
@@ -218,7 +232,7 @@ func (n *naive) loseTurn(c LoseTurn, out *verdict) {
 		n.end(Escalated, "turn_undeliverable", nil, nil)
 	case c.LeaseExpired:
 		n.assign(c.Assigned)
-		n.failed(Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, Usage{})
+		n.failed(Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, Usage{}, "turn_failed")
 	}
 }
 

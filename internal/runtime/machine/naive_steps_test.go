@@ -17,7 +17,7 @@ func (n *naive) request(c RequestSteps, out *verdict) *Refusal {
 	keys := n.keys(c)
 	if bad := n.mismatch(c, keys); bad {
 		out.mismatch = true
-		n.failed(Fault{Code: "STEP_MISMATCH"}, true, Usage{})
+		n.failed(Fault{Code: "STEP_MISMATCH"}, true, Usage{}, "turn_failed")
 		return nil
 	}
 	if r := n.refusePending(c, keys); r != nil {
@@ -161,6 +161,9 @@ func (n *naive) timeout(tool string) int64 {
 	if d := n.g.Tools[tool].Timeout; d > 0 {
 		return int64(d)
 	}
+	if n.g.Tools[tool].Agent {
+		return int64(24 * time.Hour)
+	}
 	return int64(300 * time.Second)
 }
 
@@ -209,7 +212,7 @@ func (n *naive) resolve(c ResolveStep, out *verdict) {
 	case c.Attempt != 0 && c.Attempt != step.attempt:
 		out.disposition = IgnoredStale
 	default:
-		n.stepFailed(step, StepResolved{Error: c.Error, Worker: c.Worker}, true, n.g.Tools[step.tool].OnError, out)
+		n.stepFailed(step, StepResolved{Error: c.Error, Worker: c.Worker}, !c.Final, n.g.Tools[step.tool].OnError, out)
 	}
 }
 

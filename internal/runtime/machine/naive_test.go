@@ -84,6 +84,10 @@ func (n *naive) command(out *verdict) {
 		n.loseTurn(c, out)
 	case LoseStep:
 		n.loseStep(c, out)
+	case WriteOutput:
+		out.refusal = n.write(c)
+	case NoteDelegation:
+		n.note(c, out)
 	case Pause, Resume, Cancel:
 		out.refusal = n.lifecycle(c)
 	}
@@ -92,7 +96,7 @@ func (n *naive) command(out *verdict) {
 func (n *naive) begin(c Start) {
 	n.enter(nil, "", n.g.Entry, CauseEntry, nil)
 	if len(c.Input) > 0 {
-		n.add(&InputReceived{Parts: c.Input})
+		n.add(&InputReceived{Parts: c.Input, Envelope: c.Envelope})
 	}
 }
 

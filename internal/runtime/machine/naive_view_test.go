@@ -38,6 +38,7 @@ type view struct {
 	rows      []MessageRow
 	bytes     int64
 	paused    bool
+	await     Awaiting
 	ended     *Ended
 	deadline  int64
 	left      int64
@@ -65,6 +66,7 @@ type vstep struct {
 	deadline int64
 	answer   uint64
 	said     string
+	remote   vremote
 }
 
 type vartifact struct {
@@ -137,7 +139,7 @@ func (n *naive) status(v *view) Status {
 	switch {
 	case v.ended != nil:
 		return v.ended.Status
-	case v.turn == nil, v.turn.suspended, v.turn.notBefore > 0, n.g.States[v.current].Orchestration == External:
+	case v.turn == nil, v.asks() != AwaitNothing, v.turn.suspended, v.turn.notBefore > 0, n.g.States[v.current].Orchestration == External:
 		return Waiting
 	}
 	return Running
@@ -164,7 +166,12 @@ func (n *naive) readRecord(v *view, r Record) {
 		}
 		v.takeQueue()
 	case *InputReceived:
-		v.bytes += naiveBytes(b.Parts)
+		v.bytes += naiveBytes(b.Parts) + naiveEnvelope(b.Envelope)
+		if b.Step != 0 {
+			remote := &v.step(b.Step).remote
+			remote.Asking, remote.Answer = AwaitNothing, r.Seq
+			break
+		}
 		if r.Seq == v.visitSeq+1 && v.total == 1 && b.MessageID == "" && !b.Queued {
 			v.addRow(r.Seq)
 		} else {
@@ -174,7 +181,7 @@ func (n *naive) readRecord(v *view, r Record) {
 		v.turn = &vturn{seq: r.Seq, attempt: 1}
 		v.takeQueue()
 	case *TurnCompleted:
-		v.turn = nil
+		v.turn, v.await = nil, b.Await
 		v.spend(b.Usage)
 		v.bytes += naiveBytes(b.Output)
 		for _, m := range b.Messages {
@@ -234,13 +241,19 @@ func (n *naive) readTurnRecord(v *view, r Record) {
 		case b.OK:
 			step.status, step.said = StepStatusOK, "ok "+string(b.Result)
 		case b.Next > 0:
-			step.attempt, step.deadline = b.Next, b.Deadline
+			step.attempt, step.deadline, step.remote = b.Next, b.Deadline, vremote{}
 			return
 		default:
 			step.status, step.said = StepStatusError, "error "+b.Error.Code+"/"+b.Error.Message
 		}
 		step.answer, step.deadline = r.Seq, 0
 		n.readWrites(v, r.Seq, b.Artifacts)
+	case *StepDelegated:
+		v.bytes += naiveBytes(b.Question)
+		v.step(b.Step).remote = vremote{Remote: b.Remote, known: true}
+	case *OutputWritten:
+		v.bytes += naivePiece(b.Piece)
+		v.turn.notBefore = 0
 	case *StepCancelled:
 		step := v.step(b.Step)
 		step.status, step.deadline = StepStatusCancelled, 0

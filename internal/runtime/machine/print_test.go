@@ -114,14 +114,14 @@ func printBody(b Body) string {
 		return words(fmt.Sprintf("%s -%s-> %s", b.From, b.Event, b.To), opt("visit", b.Visit), opt("total", b.Total),
 			"cause="+causes[b.Cause], intended(b), printRedirects(b.Redirects), printWrites(b.Artifacts))
 	case *InputReceived:
-		return words(opt("id", b.MessageID), flag("queued", b.Queued), printParts(b.Parts))
+		return words(opt("id", b.MessageID), flag("queued", b.Queued), opt("step", b.Step), printEnvelope(b.Envelope), printParts(b.Parts))
 	case *TurnOpened:
 		return fmt.Sprintf("%s inputs=%v", b.State, b.Inputs)
 	case *TurnAssigned:
 		return words(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("%s/%d", b.Assigned.Worker, b.Assigned.Delivery))
 	case *TurnCompleted:
 		return words(turnName(b.TurnSeq, b.Attempt), opt("event", b.Event), opt("output", printParts(b.Output)),
-			opt("messages", len(b.Messages)), printUsage(b.Usage), printWrites(b.Artifacts))
+			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printWrites(b.Artifacts))
 	case *TurnFailed:
 		return words(turnName(b.TurnSeq, b.Attempt), printFault("error", b.Error), flag("retryable", b.Retryable),
 			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage))
@@ -165,10 +165,29 @@ func printStepBody(b Body) string {
 			opt("worker", b.Worker), printWrites(b.Artifacts))
 	case *StepRejected:
 		return words("key="+b.Key, b.Tool, b.Denial.Code)
+	case *OutputWritten:
+		return words(turnName(b.TurnSeq, b.Attempt), "artifact="+b.Piece.ID, flag("append", b.Piece.Append), flag("last", b.Piece.Last), printParts(b.Piece.Parts))
+	case *StepDelegated:
+		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printRemote(&b.Remote), printParts(b.Question))
 	case *StepCancelled:
 		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why)
 	}
 	return fmt.Sprintf("%+v", b)
+}
+
+var awaitings = map[Awaiting]string{AwaitInput: "input", AwaitAuth: "auth"}
+
+func printAwaiting(name string, a Awaiting) string { return opt(name, awaitings[a]) }
+
+func printEnvelope(e *Envelope) string {
+	if e == nil {
+		return ""
+	}
+	return "message=" + e.MessageID
+}
+
+func printRemote(r *Remote) string {
+	return words(opt("task", r.TaskID), opt("card", r.CardURL), printAwaiting("asking", r.Asking), opt("answer", r.Answer))
 }
 
 var timerKinds = map[TimerKind]string{TimerWall: "wall", TimerRetry: "retry", TimerState: "state", TimerStep: "step"}
@@ -217,7 +236,7 @@ func printState(s *State) string {
 	if s.Turn != nil {
 		turn = words(turnName(s.Turn.Seq, s.Turn.Attempt), flag("suspended", s.Turn.Suspended), optTime("not_before", s.Turn.NotBefore))
 	}
-	return words("= "+s.Status.String(), s.Reason, flag("paused", s.Paused), s.Current, turn)
+	return words("= "+s.Status.String(), printAwaiting("for", s.Awaiting), s.Reason, flag("paused", s.Paused), s.Current, turn)
 }
 
 var dispositions = map[Disposition]string{

@@ -51,6 +51,12 @@ const (
 	RecTurnReady
 )
 
+// Records of agents are numbered from 30.
+const (
+	RecOutputWritten RecordKind = iota + 30
+	RecStepDelegated
+)
+
 type (
 	// Transition is one entry into a state; it opens the visit's first turn.
 	Transition struct {
@@ -69,6 +75,9 @@ type (
 		Parts     []Part
 		MessageID string
 		Queued    bool
+		Envelope  *Envelope
+		// Step is the delegation that gets the parts; 0 = the turn.
+		Step uint32
 	}
 	// TurnOpened opens a further turn of the same visit; its seq is the turn's.
 	TurnOpened struct {
@@ -93,6 +102,8 @@ type (
 		// Artifacts only where the visit goes on: a write is stored once, with the
 		// Transition or Ended of the same input if there is one.
 		Artifacts []ArtifactWrite
+		Await     Awaiting
+		Reply     bool
 	}
 	// TurnFailed: Next is the attempt that follows, 0 = none.
 	TurnFailed struct {
@@ -166,6 +177,20 @@ type (
 		Tool string
 		Why  string
 	}
+	// OutputWritten is a piece of the output of a turn that is open.
+	OutputWritten struct {
+		TurnSeq uint64
+		Attempt int
+		Piece   OutputPiece
+	}
+	// StepDelegated is news of a delegation that is under way.
+	StepDelegated struct {
+		Step     uint32
+		Tool     string
+		Attempt  int
+		Remote   Remote
+		Question []Part
+	}
 	// ArtifactsSet is a write without a transition.
 	ArtifactsSet struct{ Artifacts []ArtifactWrite }
 	// Paused: nothing is handed out any more.
@@ -215,6 +240,8 @@ func (*Paused) record() RecordKind        { return RecPaused }
 func (*Resumed) record() RecordKind       { return RecResumed }
 func (*Origin) record() RecordKind        { return RecOrigin }
 func (*Ended) record() RecordKind         { return RecEnded }
+func (*OutputWritten) record() RecordKind { return RecOutputWritten }
+func (*StepDelegated) record() RecordKind { return RecStepDelegated }
 
 // Redirect is a refused target and the guard that refused it
 // ("max_visits:implement", "max_iterations:review.ChangesNeeded").

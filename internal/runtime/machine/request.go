@@ -32,7 +32,7 @@ func (t *txn) request(c *RequestSteps) error {
 	asks, mismatch := t.judge(c.Requests, from)
 	if mismatch != nil {
 		t.refused = mismatch
-		t.failTurn(Fault{Code: mismatch.Reason, Message: mismatch.Message}, true, Usage{})
+		t.failTurn(Fault{Code: mismatch.Reason, Message: mismatch.Message}, true, Usage{}, turnFailed)
 		return nil
 	}
 	if err := t.checkPending(asks); err != nil {

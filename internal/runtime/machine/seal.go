@@ -11,7 +11,10 @@ func (t *txn) result(d Disposition) Result {
 		t.endIfOverBudget(nil)
 	}
 	t.s.At = t.in.At
-	t.s.Status = statusOf(t.g, t.s)
+	t.s.Status, t.s.Awaiting = statusOf(t.g, t.s), awaitingOf(t.g, t.s)
+	if t.old == nil || t.old.Status != t.s.Status || t.old.Awaiting != t.s.Awaiting {
+		t.s.StatusAt = t.in.At
+	}
 	if !t.s.Status.Terminal() {
 		t.wallClock(t.s.Status == Waiting)
 	}
@@ -170,6 +173,9 @@ func (t *txn) diffIndexes(b *Batch) {
 			{Index: "status", Value: t.s.Status.String(), Add: true},
 		}
 	}
+	if t.s.Task != nil && t.old.StatusAt != t.s.StatusAt {
+		b.Index = append(b.Index, taskRow(t.old, false), taskRow(t.s, true))
+	}
 }
 
 // Ready reports whether a run's turn belongs in the ready index.
@@ -189,5 +195,5 @@ func Indexes(s *State) []IndexChange {
 	if s.Parent != nil {
 		rows = append(rows, IndexChange{Index: "parent", Value: s.Parent.RunID, Add: true})
 	}
-	return rows
+	return append(rows, taskIndexes(s)...)
 }

@@ -31,15 +31,14 @@ func begin(g *Graph, s *State, in Input, c Start) (Result, error) {
 	in.At = max(in.At, 1)
 	t := newTxn(g, newState(g, &c, in.At), in)
 	t.old = nil
-	if len(c.Input) > 0 {
-		if err := t.checkMessageBytes(partsBytes(c.Input)); err != nil {
-			return Result{}, err
-		}
+	size := partsBytes(c.Input) + c.Envelope.bytes()
+	if err := t.checkMessageBytes(size); err != nil {
+		return Result{}, err
 	}
 	t.enter(entry{target: g.Entry, cause: CauseEntry})
 	if len(c.Input) > 0 && !t.s.Status.Terminal() {
-		seq := t.record(&InputReceived{Parts: c.Input})
-		t.s.MessageBytes += partsBytes(c.Input)
+		seq := t.record(&InputReceived{Parts: c.Input, Envelope: c.Envelope})
+		t.s.MessageBytes += size
 		t.addMessage(seq)
 	}
 	return t.result(Accepted), nil
@@ -116,7 +115,7 @@ func newState(g *Graph, c *Start, at int64) *State {
 		Digest: g.Digest, PackID: g.PackID, PackVersion: g.PackVersion,
 		Entry: g.Entry, Agent: g.Agent, EntryOverride: c.EntryOverride,
 		Execution: c.Execution, Labels: labels, Limits: withDefaults(c.Limits),
-		Parent: c.Parent, Depth: c.Depth,
+		Parent: c.Parent, Depth: c.Depth, Task: c.Task,
 		CreatedAt: at, At: at,
 		MaxSteps: smaller(g.Budget.MaxSteps, c.MaxSteps),
 	}

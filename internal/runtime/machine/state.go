@@ -66,6 +66,8 @@ type State struct {
 	Limits        Limits
 	// Parent is set for child runs of a delegation.
 	Parent *Parent
+	// Task is set for runs that began with a message to an agent.
+	Task *Task
 	// Depth is 0 for a run started by a caller, parent's + 1 for a child; <= 8.
 	Depth int
 
@@ -79,6 +81,10 @@ type State struct {
 	Status Status
 	Reason string
 	Paused bool
+	// Awaiting is what a WAITING run waits for from outside. StatusAt is when
+	// Status or Awaiting changed last, Unix nanoseconds.
+	Awaiting Awaiting
+	StatusAt int64
 
 	// Current is the name of the state visited now; VisitSeq the seq of the
 	// last Transition.
@@ -134,6 +140,8 @@ type Parent struct {
 	RunID   string
 	Step    uint32
 	Attempt int
+	// Origin is the base URL of the sidecar that has the run; "" = this one.
+	Origin string
 }
 
 // Count is how often a state was visited.
@@ -200,6 +208,8 @@ type ToolStep struct {
 	// Deadline is Unix nanoseconds; 0 once answered.
 	Deadline   int64
 	Delegation bool
+	// Remote is what is known of a delegation's other side; nil = nothing yet.
+	Remote *Remote
 }
 
 // ArtifactHead describes an artifact's current value.

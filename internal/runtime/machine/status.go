@@ -28,7 +28,7 @@ func statusOf(g *Graph, s *State) Status {
 		return s.Status
 	}
 	t := s.Turn
-	if t == nil || t.Suspended || t.NotBefore != 0 || g.States[s.Current].Orchestration == External {
+	if t == nil || t.Suspended || t.NotBefore != 0 || asking(s.Steps) != nil || g.States[s.Current].Orchestration == External {
 		return Waiting
 	}
 	return Running

@@ -7,13 +7,19 @@ import (
 
 // Defaults of [Tool] and of Graph.MaxPendingSteps.
 const (
-	DefaultStepTimeout     = 300 * time.Second
-	DefaultMaxPendingSteps = 8
+	DefaultStepTimeout = 300 * time.Second
+	// DefaultDelegationTimeout holds for tools that are agents: their runs are
+	// bounded by their own budgets and the remaining wall time.
+	DefaultDelegationTimeout = 24 * time.Hour
+	DefaultMaxPendingSteps   = 8
 )
 
 // tool is how a tool's steps are run, defaults filled in.
 func (g *Graph) tool(name string) Tool {
 	tool := g.Tools[name]
+	if tool.Agent {
+		tool.Timeout = orDefault(tool.Timeout, DefaultDelegationTimeout)
+	}
 	tool.Timeout = orDefault(tool.Timeout, DefaultStepTimeout)
 	tool.Attempts = orDefault(tool.Attempts, 1)
 	return tool

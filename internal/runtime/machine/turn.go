@@ -16,13 +16,14 @@ func (t *txn) complete(c *CompleteTurn) error {
 	done := &TurnCompleted{
 		TurnSeq: c.TurnSeq, Attempt: c.Attempt,
 		Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event,
+		Await: c.Await, Reply: c.Reply,
 	}
 	seq := t.record(done)
 	t.s.MessageBytes += size
 	if len(c.Output)+len(c.Messages) > 0 {
 		t.addMessage(seq)
 	}
-	t.s.Turn = nil
+	t.s.Turn, t.s.Awaiting = nil, c.Await
 	t.settle(c.Usage)
 	t.proceed(c, done, seq)
 	return nil
@@ -32,7 +33,7 @@ func (t *txn) complete(c *CompleteTurn) error {
 func (t *txn) proceed(c *CompleteTurn, done *TurnCompleted, seq uint64) {
 	switch {
 	case t.endIfOverBudget(c.Artifacts):
-	case t.node().Terminal:
+	case t.node().Terminal && c.Await == AwaitNothing:
 		t.end(ending{status: Completed, reason: "completed", artifacts: c.Artifacts})
 	case c.Event != "":
 		t.move(c.Event, CauseEvent, c.Artifacts)
@@ -57,6 +58,12 @@ func (t *txn) checkComplete(c *CompleteTurn) error {
 	}
 	if err := first(t.checkSeq(c.ExpectedSeq), t.checkUsage(c.Usage)); err != nil {
 		return err
+	}
+	if c.Event != "" && c.Await != AwaitNothing {
+		return &Refusal{
+			Code: CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "await",
+			Message: "a turn either moves the run or waits for an input",
+		}
 	}
 	if c.Event != "" {
 		return t.checkEvent(c.Event)

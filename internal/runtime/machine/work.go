@@ -52,6 +52,10 @@ type WorkID struct {
 // ID is the work's place among those that are ready.
 func (w *Work) ID() WorkID { return WorkID{RunID: w.RunID, Step: w.Step} }
 
+// StepHolder is the worker that an attempt of a step was sent to; zero: it was
+// sent to nobody, or came back unexecuted.
+type StepHolder struct{ Principal, Worker string }
+
 // WorkOffer is what one worker executes.
 type WorkOffer struct {
 	// Packs are ids, id@version or digests; empty = every pack.

@@ -42,6 +42,10 @@ func bodiesOf(c machine.Command) bodies {
 		return bodies{requests: c.Requests}
 	case machine.ResolveStep:
 		return bodies{fault: c.Error, result: c.Result}
+	case machine.WriteOutput:
+		return bodies{parts: c.Piece.Parts}
+	case machine.NoteDelegation:
+		return bodies{parts: c.Question}
 	case machine.Fork:
 		return bodies{artifacts: slices.Concat(c.Values, c.Changes), fork: &c}
 	}

@@ -37,7 +37,9 @@ func appendCommand(b []byte, command machine.Command) ([]byte, error) {
 		return appendEmitEvent(b, &c), nil
 	case machine.SendInput:
 		b = appendParts(b, 1, c.Parts)
-		return appendUint(b, 2, c.ExpectedSeq), nil
+		b = appendUint(b, 2, c.ExpectedSeq)
+		b = appendEnvelope(b, 30, c.Envelope)
+		return appendUint(b, 31, uint64(c.Step)), nil
 	case machine.SetArtifacts:
 		b = appendWrites(b, 1, c.Artifacts, nil)
 		return appendUint(b, 2, c.ExpectedSeq), nil
@@ -53,7 +55,7 @@ func appendCommand(b []byte, command machine.Command) ([]byte, error) {
 	case machine.ResolveStep:
 		return appendResolveStep(b, &c), nil
 	}
-	return appendControl(b, command)
+	return appendAgentCommand(b, command)
 }
 
 // appendControl writes the commands that no work travels with.
@@ -104,7 +106,9 @@ func appendStart(b []byte, c *machine.Start) []byte {
 	b = appendParent(b, 9, c.Parent)
 	b = appendInt(b, 10, int64(c.Depth))
 	b = appendInt(b, 11, int64(c.MaxWallTime))
-	return appendInt(b, 12, int64(c.MaxSteps))
+	b = appendInt(b, 12, int64(c.MaxSteps))
+	b = appendTask(b, 30, c.Task)
+	return appendEnvelope(b, 31, c.Envelope)
 }
 
 func appendEmitEvent(b []byte, c *machine.EmitEvent) []byte {
@@ -124,7 +128,9 @@ func appendCompleteTurn(b []byte, c *machine.CompleteTurn) []byte {
 	b = appendWrites(b, 7, c.Artifacts, nil)
 	b = appendUint(b, 8, c.ExpectedSeq)
 	b = appendBool(b, 9, c.Outside)
-	return appendAssignment(b, 10, c.Assigned)
+	b = appendAssignment(b, 10, c.Assigned)
+	b = appendUint(b, 30, uint64(c.Await))
+	return appendBool(b, 31, c.Reply)
 }
 
 func appendFailTurn(b []byte, c *machine.FailTurn) []byte {
@@ -132,7 +138,8 @@ func appendFailTurn(b []byte, c *machine.FailTurn) []byte {
 	b = appendFault(b, 3, c.Error)
 	b = appendBool(b, 4, c.Retryable)
 	b = appendUsage(b, 5, c.Usage)
-	return appendAssignment(b, 6, c.Assigned)
+	b = appendAssignment(b, 6, c.Assigned)
+	return appendBool(b, 30, c.Reject)
 }
 
 func appendRequestSteps(b []byte, c *machine.RequestSteps) []byte {
@@ -162,5 +169,6 @@ func appendResolveStep(b []byte, c *machine.ResolveStep) []byte {
 	b = appendBool(b, 4, c.OK)
 	b = appendBytes(b, 5, c.Result)
 	b = appendFault(b, 6, c.Error)
-	return appendString(b, 7, c.Worker)
+	b = appendString(b, 7, c.Worker)
+	return appendBool(b, 30, c.Final)
 }

@@ -39,7 +39,8 @@ func readInput(b []byte) (machine.Input, error) {
 // isCommand: the field is that of a kind of command. The numbers between those
 // that drive a run and the other groups are not used.
 func isCommand(num protowire.Number) bool {
-	return num >= commandField(machine.CmdStart) && num <= commandField(machine.CmdLoseStep) || num == commandField(machine.CmdFork)
+	return num >= commandField(machine.CmdStart) && num <= commandField(machine.CmdLoseStep) || num == commandField(machine.CmdFork) ||
+		num == commandField(machine.CmdWriteOutput) || num == commandField(machine.CmdNoteDelegation)
 }
 
 // command reads the nested message of a command's kind.
@@ -79,6 +80,10 @@ func (s *scan) command(kind machine.CommandKind) machine.Command {
 		c = f.loseStep()
 	case machine.CmdFork:
 		c = f.fork()
+	case machine.CmdWriteOutput:
+		c = f.writeOutput()
+	case machine.CmdNoteDelegation:
+		c = f.noteDelegation()
 	}
 	s.keep(f.err)
 	return c
@@ -111,6 +116,10 @@ func (s *scan) start() (c machine.Start) {
 			c.MaxWallTime = time.Duration(s.int64())
 		case 12:
 			c.MaxSteps = s.int()
+		case 30:
+			c.Task = s.task()
+		case 31:
+			c.Envelope = s.envelope()
 		default:
 			s.unknown()
 		}
@@ -145,6 +154,10 @@ func (s *scan) sendInput() (c machine.SendInput) {
 			c.Parts = append(c.Parts, s.part())
 		case 2:
 			c.ExpectedSeq = s.uint()
+		case 30:
+			c.Envelope = s.envelope()
+		case 31:
+			c.Step = s.uint32()
 		default:
 			s.unknown()
 		}
@@ -189,6 +202,10 @@ func (s *scan) completeTurn() (c machine.CompleteTurn) {
 			c.Outside = s.bool()
 		case 10:
 			c.Assigned = s.assigned()
+		case 30:
+			c.Await = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
+		case 31:
+			c.Reply = s.bool()
 		default:
 			s.unknown()
 		}
@@ -211,6 +228,8 @@ func (s *scan) failTurn() (c machine.FailTurn) {
 			c.Usage = s.usage()
 		case 6:
 			c.Assigned = s.assigned()
+		case 30:
+			c.Reject = s.bool()
 		default:
 			s.unknown()
 		}

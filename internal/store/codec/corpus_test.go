@@ -55,6 +55,14 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
+// grownCommands and grownBodies got fields after their first sample was stored.
+var (
+	grownCommands = []machine.Command{
+		machine.Start{}, machine.SendInput{}, machine.CompleteTurn{}, machine.FailTurn{}, machine.ResolveStep{},
+	}
+	grownBodies = []machine.Body{&machine.InputReceived{}, &machine.TurnCompleted{}}
+)
+
 // freshSamples are made with every field set, one per command and record kind.
 func freshSamples(t *testing.T) map[string][]byte {
 	fresh := make(map[string][]byte)
@@ -66,10 +74,21 @@ func freshSamples(t *testing.T) map[string][]byte {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 5)), full: true}
 		fresh[fmt.Sprintf("entry %T", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
 	}
+	for i, c := range grownCommands {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 7)), full: true}
+		fresh[fmt.Sprintf("entry %T, agents", c)] = encode(t, f.entry(c, &machine.TurnReady{}))
+	}
+	for i, b := range grownBodies {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 8)), full: true}
+		fresh[fmt.Sprintf("entry %T, agents", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
+	}
+	grown := &filler{rnd: rand.New(rand.NewPCG(1, 9)), full: true}
+	fresh["head, agents"] = EncodeHead(grown.state(), [32]byte{8})
 	forked := &filler{rnd: rand.New(rand.NewPCG(2, 5)), full: true}
 	fresh["entry of a fork"] = encode(t, forked.entry(machine.Fork{}, &machine.Origin{}, &machine.InputReceived{}))
 	f := &filler{rnd: rand.New(rand.NewPCG(1, 6)), full: true}
 	fresh["head"] = EncodeHead(f.state(), [32]byte{7})
+	fresh["step holder"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1"})
 	return fresh
 }
 
@@ -96,7 +115,14 @@ func extendCorpus(t *testing.T, samples []sample) []sample {
 
 func decodeSample(t *testing.T, name string, value []byte) (meaning string, again []byte) {
 	t.Helper()
-	if name == "head" {
+	if name == "step holder" {
+		holder, err := DecodeHolder(value)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return describe(holder), EncodeHolder(holder)
+	}
+	if strings.HasPrefix(name, "head") {
 		st, err := DecodeHead(bytes.Clone(value))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

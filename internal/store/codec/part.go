@@ -56,6 +56,7 @@ func appendMessages(b []byte, num protowire.Number, msgs []machine.Message) []by
 		b = appendParts(b, 2, m.Parts)
 		b = appendBytes(b, 3, m.ToolCalls)
 		b = appendString(b, 4, m.ToolCallID)
+		b = appendEnvelope(b, 30, m.Envelope)
 		b = shut(b, mark)
 	}
 	return b
@@ -74,6 +75,8 @@ func (s *scan) conversationMessage() machine.Message {
 			m.ToolCalls = f.bytes()
 		case 4:
 			m.ToolCallID = f.string()
+		case 30:
+			m.Envelope = f.envelope()
 		default:
 			f.unknown()
 		}

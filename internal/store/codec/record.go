@@ -65,7 +65,9 @@ func appendInputReceived(b []byte, of *bodies, r *machine.InputReceived) []byte 
 	}
 	b = appendString(b, 3, r.MessageID)
 	b = appendBool(b, 4, r.Queued)
-	return appendUint(b, 20, ref)
+	b = appendUint(b, 20, ref)
+	b = appendEnvelope(b, 30, r.Envelope)
+	return appendUint(b, 31, uint64(r.Step))
 }
 
 // appendTurnBody writes the records of turns and steps.
@@ -103,7 +105,7 @@ func appendTurnBody(b []byte, of *bodies, body machine.Body) ([]byte, error) {
 		b = appendString(b, 2, r.Tool)
 		return appendString(b, 3, r.Why), nil
 	}
-	return nil, fmt.Errorf("unknown record body %T", body)
+	return appendAgentBody(b, of, body)
 }
 
 // appendWritesOrFlag writes a list as field num, or as the flag num+1 when it is
@@ -155,7 +157,9 @@ func appendTurnCompleted(b []byte, of *bodies, r *machine.TurnCompleted) []byte 
 	}
 	b = appendUsage(b, 7, r.Usage)
 	b = appendString(b, 8, r.Event)
-	return appendWritesOrFlag(b, 9, r.Artifacts, of)
+	b = appendWritesOrFlag(b, 9, r.Artifacts, of)
+	b = appendUint(b, 30, uint64(r.Await))
+	return appendBool(b, 31, r.Reply)
 }
 
 func appendTurnFailed(b []byte, of *bodies, r *machine.TurnFailed) []byte {

@@ -3,6 +3,8 @@ package codec
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -17,7 +19,7 @@ func readRecord(b []byte, in *machine.Input, of *bodies, seq uint64) (machine.Re
 		case 2:
 			r.Principal = s.string()
 		default:
-			if s.num < recordField(machine.RecTransition) || s.num > recordField(machine.RecTurnReady) || r.Body != nil {
+			if !isRecord(s.num) || r.Body != nil {
 				s.unknown()
 				break
 			}
@@ -28,6 +30,12 @@ func readRecord(b []byte, in *machine.Input, of *bodies, seq uint64) (machine.Re
 		return r, fmt.Errorf("%w: record %d without body", ErrCorrupt, seq)
 	}
 	return r, s.err
+}
+
+// isRecord: the field is that of a kind of record.
+func isRecord(num protowire.Number) bool {
+	return num >= recordField(machine.RecTransition) && num <= recordField(machine.RecTurnReady) ||
+		num == recordField(machine.RecOutputWritten) || num == recordField(machine.RecStepDelegated)
 }
 
 // record reads the nested message of a body's kind.
@@ -79,6 +87,10 @@ func (s *scan) turnBody(kind machine.RecordKind, of *bodies) machine.Body {
 		return s.stepResolved(of)
 	case machine.RecStepRejected:
 		return s.stepRejected()
+	case machine.RecOutputWritten:
+		return s.outputWritten(of)
+	case machine.RecStepDelegated:
+		return s.stepDelegated(of)
 	default:
 		return s.stepCancelled()
 	}
@@ -158,6 +170,10 @@ func (s *scan) inputReceived(of *bodies) *machine.InputReceived {
 			r.Queued = s.bool()
 		case 20:
 			r.Parts = s.queuedOfInput(of)
+		case 30:
+			r.Envelope = s.envelope()
+		case 31:
+			r.Step = s.uint32()
 		default:
 			s.unknown()
 		}

@@ -15,12 +15,14 @@ var (
 		machine.Start{}, machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{},
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
 		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{}, machine.Fork{},
+		machine.WriteOutput{}, machine.NoteDelegation{},
 	}
 	bodiesAll = []machine.Body{
 		&machine.Transition{}, &machine.InputReceived{}, &machine.TurnOpened{}, &machine.TurnAssigned{}, &machine.TurnCompleted{},
 		&machine.TurnFailed{}, &machine.TurnAbandoned{}, &machine.TurnSuspended{}, &machine.StepRequested{}, &machine.StepResolved{},
 		&machine.StepRejected{}, &machine.StepCancelled{}, &machine.ArtifactsSet{}, &machine.Paused{}, &machine.Resumed{},
 		&machine.Origin{}, &machine.Ended{}, &machine.TurnReady{},
+		&machine.OutputWritten{}, &machine.StepDelegated{},
 	}
 )
 
@@ -33,6 +35,7 @@ var enums = map[reflect.Type]uint64{
 	reflect.TypeFor[machine.Status]():     uint64(machine.Cancelled),
 	reflect.TypeFor[machine.StepStatus](): uint64(machine.StepStatusCancelled),
 	reflect.TypeFor[machine.Mode]():       uint64(machine.Append),
+	reflect.TypeFor[machine.Awaiting]():   uint64(machine.AwaitAuth),
 }
 
 // filler gives every field of a machine type some value, by reflection: a field
@@ -179,6 +182,10 @@ func echo(body machine.Body, command machine.Command) {
 		}
 	case machine.SendInput:
 		setField(body, "Parts", c.Parts)
+	case machine.WriteOutput:
+		setField(body, "Piece", c.Piece)
+	case machine.NoteDelegation:
+		setField(body, "Question", c.Question)
 	case machine.CompleteTurn:
 		setField(body, "Artifacts", c.Artifacts)
 		setField(body, "Output", c.Output)

@@ -32,7 +32,10 @@ func appendState(b []byte, st *machine.State, prev *[32]byte) []byte {
 	b = appendConversations(b, 41, st.Conversations)
 	b = appendInt(b, 42, st.MessageBytes)
 	b = appendForked(b, 80, st.Forked)
-	return appendBool(b, 81, st.Imported)
+	b = appendBool(b, 81, st.Imported)
+	b = appendTask(b, 90, st.Task)
+	b = appendUint(b, 91, uint64(st.Awaiting))
+	return appendTime(b, 92, st.StatusAt)
 }
 
 // appendIdentity writes what never changes after the start.
@@ -107,6 +110,7 @@ func appendParent(b []byte, num protowire.Number, p *machine.Parent) []byte {
 	b = appendString(b, 1, p.RunID)
 	b = appendUint(b, 2, uint64(p.Step))
 	b = appendInt(b, 3, int64(p.Attempt))
+	b = appendString(b, 4, p.Origin)
 	return shut(b, mark)
 }
 
@@ -145,6 +149,7 @@ func appendSteps(b []byte, num protowire.Number, steps []machine.ToolStep) []byt
 		b = appendHash(b, 10, &t.AnswerHash)
 		b = appendTime(b, 11, t.Deadline)
 		b = appendBool(b, 12, t.Delegation)
+		b = appendRemote(b, 30, t.Remote)
 		b = shut(b, mark)
 	}
 	return b

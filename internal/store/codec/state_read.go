@@ -125,6 +125,12 @@ func (s *scan) work(st *machine.State) {
 		st.Forked = s.forked()
 	case 81:
 		st.Imported = s.bool()
+	case 90:
+		st.Task = s.task()
+	case 91:
+		st.Awaiting = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
+	case 92:
+		st.StatusAt = s.time()
 	default:
 		s.unknown()
 	}
@@ -179,6 +185,8 @@ func (s *scan) parent() *machine.Parent {
 			p.Step = f.uint32()
 		case 3:
 			p.Attempt = f.int()
+		case 4:
+			p.Origin = f.string()
 		default:
 			f.unknown()
 		}
@@ -280,6 +288,8 @@ func (s *scan) toolStep() (t machine.ToolStep) {
 			t.Deadline = f.time()
 		case 12:
 			t.Delegation = f.bool()
+		case 30:
+			t.Remote = f.remote()
 		default:
 			f.unknown()
 		}

@@ -64,6 +64,8 @@ func (s *scan) resolveStep() (c machine.ResolveStep) {
 			c.Error = s.fault()
 		case 7:
 			c.Worker = s.string()
+		case 30:
+			c.Final = s.bool()
 		default:
 			s.unknown()
 		}

@@ -62,6 +62,10 @@ func (s *scan) turnCompleted(of *bodies) *machine.TurnCompleted {
 			r.Artifacts = append(r.Artifacts, s.write(of))
 		case 10:
 			r.Artifacts = s.writesOfInput(of)
+		case 30:
+			r.Await = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
+		case 31:
+			r.Reply = s.bool()
 		default:
 			s.unknown()
 		}

@@ -116,6 +116,8 @@ type Input struct {
 	//	*Input_Cancel
 	//	*Input_LoseTurn
 	//	*Input_LoseStep
+	//	*Input_WriteOutput
+	//	*Input_NoteDelegation
 	//	*Input_Fork
 	Command       isInput_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
@@ -322,6 +324,24 @@ func (x *Input) GetLoseStep() *LoseStep {
 	return nil
 }
 
+func (x *Input) GetWriteOutput() *WriteOutput {
+	if x != nil {
+		if x, ok := x.Command.(*Input_WriteOutput); ok {
+			return x.WriteOutput
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetNoteDelegation() *NoteDelegation {
+	if x != nil {
+		if x, ok := x.Command.(*Input_NoteDelegation); ok {
+			return x.NoteDelegation
+		}
+	}
+	return nil
+}
+
 func (x *Input) GetFork() *Fork {
 	if x != nil {
 		if x, ok := x.Command.(*Input_Fork); ok {
@@ -395,6 +415,14 @@ type Input_LoseStep struct {
 	LoseStep *LoseStep `protobuf:"bytes,19,opt,name=lose_step,json=loseStep,proto3,oneof"`
 }
 
+type Input_WriteOutput struct {
+	WriteOutput *WriteOutput `protobuf:"bytes,34,opt,name=write_output,json=writeOutput,proto3,oneof"`
+}
+
+type Input_NoteDelegation struct {
+	NoteDelegation *NoteDelegation `protobuf:"bytes,35,opt,name=note_delegation,json=noteDelegation,proto3,oneof"`
+}
+
 type Input_Fork struct {
 	Fork *Fork `protobuf:"bytes,24,opt,name=fork,proto3,oneof"`
 }
@@ -429,6 +457,10 @@ func (*Input_LoseTurn) isInput_Command() {}
 
 func (*Input_LoseStep) isInput_Command() {}
 
+func (*Input_WriteOutput) isInput_Command() {}
+
+func (*Input_NoteDelegation) isInput_Command() {}
+
 func (*Input_Fork) isInput_Command() {}
 
 type Start struct {
@@ -444,8 +476,10 @@ type Start struct {
 	Parent        *Parent                `protobuf:"bytes,9,opt,name=parent,proto3" json:"parent,omitempty"`
 	Depth         int64                  `protobuf:"varint,10,opt,name=depth,proto3" json:"depth,omitempty"`
 	// Nanoseconds.
-	MaxWallTime   int64 `protobuf:"varint,11,opt,name=max_wall_time,json=maxWallTime,proto3" json:"max_wall_time,omitempty"`
-	MaxSteps      int64 `protobuf:"varint,12,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	MaxWallTime   int64     `protobuf:"varint,11,opt,name=max_wall_time,json=maxWallTime,proto3" json:"max_wall_time,omitempty"`
+	MaxSteps      int64     `protobuf:"varint,12,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	Task          *Task     `protobuf:"bytes,30,opt,name=task,proto3" json:"task,omitempty"`
+	Envelope      *Envelope `protobuf:"bytes,31,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,6 +598,470 @@ func (x *Start) GetMaxSteps() int64 {
 	return 0
 }
 
+func (x *Start) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *Start) GetEnvelope() *Envelope {
+	if x != nil {
+		return x.Envelope
+	}
+	return nil
+}
+
+// Task is set for runs that began with a message to an agent.
+type Task struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ContextId     string                 `protobuf:"bytes,1,opt,name=context_id,json=contextId,proto3" json:"context_id,omitempty"`
+	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Tenant        string                 `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Task) Reset() {
+	*x = Task{}
+	mi := &file_storage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Task) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Task) ProtoMessage() {}
+
+func (x *Task) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Task.ProtoReflect.Descriptor instead.
+func (*Task) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Task) GetContextId() string {
+	if x != nil {
+		return x.ContextId
+	}
+	return ""
+}
+
+func (x *Task) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Task) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+type Envelope struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MessageId     string                 `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	ContextId     string                 `protobuf:"bytes,2,opt,name=context_id,json=contextId,proto3" json:"context_id,omitempty"`
+	References    []string               `protobuf:"bytes,3,rep,name=references,proto3" json:"references,omitempty"`
+	Extensions    []string               `protobuf:"bytes,4,rep,name=extensions,proto3" json:"extensions,omitempty"`
+	Metadata      []byte                 `protobuf:"bytes,5,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Envelope) Reset() {
+	*x = Envelope{}
+	mi := &file_storage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Envelope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Envelope) ProtoMessage() {}
+
+func (x *Envelope) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
+func (*Envelope) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Envelope) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *Envelope) GetContextId() string {
+	if x != nil {
+		return x.ContextId
+	}
+	return ""
+}
+
+func (x *Envelope) GetReferences() []string {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+func (x *Envelope) GetExtensions() []string {
+	if x != nil {
+		return x.Extensions
+	}
+	return nil
+}
+
+func (x *Envelope) GetMetadata() []byte {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+type OutputPiece struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Description string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Parts       []*Part                `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
+	// In records only.
+	PartsOfInput  bool   `protobuf:"varint,5,opt,name=parts_of_input,json=partsOfInput,proto3" json:"parts_of_input,omitempty"`
+	Append        bool   `protobuf:"varint,6,opt,name=append,proto3" json:"append,omitempty"`
+	Last          bool   `protobuf:"varint,7,opt,name=last,proto3" json:"last,omitempty"`
+	Metadata      []byte `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputPiece) Reset() {
+	*x = OutputPiece{}
+	mi := &file_storage_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputPiece) ProtoMessage() {}
+
+func (x *OutputPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
+func (*OutputPiece) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *OutputPiece) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OutputPiece) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OutputPiece) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *OutputPiece) GetParts() []*Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *OutputPiece) GetPartsOfInput() bool {
+	if x != nil {
+		return x.PartsOfInput
+	}
+	return false
+}
+
+func (x *OutputPiece) GetAppend() bool {
+	if x != nil {
+		return x.Append
+	}
+	return false
+}
+
+func (x *OutputPiece) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+func (x *OutputPiece) GetMetadata() []byte {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+type WriteOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Piece         *OutputPiece           `protobuf:"bytes,3,opt,name=piece,proto3" json:"piece,omitempty"`
+	Assigned      *Assignment            `protobuf:"bytes,4,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteOutput) Reset() {
+	*x = WriteOutput{}
+	mi := &file_storage_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteOutput) ProtoMessage() {}
+
+func (x *WriteOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteOutput.ProtoReflect.Descriptor instead.
+func (*WriteOutput) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *WriteOutput) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *WriteOutput) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *WriteOutput) GetPiece() *OutputPiece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+func (x *WriteOutput) GetAssigned() *Assignment {
+	if x != nil {
+		return x.Assigned
+	}
+	return nil
+}
+
+type Remote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	ContextId     string                 `protobuf:"bytes,2,opt,name=context_id,json=contextId,proto3" json:"context_id,omitempty"`
+	CardUrl       string                 `protobuf:"bytes,3,opt,name=card_url,json=cardUrl,proto3" json:"card_url,omitempty"`
+	Asking        uint32                 `protobuf:"varint,4,opt,name=asking,proto3" json:"asking,omitempty"`
+	Answer        uint64                 `protobuf:"varint,5,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remote) Reset() {
+	*x = Remote{}
+	mi := &file_storage_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remote) ProtoMessage() {}
+
+func (x *Remote) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remote.ProtoReflect.Descriptor instead.
+func (*Remote) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Remote) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *Remote) GetContextId() string {
+	if x != nil {
+		return x.ContextId
+	}
+	return ""
+}
+
+func (x *Remote) GetCardUrl() string {
+	if x != nil {
+		return x.CardUrl
+	}
+	return ""
+}
+
+func (x *Remote) GetAsking() uint32 {
+	if x != nil {
+		return x.Asking
+	}
+	return 0
+}
+
+func (x *Remote) GetAnswer() uint64 {
+	if x != nil {
+		return x.Answer
+	}
+	return 0
+}
+
+type NoteDelegation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Remote        *Remote                `protobuf:"bytes,3,opt,name=remote,proto3" json:"remote,omitempty"`
+	Question      []*Part                `protobuf:"bytes,4,rep,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteDelegation) Reset() {
+	*x = NoteDelegation{}
+	mi := &file_storage_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteDelegation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteDelegation) ProtoMessage() {}
+
+func (x *NoteDelegation) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteDelegation.ProtoReflect.Descriptor instead.
+func (*NoteDelegation) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NoteDelegation) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *NoteDelegation) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *NoteDelegation) GetRemote() *Remote {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
+func (x *NoteDelegation) GetQuestion() []*Part {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
 type EmitEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Event         string                 `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
@@ -577,7 +1075,7 @@ type EmitEvent struct {
 
 func (x *EmitEvent) Reset() {
 	*x = EmitEvent{}
-	mi := &file_storage_proto_msgTypes[3]
+	mi := &file_storage_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +1087,7 @@ func (x *EmitEvent) String() string {
 func (*EmitEvent) ProtoMessage() {}
 
 func (x *EmitEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[3]
+	mi := &file_storage_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +1100,7 @@ func (x *EmitEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEvent.ProtoReflect.Descriptor instead.
 func (*EmitEvent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{3}
+	return file_storage_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EmitEvent) GetEvent() string {
@@ -644,13 +1142,15 @@ type SendInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
 	ExpectedSeq   uint64                 `protobuf:"varint,2,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
+	Envelope      *Envelope              `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
+	Step          uint32                 `protobuf:"varint,31,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SendInput) Reset() {
 	*x = SendInput{}
-	mi := &file_storage_proto_msgTypes[4]
+	mi := &file_storage_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +1162,7 @@ func (x *SendInput) String() string {
 func (*SendInput) ProtoMessage() {}
 
 func (x *SendInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[4]
+	mi := &file_storage_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +1175,7 @@ func (x *SendInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInput.ProtoReflect.Descriptor instead.
 func (*SendInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{4}
+	return file_storage_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SendInput) GetParts() []*Part {
@@ -692,6 +1192,20 @@ func (x *SendInput) GetExpectedSeq() uint64 {
 	return 0
 }
 
+func (x *SendInput) GetEnvelope() *Envelope {
+	if x != nil {
+		return x.Envelope
+	}
+	return nil
+}
+
+func (x *SendInput) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 type SetArtifacts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Artifacts     []*ArtifactWrite       `protobuf:"bytes,1,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
@@ -702,7 +1216,7 @@ type SetArtifacts struct {
 
 func (x *SetArtifacts) Reset() {
 	*x = SetArtifacts{}
-	mi := &file_storage_proto_msgTypes[5]
+	mi := &file_storage_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +1228,7 @@ func (x *SetArtifacts) String() string {
 func (*SetArtifacts) ProtoMessage() {}
 
 func (x *SetArtifacts) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[5]
+	mi := &file_storage_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +1241,7 @@ func (x *SetArtifacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifacts.ProtoReflect.Descriptor instead.
 func (*SetArtifacts) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{5}
+	return file_storage_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetArtifacts) GetArtifacts() []*ArtifactWrite {
@@ -756,13 +1270,15 @@ type CompleteTurn struct {
 	ExpectedSeq   uint64                 `protobuf:"varint,8,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
 	Outside       bool                   `protobuf:"varint,9,opt,name=outside,proto3" json:"outside,omitempty"`
 	Assigned      *Assignment            `protobuf:"bytes,10,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Await         uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
+	Reply         bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CompleteTurn) Reset() {
 	*x = CompleteTurn{}
-	mi := &file_storage_proto_msgTypes[6]
+	mi := &file_storage_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +1290,7 @@ func (x *CompleteTurn) String() string {
 func (*CompleteTurn) ProtoMessage() {}
 
 func (x *CompleteTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[6]
+	mi := &file_storage_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +1303,7 @@ func (x *CompleteTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurn.ProtoReflect.Descriptor instead.
 func (*CompleteTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{6}
+	return file_storage_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CompleteTurn) GetTurnSeq() uint64 {
@@ -860,6 +1376,20 @@ func (x *CompleteTurn) GetAssigned() *Assignment {
 	return nil
 }
 
+func (x *CompleteTurn) GetAwait() uint32 {
+	if x != nil {
+		return x.Await
+	}
+	return 0
+}
+
+func (x *CompleteTurn) GetReply() bool {
+	if x != nil {
+		return x.Reply
+	}
+	return false
+}
+
 type FailTurn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
@@ -868,13 +1398,14 @@ type FailTurn struct {
 	Retryable     bool                   `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"`
 	Usage         *Usage                 `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
 	Assigned      *Assignment            `protobuf:"bytes,6,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Reject        bool                   `protobuf:"varint,30,opt,name=reject,proto3" json:"reject,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FailTurn) Reset() {
 	*x = FailTurn{}
-	mi := &file_storage_proto_msgTypes[7]
+	mi := &file_storage_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1417,7 @@ func (x *FailTurn) String() string {
 func (*FailTurn) ProtoMessage() {}
 
 func (x *FailTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[7]
+	mi := &file_storage_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1430,7 @@ func (x *FailTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurn.ProtoReflect.Descriptor instead.
 func (*FailTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{7}
+	return file_storage_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FailTurn) GetTurnSeq() uint64 {
@@ -944,6 +1475,13 @@ func (x *FailTurn) GetAssigned() *Assignment {
 	return nil
 }
 
+func (x *FailTurn) GetReject() bool {
+	if x != nil {
+		return x.Reject
+	}
+	return false
+}
+
 type SuspendTurn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
@@ -955,7 +1493,7 @@ type SuspendTurn struct {
 
 func (x *SuspendTurn) Reset() {
 	*x = SuspendTurn{}
-	mi := &file_storage_proto_msgTypes[8]
+	mi := &file_storage_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1505,7 @@ func (x *SuspendTurn) String() string {
 func (*SuspendTurn) ProtoMessage() {}
 
 func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[8]
+	mi := &file_storage_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1518,7 @@ func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurn.ProtoReflect.Descriptor instead.
 func (*SuspendTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{8}
+	return file_storage_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SuspendTurn) GetTurnSeq() uint64 {
@@ -1017,7 +1555,7 @@ type RequestSteps struct {
 
 func (x *RequestSteps) Reset() {
 	*x = RequestSteps{}
-	mi := &file_storage_proto_msgTypes[9]
+	mi := &file_storage_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1567,7 @@ func (x *RequestSteps) String() string {
 func (*RequestSteps) ProtoMessage() {}
 
 func (x *RequestSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[9]
+	mi := &file_storage_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1580,7 @@ func (x *RequestSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestSteps.ProtoReflect.Descriptor instead.
 func (*RequestSteps) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{9}
+	return file_storage_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RequestSteps) GetTurnSeq() uint64 {
@@ -1089,13 +1627,14 @@ type ResolveStep struct {
 	Result        []byte                 `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
 	Error         *Fault                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	Worker        string                 `protobuf:"bytes,7,opt,name=worker,proto3" json:"worker,omitempty"`
+	Final         bool                   `protobuf:"varint,30,opt,name=final,proto3" json:"final,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveStep) Reset() {
 	*x = ResolveStep{}
-	mi := &file_storage_proto_msgTypes[10]
+	mi := &file_storage_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1646,7 @@ func (x *ResolveStep) String() string {
 func (*ResolveStep) ProtoMessage() {}
 
 func (x *ResolveStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[10]
+	mi := &file_storage_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1659,7 @@ func (x *ResolveStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStep.ProtoReflect.Descriptor instead.
 func (*ResolveStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{10}
+	return file_storage_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResolveStep) GetStep() uint32 {
@@ -1172,6 +1711,13 @@ func (x *ResolveStep) GetWorker() string {
 	return ""
 }
 
+func (x *ResolveStep) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
 type FireTimer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          uint32                 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1184,7 +1730,7 @@ type FireTimer struct {
 
 func (x *FireTimer) Reset() {
 	*x = FireTimer{}
-	mi := &file_storage_proto_msgTypes[11]
+	mi := &file_storage_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1742,7 @@ func (x *FireTimer) String() string {
 func (*FireTimer) ProtoMessage() {}
 
 func (x *FireTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[11]
+	mi := &file_storage_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1755,7 @@ func (x *FireTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireTimer.ProtoReflect.Descriptor instead.
 func (*FireTimer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{11}
+	return file_storage_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FireTimer) GetKind() uint32 {
@@ -1249,7 +1795,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_storage_proto_msgTypes[12]
+	mi := &file_storage_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1807,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[12]
+	mi := &file_storage_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1820,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{12}
+	return file_storage_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Note) GetNote() string {
@@ -1297,7 +1843,7 @@ type LoseTurn struct {
 
 func (x *LoseTurn) Reset() {
 	*x = LoseTurn{}
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1855,7 @@ func (x *LoseTurn) String() string {
 func (*LoseTurn) ProtoMessage() {}
 
 func (x *LoseTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1868,7 @@ func (x *LoseTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseTurn.ProtoReflect.Descriptor instead.
 func (*LoseTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{13}
+	return file_storage_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LoseTurn) GetTurnSeq() uint64 {
@@ -1371,7 +1917,7 @@ type LoseStep struct {
 
 func (x *LoseStep) Reset() {
 	*x = LoseStep{}
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1929,7 @@ func (x *LoseStep) String() string {
 func (*LoseStep) ProtoMessage() {}
 
 func (x *LoseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1942,7 @@ func (x *LoseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseStep.ProtoReflect.Descriptor instead.
 func (*LoseStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{14}
+	return file_storage_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LoseStep) GetStep() uint32 {
@@ -1447,7 +1993,7 @@ type Fork struct {
 
 func (x *Fork) Reset() {
 	*x = Fork{}
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +2005,7 @@ func (x *Fork) String() string {
 func (*Fork) ProtoMessage() {}
 
 func (x *Fork) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +2018,7 @@ func (x *Fork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fork.ProtoReflect.Descriptor instead.
 func (*Fork) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{15}
+	return file_storage_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Fork) GetNamespace() uint32 {
@@ -1604,7 +2150,7 @@ type Talk struct {
 
 func (x *Talk) Reset() {
 	*x = Talk{}
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +2162,7 @@ func (x *Talk) String() string {
 func (*Talk) ProtoMessage() {}
 
 func (x *Talk) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +2175,7 @@ func (x *Talk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Talk.ProtoReflect.Descriptor instead.
 func (*Talk) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{16}
+	return file_storage_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Talk) GetState() string {
@@ -1656,7 +2202,7 @@ type QueuedInput struct {
 
 func (x *QueuedInput) Reset() {
 	*x = QueuedInput{}
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +2214,7 @@ func (x *QueuedInput) String() string {
 func (*QueuedInput) ProtoMessage() {}
 
 func (x *QueuedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +2227,7 @@ func (x *QueuedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedInput.ProtoReflect.Descriptor instead.
 func (*QueuedInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{17}
+	return file_storage_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QueuedInput) GetParts() []*Part {
@@ -1710,7 +2256,7 @@ type TakenStep struct {
 
 func (x *TakenStep) Reset() {
 	*x = TakenStep{}
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +2268,7 @@ func (x *TakenStep) String() string {
 func (*TakenStep) ProtoMessage() {}
 
 func (x *TakenStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +2281,7 @@ func (x *TakenStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakenStep.ProtoReflect.Descriptor instead.
 func (*TakenStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{18}
+	return file_storage_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TakenStep) GetStep() uint32 {
@@ -1779,7 +2325,7 @@ type Forked struct {
 
 func (x *Forked) Reset() {
 	*x = Forked{}
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +2337,7 @@ func (x *Forked) String() string {
 func (*Forked) ProtoMessage() {}
 
 func (x *Forked) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +2350,7 @@ func (x *Forked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forked.ProtoReflect.Descriptor instead.
 func (*Forked) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{19}
+	return file_storage_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Forked) GetRunId() string {
@@ -1856,7 +2402,7 @@ type ArtifactWrite struct {
 
 func (x *ArtifactWrite) Reset() {
 	*x = ArtifactWrite{}
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2414,7 @@ func (x *ArtifactWrite) String() string {
 func (*ArtifactWrite) ProtoMessage() {}
 
 func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2427,7 @@ func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactWrite.ProtoReflect.Descriptor instead.
 func (*ArtifactWrite) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{20}
+	return file_storage_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ArtifactWrite) GetName() string {
@@ -1919,7 +2465,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2477,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2490,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{21}
+	return file_storage_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -2000,7 +2546,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2558,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2571,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{22}
+	return file_storage_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Fault) GetCode() string {
@@ -2054,7 +2600,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2612,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2625,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{23}
+	return file_storage_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -2121,7 +2667,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2679,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2692,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{24}
+	return file_storage_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -2184,7 +2730,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2196,7 +2742,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2209,7 +2755,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{25}
+	return file_storage_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Part) GetKind() uint32 {
@@ -2260,13 +2806,14 @@ type Message struct {
 	Parts         []*Part                `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
 	ToolCalls     []byte                 `protobuf:"bytes,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	ToolCallId    string                 `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	Envelope      *Envelope              `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2825,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2838,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{26}
+	return file_storage_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Message) GetRole() string {
@@ -2322,6 +2869,13 @@ func (x *Message) GetToolCallId() string {
 	return ""
 }
 
+func (x *Message) GetEnvelope() *Envelope {
+	if x != nil {
+		return x.Envelope
+	}
+	return nil
+}
+
 type Label struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -2332,7 +2886,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2898,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2911,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{27}
+	return file_storage_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Label) GetKey() string {
@@ -2387,7 +2941,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2953,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2966,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{28}
+	return file_storage_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Limits) GetMaxTransitions() int64 {
@@ -2455,13 +3009,14 @@ type Parent struct {
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	Attempt       int64                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Origin        string                 `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +3028,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +3041,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{29}
+	return file_storage_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Parent) GetRunId() string {
@@ -2508,6 +3063,13 @@ func (x *Parent) GetAttempt() int64 {
 		return x.Attempt
 	}
 	return 0
+}
+
+func (x *Parent) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
 }
 
 // Record leaves out what follows from its entry: seq is first + its place, at
@@ -2537,6 +3099,8 @@ type Record struct {
 	//	*Record_Origin
 	//	*Record_Ended
 	//	*Record_TurnReady
+	//	*Record_OutputWritten
+	//	*Record_StepDelegated
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2544,7 +3108,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +3120,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +3133,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{30}
+	return file_storage_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Record) GetAtDelta() int64 {
@@ -2755,6 +3319,24 @@ func (x *Record) GetTurnReady() *TurnReady {
 	return nil
 }
 
+func (x *Record) GetOutputWritten() *OutputWritten {
+	if x != nil {
+		if x, ok := x.Body.(*Record_OutputWritten); ok {
+			return x.OutputWritten
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetStepDelegated() *StepDelegated {
+	if x != nil {
+		if x, ok := x.Body.(*Record_StepDelegated); ok {
+			return x.StepDelegated
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -2831,6 +3413,14 @@ type Record_TurnReady struct {
 	TurnReady *TurnReady `protobuf:"bytes,20,opt,name=turn_ready,json=turnReady,proto3,oneof"`
 }
 
+type Record_OutputWritten struct {
+	OutputWritten *OutputWritten `protobuf:"bytes,32,opt,name=output_written,json=outputWritten,proto3,oneof"`
+}
+
+type Record_StepDelegated struct {
+	StepDelegated *StepDelegated `protobuf:"bytes,33,opt,name=step_delegated,json=stepDelegated,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -2867,6 +3457,10 @@ func (*Record_Ended) isRecord_Body() {}
 
 func (*Record_TurnReady) isRecord_Body() {}
 
+func (*Record_OutputWritten) isRecord_Body() {}
+
+func (*Record_StepDelegated) isRecord_Body() {}
+
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
@@ -2886,7 +3480,7 @@ type Transition struct {
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3492,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3505,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{31}
+	return file_storage_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Transition) GetFrom() string {
@@ -2991,14 +3585,16 @@ type InputReceived struct {
 	MessageId    string                 `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	Queued       bool                   `protobuf:"varint,4,opt,name=queued,proto3" json:"queued,omitempty"`
 	// 1 + the place of the parts among a fork's queued inputs; parts is empty then.
-	QueuedRef     uint32 `protobuf:"varint,20,opt,name=queued_ref,json=queuedRef,proto3" json:"queued_ref,omitempty"`
+	QueuedRef     uint32    `protobuf:"varint,20,opt,name=queued_ref,json=queuedRef,proto3" json:"queued_ref,omitempty"`
+	Envelope      *Envelope `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
+	Step          uint32    `protobuf:"varint,31,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3606,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3619,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{32}
+	return file_storage_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -3061,6 +3657,20 @@ func (x *InputReceived) GetQueuedRef() uint32 {
 	return 0
 }
 
+func (x *InputReceived) GetEnvelope() *Envelope {
+	if x != nil {
+		return x.Envelope
+	}
+	return nil
+}
+
+func (x *InputReceived) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 type TurnOpened struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -3071,7 +3681,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3083,7 +3693,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3096,7 +3706,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{33}
+	return file_storage_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -3124,7 +3734,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3136,7 +3746,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3149,7 +3759,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{34}
+	return file_storage_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -3185,13 +3795,15 @@ type TurnCompleted struct {
 	Event            string                 `protobuf:"bytes,8,opt,name=event,proto3" json:"event,omitempty"`
 	Artifacts        []*ArtifactWrite       `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	ArtifactsOfInput bool                   `protobuf:"varint,10,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
+	Await            uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
+	Reply            bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3203,7 +3815,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3216,7 +3828,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{35}
+	return file_storage_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -3289,6 +3901,164 @@ func (x *TurnCompleted) GetArtifactsOfInput() bool {
 	return false
 }
 
+func (x *TurnCompleted) GetAwait() uint32 {
+	if x != nil {
+		return x.Await
+	}
+	return 0
+}
+
+func (x *TurnCompleted) GetReply() bool {
+	if x != nil {
+		return x.Reply
+	}
+	return false
+}
+
+type OutputWritten struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Piece         *OutputPiece           `protobuf:"bytes,3,opt,name=piece,proto3" json:"piece,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputWritten) Reset() {
+	*x = OutputWritten{}
+	mi := &file_storage_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputWritten) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputWritten) ProtoMessage() {}
+
+func (x *OutputWritten) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
+func (*OutputWritten) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *OutputWritten) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *OutputWritten) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *OutputWritten) GetPiece() *OutputPiece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+type StepDelegated struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Step            uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Tool            string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Attempt         int64                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Remote          *Remote                `protobuf:"bytes,4,opt,name=remote,proto3" json:"remote,omitempty"`
+	Question        []*Part                `protobuf:"bytes,5,rep,name=question,proto3" json:"question,omitempty"`
+	QuestionOfInput bool                   `protobuf:"varint,6,opt,name=question_of_input,json=questionOfInput,proto3" json:"question_of_input,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *StepDelegated) Reset() {
+	*x = StepDelegated{}
+	mi := &file_storage_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepDelegated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepDelegated) ProtoMessage() {}
+
+func (x *StepDelegated) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
+func (*StepDelegated) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *StepDelegated) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepDelegated) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *StepDelegated) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *StepDelegated) GetRemote() *Remote {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
+func (x *StepDelegated) GetQuestion() []*Part {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+func (x *StepDelegated) GetQuestionOfInput() bool {
+	if x != nil {
+		return x.QuestionOfInput
+	}
+	return false
+}
+
 type TurnFailed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
@@ -3305,7 +4075,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +4087,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +4100,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{36}
+	return file_storage_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -3400,7 +4170,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +4182,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +4195,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{37}
+	return file_storage_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -3460,7 +4230,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +4242,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +4255,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{38}
+	return file_storage_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -3519,7 +4289,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +4301,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +4314,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{39}
+	return file_storage_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -3579,7 +4349,7 @@ type StepRequested struct {
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +4361,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +4374,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{40}
+	return file_storage_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -3698,7 +4468,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3710,7 +4480,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3723,7 +4493,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{41}
+	return file_storage_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -3829,7 +4599,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +4611,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +4624,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{42}
+	return file_storage_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -3896,7 +4666,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3908,7 +4678,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3921,7 +4691,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{43}
+	return file_storage_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -3955,7 +4725,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4737,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4750,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{44}
+	return file_storage_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -4014,7 +4784,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4026,7 +4796,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4039,7 +4809,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{45}
+	return file_storage_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Origin) GetRunId() string {
@@ -4118,7 +4888,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4130,7 +4900,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4143,7 +4913,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{46}
+	return file_storage_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -4191,7 +4961,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4203,7 +4973,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4216,7 +4986,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{47}
+	return file_storage_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Redirect) GetState() string {
@@ -4280,13 +5050,16 @@ type State struct {
 	MessageBytes   int64                  `protobuf:"varint,42,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
 	Forked         *Forked                `protobuf:"bytes,80,opt,name=forked,proto3" json:"forked,omitempty"`
 	Imported       bool                   `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
+	Task           *Task                  `protobuf:"bytes,90,opt,name=task,proto3" json:"task,omitempty"`
+	Awaiting       uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
+	StatusAt       uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4298,7 +5071,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4311,7 +5084,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{48}
+	return file_storage_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -4622,6 +5395,27 @@ func (x *State) GetImported() bool {
 	return false
 }
 
+func (x *State) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *State) GetAwaiting() uint32 {
+	if x != nil {
+		return x.Awaiting
+	}
+	return 0
+}
+
+func (x *State) GetStatusAt() uint64 {
+	if x != nil {
+		return x.StatusAt
+	}
+	return 0
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -4632,7 +5426,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +5438,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +5451,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{49}
+	return file_storage_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Count) GetState() string {
@@ -4685,7 +5479,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +5491,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +5504,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{50}
+	return file_storage_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -4751,7 +5545,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4763,7 +5557,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4776,7 +5570,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{51}
+	return file_storage_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -4856,13 +5650,14 @@ type ToolStep struct {
 	AnswerHash    []byte                 `protobuf:"bytes,10,opt,name=answer_hash,json=answerHash,proto3" json:"answer_hash,omitempty"`
 	Deadline      uint64                 `protobuf:"fixed64,11,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	Delegation    bool                   `protobuf:"varint,12,opt,name=delegation,proto3" json:"delegation,omitempty"`
+	Remote        *Remote                `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4874,7 +5669,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4887,7 +5682,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{52}
+	return file_storage_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -4974,6 +5769,13 @@ func (x *ToolStep) GetDelegation() bool {
 	return false
 }
 
+func (x *ToolStep) GetRemote() *Remote {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
 type ArtifactHead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -4989,7 +5791,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5001,7 +5803,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5014,7 +5816,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{53}
+	return file_storage_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -5077,7 +5879,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5089,7 +5891,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5102,7 +5904,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{54}
+	return file_storage_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Conversation) GetState() string {
@@ -5139,7 +5941,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5151,7 +5953,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5164,7 +5966,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{55}
+	return file_storage_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -5205,7 +6007,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5217,7 +6019,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5230,7 +6032,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{56}
+	return file_storage_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -5258,7 +6060,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5270,7 +6072,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5283,7 +6085,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{57}
+	return file_storage_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Place) GetRunId() string {
@@ -5310,7 +6112,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5322,7 +6124,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5335,7 +6137,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{58}
+	return file_storage_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -5365,7 +6167,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5377,7 +6179,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5390,7 +6192,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{59}
+	return file_storage_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PackName) GetDigest() string {
@@ -5421,6 +6223,59 @@ func (x *PackName) GetRegisteredAt() uint64 {
 	return 0
 }
 
+// StepHolder stands under the outgoing work of a step; empty: nobody holds it.
+type StepHolder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Worker        string                 `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepHolder) Reset() {
+	*x = StepHolder{}
+	mi := &file_storage_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepHolder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepHolder) ProtoMessage() {}
+
+func (x *StepHolder) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
+func (*StepHolder) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *StepHolder) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *StepHolder) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
 // Blob stands under its SHA-256.
 type Blob struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -5436,7 +6291,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5448,7 +6303,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5461,7 +6316,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{60}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -5513,7 +6368,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5525,7 +6380,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5538,7 +6393,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{61}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -5577,7 +6432,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\x98\b\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xa7\t\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -5601,9 +6456,11 @@ const file_storage_proto_rawDesc = "" +
 	"\x06resume\x18\x10 \x01(\v2\x15.pawl.storage.v1.NoteH\x00R\x06resume\x12/\n" +
 	"\x06cancel\x18\x11 \x01(\v2\x15.pawl.storage.v1.NoteH\x00R\x06cancel\x128\n" +
 	"\tlose_turn\x18\x12 \x01(\v2\x19.pawl.storage.v1.LoseTurnH\x00R\bloseTurn\x128\n" +
-	"\tlose_step\x18\x13 \x01(\v2\x19.pawl.storage.v1.LoseStepH\x00R\bloseStep\x12+\n" +
+	"\tlose_step\x18\x13 \x01(\v2\x19.pawl.storage.v1.LoseStepH\x00R\bloseStep\x12A\n" +
+	"\fwrite_output\x18\" \x01(\v2\x1c.pawl.storage.v1.WriteOutputH\x00R\vwriteOutput\x12J\n" +
+	"\x0fnote_delegation\x18# \x01(\v2\x1f.pawl.storage.v1.NoteDelegationH\x00R\x0enoteDelegation\x12+\n" +
 	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04forkB\t\n" +
-	"\acommand\"\xb5\x03\n" +
+	"\acommand\"\x97\x04\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
@@ -5617,19 +6474,66 @@ const file_storage_proto_rawDesc = "" +
 	"\x05depth\x18\n" +
 	" \x01(\x03R\x05depth\x12\"\n" +
 	"\rmax_wall_time\x18\v \x01(\x03R\vmaxWallTime\x12\x1b\n" +
-	"\tmax_steps\x18\f \x01(\x03R\bmaxSteps\"\xd5\x01\n" +
+	"\tmax_steps\x18\f \x01(\x03R\bmaxSteps\x12)\n" +
+	"\x04task\x18\x1e \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x125\n" +
+	"\benvelope\x18\x1f \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\"S\n" +
+	"\x04Task\x12\x1d\n" +
+	"\n" +
+	"context_id\x18\x01 \x01(\tR\tcontextId\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\"\xa4\x01\n" +
+	"\bEnvelope\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
+	"\n" +
+	"context_id\x18\x02 \x01(\tR\tcontextId\x12\x1e\n" +
+	"\n" +
+	"references\x18\x03 \x03(\tR\n" +
+	"references\x12\x1e\n" +
+	"\n" +
+	"extensions\x18\x04 \x03(\tR\n" +
+	"extensions\x12\x1a\n" +
+	"\bmetadata\x18\x05 \x01(\fR\bmetadata\"\xee\x01\n" +
+	"\vOutputPiece\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12+\n" +
+	"\x05parts\x18\x04 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12$\n" +
+	"\x0eparts_of_input\x18\x05 \x01(\bR\fpartsOfInput\x12\x16\n" +
+	"\x06append\x18\x06 \x01(\bR\x06append\x12\x12\n" +
+	"\x04last\x18\a \x01(\bR\x04last\x12\x1a\n" +
+	"\bmetadata\x18\b \x01(\fR\bmetadata\"\xaf\x01\n" +
+	"\vWriteOutput\x12\x19\n" +
+	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\x122\n" +
+	"\x05piece\x18\x03 \x01(\v2\x1c.pawl.storage.v1.OutputPieceR\x05piece\x127\n" +
+	"\bassigned\x18\x04 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\x8b\x01\n" +
+	"\x06Remote\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1d\n" +
+	"\n" +
+	"context_id\x18\x02 \x01(\tR\tcontextId\x12\x19\n" +
+	"\bcard_url\x18\x03 \x01(\tR\acardUrl\x12\x16\n" +
+	"\x06asking\x18\x04 \x01(\rR\x06asking\x12\x16\n" +
+	"\x06answer\x18\x05 \x01(\x04R\x06answer\"\xa2\x01\n" +
+	"\x0eNoteDelegation\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12/\n" +
+	"\x06remote\x18\x03 \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x121\n" +
+	"\bquestion\x18\x04 \x03(\v2\x15.pawl.storage.v1.PartR\bquestion\"\xd5\x01\n" +
 	"\tEmitEvent\x12\x14\n" +
 	"\x05event\x18\x01 \x01(\tR\x05event\x12<\n" +
 	"\tartifacts\x18\x02 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12!\n" +
 	"\fexpected_seq\x18\x03 \x01(\x04R\vexpectedSeq\x12\x18\n" +
 	"\aoutside\x18\x04 \x01(\bR\aoutside\x127\n" +
-	"\bassigned\x18\x05 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"[\n" +
+	"\bassigned\x18\x05 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xa6\x01\n" +
 	"\tSendInput\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12!\n" +
-	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"o\n" +
+	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\x125\n" +
+	"\benvelope\x18\x1e \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\x12\x12\n" +
+	"\x04step\x18\x1f \x01(\rR\x04step\"o\n" +
 	"\fSetArtifacts\x12<\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12!\n" +
-	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\xa0\x03\n" +
+	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\xcc\x03\n" +
 	"\fCompleteTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
@@ -5641,14 +6545,17 @@ const file_storage_proto_rawDesc = "" +
 	"\fexpected_seq\x18\b \x01(\x04R\vexpectedSeq\x12\x18\n" +
 	"\aoutside\x18\t \x01(\bR\aoutside\x127\n" +
 	"\bassigned\x18\n" +
-	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xf2\x01\n" +
+	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
+	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\"\x8a\x02\n" +
 	"\bFailTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12,\n" +
 	"\x05error\x18\x03 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x12\x1c\n" +
 	"\tretryable\x18\x04 \x01(\bR\tretryable\x12,\n" +
 	"\x05usage\x18\x05 \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x127\n" +
-	"\bassigned\x18\x06 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"{\n" +
+	"\bassigned\x18\x06 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x16\n" +
+	"\x06reject\x18\x1e \x01(\bR\x06reject\"{\n" +
 	"\vSuspendTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x127\n" +
@@ -5658,7 +6565,7 @@ const file_storage_proto_rawDesc = "" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x128\n" +
 	"\brequests\x18\x03 \x03(\v2\x1c.pawl.storage.v1.StepRequestR\brequests\x127\n" +
 	"\bassigned\x18\x04 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x03R\x05first\"\xbd\x01\n" +
+	"\x05first\x18\x05 \x01(\x03R\x05first\"\xd3\x01\n" +
 	"\vResolveStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -5666,7 +6573,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x02ok\x18\x04 \x01(\bR\x02ok\x12\x16\n" +
 	"\x06result\x18\x05 \x01(\fR\x06result\x12,\n" +
 	"\x05error\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x12\x16\n" +
-	"\x06worker\x18\a \x01(\tR\x06worker\"Y\n" +
+	"\x06worker\x18\a \x01(\tR\x06worker\x12\x14\n" +
+	"\x05final\x18\x1e \x01(\bR\x05final\"Y\n" +
 	"\tFireTimer\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x12\n" +
@@ -5755,14 +6663,15 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"media_type\x18\x04 \x01(\tR\tmediaType\x12\x1a\n" +
 	"\bfilename\x18\x05 \x01(\tR\bfilename\x12\x1a\n" +
-	"\bmetadata\x18\x06 \x01(\fR\bmetadata\"\x8b\x01\n" +
+	"\bmetadata\x18\x06 \x01(\fR\bmetadata\"\xc2\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12+\n" +
 	"\x05parts\x18\x02 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
 	"tool_calls\x18\x03 \x01(\fR\ttoolCalls\x12 \n" +
 	"\ftool_call_id\x18\x04 \x01(\tR\n" +
-	"toolCallId\"/\n" +
+	"toolCallId\x125\n" +
+	"\benvelope\x18\x1e \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\"/\n" +
 	"\x05Label\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\xec\x01\n" +
@@ -5771,11 +6680,13 @@ const file_storage_proto_rawDesc = "" +
 	"\x12max_artifact_bytes\x18\x02 \x01(\x03R\x10maxArtifactBytes\x123\n" +
 	"\x16max_run_artifact_bytes\x18\x03 \x01(\x03R\x13maxRunArtifactBytes\x12*\n" +
 	"\x11max_message_bytes\x18\x04 \x01(\x03R\x0fmaxMessageBytes\x12*\n" +
-	"\x11max_queued_inputs\x18\x05 \x01(\x03R\x0fmaxQueuedInputs\"M\n" +
+	"\x11max_queued_inputs\x18\x05 \x01(\x03R\x0fmaxQueuedInputs\"e\n" +
 	"\x06Parent\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x03R\aattempt\"\xed\t\n" +
+	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xff\n" +
+	"\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -5802,7 +6713,9 @@ const file_storage_proto_rawDesc = "" +
 	"\x06origin\x18\x12 \x01(\v2\x17.pawl.storage.v1.OriginH\x00R\x06origin\x12.\n" +
 	"\x05ended\x18\x13 \x01(\v2\x16.pawl.storage.v1.EndedH\x00R\x05ended\x12;\n" +
 	"\n" +
-	"turn_ready\x18\x14 \x01(\v2\x1a.pawl.storage.v1.TurnReadyH\x00R\tturnReadyB\x06\n" +
+	"turn_ready\x18\x14 \x01(\v2\x1a.pawl.storage.v1.TurnReadyH\x00R\tturnReady\x12G\n" +
+	"\x0eoutput_written\x18  \x01(\v2\x1e.pawl.storage.v1.OutputWrittenH\x00R\routputWritten\x12G\n" +
+	"\x0estep_delegated\x18! \x01(\v2\x1e.pawl.storage.v1.StepDelegatedH\x00R\rstepDelegatedB\x06\n" +
 	"\x04bodyB\f\n" +
 	"\n" +
 	"_principal\"\xdb\x02\n" +
@@ -5819,7 +6732,7 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18\t \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\n" +
 	" \x01(\bR\x10artifactsOfInputB\v\n" +
-	"\t_intended\"\xb8\x01\n" +
+	"\t_intended\"\x83\x02\n" +
 	"\rInputReceived\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12$\n" +
 	"\x0eparts_of_input\x18\x02 \x01(\bR\fpartsOfInput\x12\x1d\n" +
@@ -5827,7 +6740,9 @@ const file_storage_proto_rawDesc = "" +
 	"message_id\x18\x03 \x01(\tR\tmessageId\x12\x16\n" +
 	"\x06queued\x18\x04 \x01(\bR\x06queued\x12\x1d\n" +
 	"\n" +
-	"queued_ref\x18\x14 \x01(\rR\tqueuedRef\":\n" +
+	"queued_ref\x18\x14 \x01(\rR\tqueuedRef\x125\n" +
+	"\benvelope\x18\x1e \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\x12\x12\n" +
+	"\x04step\x18\x1f \x01(\rR\x04step\":\n" +
 	"\n" +
 	"TurnOpened\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x16\n" +
@@ -5835,7 +6750,7 @@ const file_storage_proto_rawDesc = "" +
 	"\fTurnAssigned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x127\n" +
-	"\bassigned\x18\x03 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xad\x03\n" +
+	"\bassigned\x18\x03 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xd9\x03\n" +
 	"\rTurnCompleted\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
@@ -5847,7 +6762,20 @@ const file_storage_proto_rawDesc = "" +
 	"\x05event\x18\b \x01(\tR\x05event\x12<\n" +
 	"\tartifacts\x18\t \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\n" +
-	" \x01(\bR\x10artifactsOfInput\"\x94\x02\n" +
+	" \x01(\bR\x10artifactsOfInput\x12\x14\n" +
+	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\"x\n" +
+	"\rOutputWritten\x12\x19\n" +
+	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\x122\n" +
+	"\x05piece\x18\x03 \x01(\v2\x1c.pawl.storage.v1.OutputPieceR\x05piece\"\xe1\x01\n" +
+	"\rStepDelegated\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12/\n" +
+	"\x06remote\x18\x04 \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x121\n" +
+	"\bquestion\x18\x05 \x03(\v2\x15.pawl.storage.v1.PartR\bquestion\x12*\n" +
+	"\x11question_of_input\x18\x06 \x01(\bR\x0fquestionOfInput\"\x94\x02\n" +
 	"\n" +
 	"TurnFailed\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
@@ -5931,7 +6859,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x12artifacts_of_input\x18\x05 \x01(\bR\x10artifactsOfInput\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xc9\v\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xad\f\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -5980,7 +6908,10 @@ const file_storage_proto_rawDesc = "" +
 	"\rconversations\x18) \x03(\v2\x1d.pawl.storage.v1.ConversationR\rconversations\x12#\n" +
 	"\rmessage_bytes\x18* \x01(\x03R\fmessageBytes\x12/\n" +
 	"\x06forked\x18P \x01(\v2\x17.pawl.storage.v1.ForkedR\x06forked\x12\x1a\n" +
-	"\bimported\x18Q \x01(\bR\bimported\"+\n" +
+	"\bimported\x18Q \x01(\bR\bimported\x12)\n" +
+	"\x04task\x18Z \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x12\x1a\n" +
+	"\bawaiting\x18[ \x01(\rR\bawaiting\x12\x1b\n" +
+	"\tstatus_at\x18\\ \x01(\x06R\bstatusAt\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -5998,7 +6929,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xd1\x02\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\x82\x03\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -6017,7 +6948,8 @@ const file_storage_proto_rawDesc = "" +
 	"\bdeadline\x18\v \x01(\x06R\bdeadline\x12\x1e\n" +
 	"\n" +
 	"delegation\x18\f \x01(\bR\n" +
-	"delegation\"\x9e\x01\n" +
+	"delegation\x12/\n" +
+	"\x06remote\x18\x1e \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\"\x9e\x01\n" +
 	"\fArtifactHead\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
@@ -6048,7 +6980,11 @@ const file_storage_proto_rawDesc = "" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12#\n" +
-	"\rregistered_at\x18\x04 \x01(\x06R\fregisteredAt\"y\n" +
+	"\rregistered_at\x18\x04 \x01(\x06R\fregisteredAt\"B\n" +
+	"\n" +
+	"StepHolder\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
+	"\x06worker\x18\x02 \x01(\tR\x06worker\"y\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x1d\n" +
@@ -6074,178 +7010,206 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),           // 0: pawl.storage.v1.Entry
 	(*Input)(nil),           // 1: pawl.storage.v1.Input
 	(*Start)(nil),           // 2: pawl.storage.v1.Start
-	(*EmitEvent)(nil),       // 3: pawl.storage.v1.EmitEvent
-	(*SendInput)(nil),       // 4: pawl.storage.v1.SendInput
-	(*SetArtifacts)(nil),    // 5: pawl.storage.v1.SetArtifacts
-	(*CompleteTurn)(nil),    // 6: pawl.storage.v1.CompleteTurn
-	(*FailTurn)(nil),        // 7: pawl.storage.v1.FailTurn
-	(*SuspendTurn)(nil),     // 8: pawl.storage.v1.SuspendTurn
-	(*RequestSteps)(nil),    // 9: pawl.storage.v1.RequestSteps
-	(*ResolveStep)(nil),     // 10: pawl.storage.v1.ResolveStep
-	(*FireTimer)(nil),       // 11: pawl.storage.v1.FireTimer
-	(*Note)(nil),            // 12: pawl.storage.v1.Note
-	(*LoseTurn)(nil),        // 13: pawl.storage.v1.LoseTurn
-	(*LoseStep)(nil),        // 14: pawl.storage.v1.LoseStep
-	(*Fork)(nil),            // 15: pawl.storage.v1.Fork
-	(*Talk)(nil),            // 16: pawl.storage.v1.Talk
-	(*QueuedInput)(nil),     // 17: pawl.storage.v1.QueuedInput
-	(*TakenStep)(nil),       // 18: pawl.storage.v1.TakenStep
-	(*Forked)(nil),          // 19: pawl.storage.v1.Forked
-	(*ArtifactWrite)(nil),   // 20: pawl.storage.v1.ArtifactWrite
-	(*StepRequest)(nil),     // 21: pawl.storage.v1.StepRequest
-	(*Fault)(nil),           // 22: pawl.storage.v1.Fault
-	(*Usage)(nil),           // 23: pawl.storage.v1.Usage
-	(*Assignment)(nil),      // 24: pawl.storage.v1.Assignment
-	(*Part)(nil),            // 25: pawl.storage.v1.Part
-	(*Message)(nil),         // 26: pawl.storage.v1.Message
-	(*Label)(nil),           // 27: pawl.storage.v1.Label
-	(*Limits)(nil),          // 28: pawl.storage.v1.Limits
-	(*Parent)(nil),          // 29: pawl.storage.v1.Parent
-	(*Record)(nil),          // 30: pawl.storage.v1.Record
-	(*Transition)(nil),      // 31: pawl.storage.v1.Transition
-	(*InputReceived)(nil),   // 32: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),      // 33: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),    // 34: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),   // 35: pawl.storage.v1.TurnCompleted
-	(*TurnFailed)(nil),      // 36: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),   // 37: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),   // 38: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),       // 39: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),   // 40: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),    // 41: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),    // 42: pawl.storage.v1.StepRejected
-	(*StepCancelled)(nil),   // 43: pawl.storage.v1.StepCancelled
-	(*ArtifactsSet)(nil),    // 44: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),          // 45: pawl.storage.v1.Origin
-	(*Ended)(nil),           // 46: pawl.storage.v1.Ended
-	(*Redirect)(nil),        // 47: pawl.storage.v1.Redirect
-	(*State)(nil),           // 48: pawl.storage.v1.State
-	(*Count)(nil),           // 49: pawl.storage.v1.Count
-	(*EdgeCount)(nil),       // 50: pawl.storage.v1.EdgeCount
-	(*Turn)(nil),            // 51: pawl.storage.v1.Turn
-	(*ToolStep)(nil),        // 52: pawl.storage.v1.ToolStep
-	(*ArtifactHead)(nil),    // 53: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),    // 54: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),          // 55: pawl.storage.v1.Dedupe
-	(*ArtifactVersion)(nil), // 56: pawl.storage.v1.ArtifactVersion
-	(*Place)(nil),           // 57: pawl.storage.v1.Place
-	(*PackBytes)(nil),       // 58: pawl.storage.v1.PackBytes
-	(*PackName)(nil),        // 59: pawl.storage.v1.PackName
-	(*Blob)(nil),            // 60: pawl.storage.v1.Blob
-	(*Upload)(nil),          // 61: pawl.storage.v1.Upload
+	(*Task)(nil),            // 3: pawl.storage.v1.Task
+	(*Envelope)(nil),        // 4: pawl.storage.v1.Envelope
+	(*OutputPiece)(nil),     // 5: pawl.storage.v1.OutputPiece
+	(*WriteOutput)(nil),     // 6: pawl.storage.v1.WriteOutput
+	(*Remote)(nil),          // 7: pawl.storage.v1.Remote
+	(*NoteDelegation)(nil),  // 8: pawl.storage.v1.NoteDelegation
+	(*EmitEvent)(nil),       // 9: pawl.storage.v1.EmitEvent
+	(*SendInput)(nil),       // 10: pawl.storage.v1.SendInput
+	(*SetArtifacts)(nil),    // 11: pawl.storage.v1.SetArtifacts
+	(*CompleteTurn)(nil),    // 12: pawl.storage.v1.CompleteTurn
+	(*FailTurn)(nil),        // 13: pawl.storage.v1.FailTurn
+	(*SuspendTurn)(nil),     // 14: pawl.storage.v1.SuspendTurn
+	(*RequestSteps)(nil),    // 15: pawl.storage.v1.RequestSteps
+	(*ResolveStep)(nil),     // 16: pawl.storage.v1.ResolveStep
+	(*FireTimer)(nil),       // 17: pawl.storage.v1.FireTimer
+	(*Note)(nil),            // 18: pawl.storage.v1.Note
+	(*LoseTurn)(nil),        // 19: pawl.storage.v1.LoseTurn
+	(*LoseStep)(nil),        // 20: pawl.storage.v1.LoseStep
+	(*Fork)(nil),            // 21: pawl.storage.v1.Fork
+	(*Talk)(nil),            // 22: pawl.storage.v1.Talk
+	(*QueuedInput)(nil),     // 23: pawl.storage.v1.QueuedInput
+	(*TakenStep)(nil),       // 24: pawl.storage.v1.TakenStep
+	(*Forked)(nil),          // 25: pawl.storage.v1.Forked
+	(*ArtifactWrite)(nil),   // 26: pawl.storage.v1.ArtifactWrite
+	(*StepRequest)(nil),     // 27: pawl.storage.v1.StepRequest
+	(*Fault)(nil),           // 28: pawl.storage.v1.Fault
+	(*Usage)(nil),           // 29: pawl.storage.v1.Usage
+	(*Assignment)(nil),      // 30: pawl.storage.v1.Assignment
+	(*Part)(nil),            // 31: pawl.storage.v1.Part
+	(*Message)(nil),         // 32: pawl.storage.v1.Message
+	(*Label)(nil),           // 33: pawl.storage.v1.Label
+	(*Limits)(nil),          // 34: pawl.storage.v1.Limits
+	(*Parent)(nil),          // 35: pawl.storage.v1.Parent
+	(*Record)(nil),          // 36: pawl.storage.v1.Record
+	(*Transition)(nil),      // 37: pawl.storage.v1.Transition
+	(*InputReceived)(nil),   // 38: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),      // 39: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),    // 40: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),   // 41: pawl.storage.v1.TurnCompleted
+	(*OutputWritten)(nil),   // 42: pawl.storage.v1.OutputWritten
+	(*StepDelegated)(nil),   // 43: pawl.storage.v1.StepDelegated
+	(*TurnFailed)(nil),      // 44: pawl.storage.v1.TurnFailed
+	(*TurnAbandoned)(nil),   // 45: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),   // 46: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),       // 47: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),   // 48: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),    // 49: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),    // 50: pawl.storage.v1.StepRejected
+	(*StepCancelled)(nil),   // 51: pawl.storage.v1.StepCancelled
+	(*ArtifactsSet)(nil),    // 52: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),          // 53: pawl.storage.v1.Origin
+	(*Ended)(nil),           // 54: pawl.storage.v1.Ended
+	(*Redirect)(nil),        // 55: pawl.storage.v1.Redirect
+	(*State)(nil),           // 56: pawl.storage.v1.State
+	(*Count)(nil),           // 57: pawl.storage.v1.Count
+	(*EdgeCount)(nil),       // 58: pawl.storage.v1.EdgeCount
+	(*Turn)(nil),            // 59: pawl.storage.v1.Turn
+	(*ToolStep)(nil),        // 60: pawl.storage.v1.ToolStep
+	(*ArtifactHead)(nil),    // 61: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),    // 62: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),          // 63: pawl.storage.v1.Dedupe
+	(*ArtifactVersion)(nil), // 64: pawl.storage.v1.ArtifactVersion
+	(*Place)(nil),           // 65: pawl.storage.v1.Place
+	(*PackBytes)(nil),       // 66: pawl.storage.v1.PackBytes
+	(*PackName)(nil),        // 67: pawl.storage.v1.PackName
+	(*StepHolder)(nil),      // 68: pawl.storage.v1.StepHolder
+	(*Blob)(nil),            // 69: pawl.storage.v1.Blob
+	(*Upload)(nil),          // 70: pawl.storage.v1.Upload
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
-	30,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
+	36,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
 	2,   // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
-	3,   // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
-	4,   // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
-	5,   // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
-	6,   // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
-	7,   // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
-	8,   // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
-	9,   // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
-	10,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
-	11,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
-	12,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
-	12,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
-	12,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
-	13,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
-	14,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
-	15,  // 17: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
-	25,  // 18: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	27,  // 19: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	28,  // 20: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	29,  // 21: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	20,  // 22: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	24,  // 23: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 24: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	20,  // 25: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	25,  // 26: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	26,  // 27: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	23,  // 28: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	20,  // 29: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	24,  // 30: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	22,  // 31: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	23,  // 32: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	24,  // 33: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	24,  // 34: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	21,  // 35: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	24,  // 36: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	22,  // 37: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	24,  // 38: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	27,  // 39: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	28,  // 40: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	48,  // 41: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	20,  // 42: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	20,  // 43: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	16,  // 44: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	17,  // 45: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	18,  // 46: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	26,  // 47: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	25,  // 48: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	22,  // 49: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	22,  // 50: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	25,  // 51: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	31,  // 52: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	32,  // 53: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	33,  // 54: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	34,  // 55: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	35,  // 56: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	36,  // 57: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	37,  // 58: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	38,  // 59: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	40,  // 60: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	41,  // 61: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	42,  // 62: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	43,  // 63: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	44,  // 64: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	12,  // 65: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	12,  // 66: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	45,  // 67: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	46,  // 68: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	39,  // 69: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	47,  // 70: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	20,  // 71: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	25,  // 72: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	24,  // 73: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 74: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	26,  // 75: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	23,  // 76: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	20,  // 77: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	22,  // 78: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	23,  // 79: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	22,  // 80: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	20,  // 81: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	22,  // 82: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	20,  // 83: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	48,  // 84: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	20,  // 85: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	16,  // 86: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	18,  // 87: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	47,  // 88: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	20,  // 89: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	27,  // 90: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	28,  // 91: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	29,  // 92: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	49,  // 93: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	50,  // 94: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	51,  // 95: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	52,  // 96: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	53,  // 97: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	54,  // 98: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	19,  // 99: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	24,  // 100: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	101, // [101:101] is the sub-list for method output_type
-	101, // [101:101] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	9,   // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
+	10,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
+	11,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
+	12,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
+	13,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
+	14,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
+	15,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
+	16,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
+	17,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
+	18,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
+	18,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
+	18,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
+	19,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
+	20,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
+	6,   // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
+	8,   // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
+	21,  // 19: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	31,  // 20: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	33,  // 21: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	34,  // 22: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	35,  // 23: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	3,   // 24: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
+	4,   // 25: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
+	31,  // 26: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	5,   // 27: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	30,  // 28: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 29: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	31,  // 30: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	26,  // 31: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	30,  // 32: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	31,  // 33: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	4,   // 34: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	26,  // 35: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	31,  // 36: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	32,  // 37: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	29,  // 38: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	26,  // 39: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	30,  // 40: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	28,  // 41: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	29,  // 42: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	30,  // 43: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	30,  // 44: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	27,  // 45: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	30,  // 46: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	28,  // 47: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	30,  // 48: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	33,  // 49: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	34,  // 50: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	56,  // 51: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	26,  // 52: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	26,  // 53: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	22,  // 54: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	23,  // 55: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	24,  // 56: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	32,  // 57: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	31,  // 58: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	28,  // 59: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	28,  // 60: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	31,  // 61: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	4,   // 62: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	37,  // 63: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	38,  // 64: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	39,  // 65: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	40,  // 66: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	41,  // 67: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	44,  // 68: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	45,  // 69: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	46,  // 70: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	48,  // 71: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	49,  // 72: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	50,  // 73: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	51,  // 74: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	52,  // 75: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	18,  // 76: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	18,  // 77: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	53,  // 78: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	54,  // 79: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	47,  // 80: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	42,  // 81: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	43,  // 82: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	55,  // 83: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	26,  // 84: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	31,  // 85: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	4,   // 86: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	30,  // 87: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	31,  // 88: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	32,  // 89: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	29,  // 90: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	26,  // 91: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	5,   // 92: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	7,   // 93: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	31,  // 94: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	28,  // 95: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	29,  // 96: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	28,  // 97: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	26,  // 98: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	28,  // 99: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	26,  // 100: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	56,  // 101: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	26,  // 102: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	22,  // 103: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	24,  // 104: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	55,  // 105: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	26,  // 106: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	33,  // 107: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	34,  // 108: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	35,  // 109: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	57,  // 110: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	58,  // 111: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	59,  // 112: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	60,  // 113: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	61,  // 114: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	62,  // 115: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	25,  // 116: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	3,   // 117: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	30,  // 118: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 119: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	120, // [120:120] is the sub-list for method output_type
+	120, // [120:120] is the sub-list for method input_type
+	120, // [120:120] is the sub-list for extension type_name
+	120, // [120:120] is the sub-list for extension extendee
+	0,   // [0:120] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -6269,9 +7233,11 @@ func file_storage_proto_init() {
 		(*Input_Cancel)(nil),
 		(*Input_LoseTurn)(nil),
 		(*Input_LoseStep)(nil),
+		(*Input_WriteOutput)(nil),
+		(*Input_NoteDelegation)(nil),
 		(*Input_Fork)(nil),
 	}
-	file_storage_proto_msgTypes[30].OneofWrappers = []any{
+	file_storage_proto_msgTypes[36].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -6290,15 +7256,17 @@ func file_storage_proto_init() {
 		(*Record_Origin)(nil),
 		(*Record_Ended)(nil),
 		(*Record_TurnReady)(nil),
+		(*Record_OutputWritten)(nil),
+		(*Record_StepDelegated)(nil),
 	}
-	file_storage_proto_msgTypes[31].OneofWrappers = []any{}
+	file_storage_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

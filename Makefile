@@ -52,7 +52,7 @@ demo: build ## Run a loop with a crash in the middle, end to end
 .PHONY: test
 test: ## Run all tests
 	$(GO) test -p $(P) -timeout 9m ./...
-	$(MAKE) build test-python test-typescript
+	$(MAKE) build test-python test-typescript test-examples
 
 .PHONY: test-python
 test-python: ## Test the Python client (PYTESTFLAGS); makes its virtual environment itself
@@ -61,6 +61,10 @@ test-python: ## Test the Python client (PYTESTFLAGS); makes its virtual environm
 .PHONY: test-typescript
 test-typescript: ## Test the TypeScript client (VITESTFLAGS); installs its packages itself
 	.ci/test-typescript $(VITESTFLAGS)
+
+.PHONY: test-examples
+test-examples: ## Run the examples as tests (PYTESTFLAGS); sets up what they need itself
+	.ci/test-examples $(PYTESTFLAGS)
 
 .PHONY: race
 race: ## Run the packages that start goroutines under the race detector

@@ -332,6 +332,59 @@ func (StepStatus) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{4}
 }
 
+// Awaiting says what a WAITING run waits for from outside.
+type Awaiting int32
+
+const (
+	// Nothing: a step's answer, a timer, or the run is not WAITING.
+	Awaiting_AWAITING_UNSPECIFIED Awaiting = 0
+	// An input, or an event of an external state.
+	Awaiting_AWAITING_INPUT Awaiting = 1
+	// An authorisation that is given elsewhere, then an input.
+	Awaiting_AWAITING_AUTH Awaiting = 2
+)
+
+// Enum value maps for Awaiting.
+var (
+	Awaiting_name = map[int32]string{
+		0: "AWAITING_UNSPECIFIED",
+		1: "AWAITING_INPUT",
+		2: "AWAITING_AUTH",
+	}
+	Awaiting_value = map[string]int32{
+		"AWAITING_UNSPECIFIED": 0,
+		"AWAITING_INPUT":       1,
+		"AWAITING_AUTH":        2,
+	}
+)
+
+func (x Awaiting) Enum() *Awaiting {
+	p := new(Awaiting)
+	*p = x
+	return p
+}
+
+func (x Awaiting) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Awaiting) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_record_proto_enumTypes[5].Descriptor()
+}
+
+func (Awaiting) Type() protoreflect.EnumType {
+	return &file_pawl_v1_record_proto_enumTypes[5]
+}
+
+func (x Awaiting) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Awaiting.Descriptor instead.
+func (Awaiting) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{5}
+}
+
 // RecordKind names the kinds of records, for filters. The numbers are those of
 // the fields of Record.body, less 20.
 type RecordKind int32
@@ -375,6 +428,10 @@ const (
 	RecordKind_RECORD_KIND_ENDED RecordKind = 17
 	// Record.turn_ready.
 	RecordKind_RECORD_KIND_TURN_READY RecordKind = 18
+	// Record.output_written.
+	RecordKind_RECORD_KIND_OUTPUT_WRITTEN RecordKind = 30
+	// Record.step_delegated.
+	RecordKind_RECORD_KIND_STEP_DELEGATED RecordKind = 31
 )
 
 // Enum value maps for RecordKind.
@@ -399,6 +456,8 @@ var (
 		16: "RECORD_KIND_ORIGIN",
 		17: "RECORD_KIND_ENDED",
 		18: "RECORD_KIND_TURN_READY",
+		30: "RECORD_KIND_OUTPUT_WRITTEN",
+		31: "RECORD_KIND_STEP_DELEGATED",
 	}
 	RecordKind_value = map[string]int32{
 		"RECORD_KIND_UNSPECIFIED":    0,
@@ -420,6 +479,8 @@ var (
 		"RECORD_KIND_ORIGIN":         16,
 		"RECORD_KIND_ENDED":          17,
 		"RECORD_KIND_TURN_READY":     18,
+		"RECORD_KIND_OUTPUT_WRITTEN": 30,
+		"RECORD_KIND_STEP_DELEGATED": 31,
 	}
 )
 
@@ -434,11 +495,11 @@ func (x RecordKind) String() string {
 }
 
 func (RecordKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_pawl_v1_record_proto_enumTypes[5].Descriptor()
+	return file_pawl_v1_record_proto_enumTypes[6].Descriptor()
 }
 
 func (RecordKind) Type() protoreflect.EnumType {
-	return &file_pawl_v1_record_proto_enumTypes[5]
+	return &file_pawl_v1_record_proto_enumTypes[6]
 }
 
 func (x RecordKind) Number() protoreflect.EnumNumber {
@@ -447,7 +508,7 @@ func (x RecordKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RecordKind.Descriptor instead.
 func (RecordKind) EnumDescriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{6}
 }
 
 // ArtifactValue is one value of an artifact, in the form that its media type
@@ -936,7 +997,10 @@ type Message struct {
 	// A model's own tool calls as JSON, kept as they are. Default: empty.
 	ToolCallsJson string `protobuf:"bytes,3,opt,name=tool_calls_json,json=toolCallsJson,proto3" json:"tool_calls_json,omitempty"`
 	// For role "tool": which call this answers. Default: empty.
-	ToolCallId    string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// What the message says besides its parts, where it came as a message to an
+	// agent; unset otherwise. Ignored in what an executor sends.
+	Envelope      *Envelope `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -999,6 +1063,279 @@ func (x *Message) GetToolCallId() string {
 	return ""
 }
 
+func (x *Message) GetEnvelope() *Envelope {
+	if x != nil {
+		return x.Envelope
+	}
+	return nil
+}
+
+// Envelope is what a message to an agent says besides its parts (A2A Message).
+type Envelope struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sender's id of the message.
+	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// Conversation that it belongs to; empty: none.
+	ContextId string `protobuf:"bytes,2,opt,name=context_id,json=contextId,proto3" json:"context_id,omitempty"`
+	// Ids of tasks that it is about.
+	ReferenceTaskIds []string `protobuf:"bytes,3,rep,name=reference_task_ids,json=referenceTaskIds,proto3" json:"reference_task_ids,omitempty"`
+	// URIs of the extensions that it uses.
+	Extensions []string `protobuf:"bytes,4,rep,name=extensions,proto3" json:"extensions,omitempty"`
+	// Its metadata as a JSON object; empty: none.
+	MetadataJson  string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Envelope) Reset() {
+	*x = Envelope{}
+	mi := &file_pawl_v1_record_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Envelope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Envelope) ProtoMessage() {}
+
+func (x *Envelope) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
+func (*Envelope) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Envelope) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *Envelope) GetContextId() string {
+	if x != nil {
+		return x.ContextId
+	}
+	return ""
+}
+
+func (x *Envelope) GetReferenceTaskIds() []string {
+	if x != nil {
+		return x.ReferenceTaskIds
+	}
+	return nil
+}
+
+func (x *Envelope) GetExtensions() []string {
+	if x != nil {
+		return x.Extensions
+	}
+	return nil
+}
+
+func (x *Envelope) GetMetadataJson() string {
+	if x != nil {
+		return x.MetadataJson
+	}
+	return ""
+}
+
+// OutputPiece is a piece of the output of a turn that is under way: a part of an
+// artifact of the run's task (A2A TaskArtifactUpdateEvent).
+type OutputPiece struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the artifact among those of the run; required.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// For people. Default: empty.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// For people. Default: empty.
+	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	// Content, in order; may be empty only with `last`.
+	Parts []*Part `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
+	// True: adds to what the artifact has. Default false: replaces it; so begins an
+	// execution that is repeated.
+	Append bool `protobuf:"varint,5,opt,name=append,proto3" json:"append,omitempty"`
+	// True: nothing more comes for this artifact from this execution.
+	Last bool `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`
+	// Further properties as a JSON object. Default: empty.
+	MetadataJson  string `protobuf:"bytes,7,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputPiece) Reset() {
+	*x = OutputPiece{}
+	mi := &file_pawl_v1_record_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputPiece) ProtoMessage() {}
+
+func (x *OutputPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
+func (*OutputPiece) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OutputPiece) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OutputPiece) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OutputPiece) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *OutputPiece) GetParts() []*Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *OutputPiece) GetAppend() bool {
+	if x != nil {
+		return x.Append
+	}
+	return false
+}
+
+func (x *OutputPiece) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+func (x *OutputPiece) GetMetadataJson() string {
+	if x != nil {
+		return x.MetadataJson
+	}
+	return ""
+}
+
+// Remote is what is known of the other side of a delegation.
+type Remote struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent's task; for a local member the child run. Empty: not known yet.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// The agent's context. Empty: not known yet.
+	ContextId string `protobuf:"bytes,2,opt,name=context_id,json=contextId,proto3" json:"context_id,omitempty"`
+	// Where the agent's card lives; empty: a local member.
+	CardUrl string `protobuf:"bytes,3,opt,name=card_url,json=cardUrl,proto3" json:"card_url,omitempty"`
+	// What the agent waits for; its question is in the StepDelegated record.
+	Asking Awaiting `protobuf:"varint,4,opt,name=asking,proto3,enum=pawl.v1.Awaiting" json:"asking,omitempty"`
+	// InputReceived record that is on its way to it; 0: none.
+	AnswerSeq     uint64 `protobuf:"varint,5,opt,name=answer_seq,json=answerSeq,proto3" json:"answer_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remote) Reset() {
+	*x = Remote{}
+	mi := &file_pawl_v1_record_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remote) ProtoMessage() {}
+
+func (x *Remote) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remote.ProtoReflect.Descriptor instead.
+func (*Remote) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Remote) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *Remote) GetContextId() string {
+	if x != nil {
+		return x.ContextId
+	}
+	return ""
+}
+
+func (x *Remote) GetCardUrl() string {
+	if x != nil {
+		return x.CardUrl
+	}
+	return ""
+}
+
+func (x *Remote) GetAsking() Awaiting {
+	if x != nil {
+		return x.Asking
+	}
+	return Awaiting_AWAITING_UNSPECIFIED
+}
+
+func (x *Remote) GetAnswerSeq() uint64 {
+	if x != nil {
+		return x.AnswerSeq
+	}
+	return 0
+}
+
 // Usage is what an execution consumed outside the sidecar. It is added to the
 // run's totals when the turn completes or fails.
 type Usage struct {
@@ -1018,7 +1355,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_pawl_v1_record_proto_msgTypes[6]
+	mi := &file_pawl_v1_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1367,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[6]
+	mi := &file_pawl_v1_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1380,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -1087,7 +1424,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_pawl_v1_record_proto_msgTypes[7]
+	mi := &file_pawl_v1_record_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1436,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[7]
+	mi := &file_pawl_v1_record_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1449,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Fault) GetCode() string {
@@ -1142,7 +1479,7 @@ type Denial struct {
 
 func (x *Denial) Reset() {
 	*x = Denial{}
-	mi := &file_pawl_v1_record_proto_msgTypes[8]
+	mi := &file_pawl_v1_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1491,7 @@ func (x *Denial) String() string {
 func (*Denial) ProtoMessage() {}
 
 func (x *Denial) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[8]
+	mi := &file_pawl_v1_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1504,7 @@ func (x *Denial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denial.ProtoReflect.Descriptor instead.
 func (*Denial) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Denial) GetCode() string {
@@ -1207,7 +1544,7 @@ type TurnRef struct {
 
 func (x *TurnRef) Reset() {
 	*x = TurnRef{}
-	mi := &file_pawl_v1_record_proto_msgTypes[9]
+	mi := &file_pawl_v1_record_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1556,7 @@ func (x *TurnRef) String() string {
 func (*TurnRef) ProtoMessage() {}
 
 func (x *TurnRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[9]
+	mi := &file_pawl_v1_record_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1569,7 @@ func (x *TurnRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnRef.ProtoReflect.Descriptor instead.
 func (*TurnRef) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TurnRef) GetRunId() string {
@@ -1292,7 +1629,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_pawl_v1_record_proto_msgTypes[10]
+	mi := &file_pawl_v1_record_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1641,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[10]
+	mi := &file_pawl_v1_record_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1654,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -1356,7 +1693,7 @@ type PackRef struct {
 
 func (x *PackRef) Reset() {
 	*x = PackRef{}
-	mi := &file_pawl_v1_record_proto_msgTypes[11]
+	mi := &file_pawl_v1_record_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1705,7 @@ func (x *PackRef) String() string {
 func (*PackRef) ProtoMessage() {}
 
 func (x *PackRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[11]
+	mi := &file_pawl_v1_record_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1718,7 @@ func (x *PackRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackRef.ProtoReflect.Descriptor instead.
 func (*PackRef) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PackRef) GetId() string {
@@ -1419,7 +1756,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_pawl_v1_record_proto_msgTypes[12]
+	mi := &file_pawl_v1_record_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1768,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[12]
+	mi := &file_pawl_v1_record_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1781,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Redirect) GetState() string {
@@ -1508,6 +1845,8 @@ type Record struct {
 	//	*Record_Origin
 	//	*Record_Ended
 	//	*Record_TurnReady
+	//	*Record_OutputWritten
+	//	*Record_StepDelegated
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1515,7 +1854,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_pawl_v1_record_proto_msgTypes[13]
+	mi := &file_pawl_v1_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1866,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[13]
+	mi := &file_pawl_v1_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1879,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Record) GetRunId() string {
@@ -1775,6 +2114,24 @@ func (x *Record) GetTurnReady() *TurnReady {
 	return nil
 }
 
+func (x *Record) GetOutputWritten() *OutputWritten {
+	if x != nil {
+		if x, ok := x.Body.(*Record_OutputWritten); ok {
+			return x.OutputWritten
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetStepDelegated() *StepDelegated {
+	if x != nil {
+		if x, ok := x.Body.(*Record_StepDelegated); ok {
+			return x.StepDelegated
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -1869,6 +2226,16 @@ type Record_TurnReady struct {
 	TurnReady *TurnReady `protobuf:"bytes,38,opt,name=turn_ready,json=turnReady,proto3,oneof"`
 }
 
+type Record_OutputWritten struct {
+	// A piece of output of a turn that is under way.
+	OutputWritten *OutputWritten `protobuf:"bytes,50,opt,name=output_written,json=outputWritten,proto3,oneof"`
+}
+
+type Record_StepDelegated struct {
+	// News of a delegation.
+	StepDelegated *StepDelegated `protobuf:"bytes,51,opt,name=step_delegated,json=stepDelegated,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -1905,6 +2272,10 @@ func (*Record_Ended) isRecord_Body() {}
 
 func (*Record_TurnReady) isRecord_Body() {}
 
+func (*Record_OutputWritten) isRecord_Body() {}
+
+func (*Record_StepDelegated) isRecord_Body() {}
+
 // Transition is one entry into a state. Its seq is also that of the visit's
 // first turn.
 type Transition struct {
@@ -1931,7 +2302,7 @@ type Transition struct {
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_pawl_v1_record_proto_msgTypes[14]
+	mi := &file_pawl_v1_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2314,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[14]
+	mi := &file_pawl_v1_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2327,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Transition) GetFrom() string {
@@ -2023,14 +2394,18 @@ type InputReceived struct {
 	// The caller's idempotency id; empty: none.
 	MessageId string `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// True: a turn was open, the parts wait for the next one.
-	Queued        bool `protobuf:"varint,3,opt,name=queued,proto3" json:"queued,omitempty"`
+	Queued bool `protobuf:"varint,3,opt,name=queued,proto3" json:"queued,omitempty"`
+	// What the message says besides its parts; unset: it came by SendInput.
+	Envelope *Envelope `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
+	// Delegation that gets the parts; 0: the turn.
+	Step          uint32 `protobuf:"varint,31,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_pawl_v1_record_proto_msgTypes[15]
+	mi := &file_pawl_v1_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2417,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[15]
+	mi := &file_pawl_v1_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2430,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -2079,6 +2454,20 @@ func (x *InputReceived) GetQueued() bool {
 	return false
 }
 
+func (x *InputReceived) GetEnvelope() *Envelope {
+	if x != nil {
+		return x.Envelope
+	}
+	return nil
+}
+
+func (x *InputReceived) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 // TurnOpened is a further turn of the same visit; its seq is the turn's.
 type TurnOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2092,7 +2481,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_pawl_v1_record_proto_msgTypes[16]
+	mi := &file_pawl_v1_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2493,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[16]
+	mi := &file_pawl_v1_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2506,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -2149,7 +2538,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_pawl_v1_record_proto_msgTypes[17]
+	mi := &file_pawl_v1_record_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2550,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[17]
+	mi := &file_pawl_v1_record_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2563,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -2215,13 +2604,17 @@ type TurnCompleted struct {
 	Event string `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
 	// Artifacts written with it. Empty: none.
 	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,7,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What the run waits for after it.
+	Await Awaiting `protobuf:"varint,30,opt,name=await,proto3,enum=pawl.v1.Awaiting" json:"await,omitempty"`
+	// True: the output answers the sender as a message, not as a task.
+	Reply         bool `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[18]
+	mi := &file_pawl_v1_record_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2626,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[18]
+	mi := &file_pawl_v1_record_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2639,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -2298,6 +2691,20 @@ func (x *TurnCompleted) GetArtifactsWritten() []*ArtifactWrite {
 	return nil
 }
 
+func (x *TurnCompleted) GetAwait() Awaiting {
+	if x != nil {
+		return x.Await
+	}
+	return Awaiting_AWAITING_UNSPECIFIED
+}
+
+func (x *TurnCompleted) GetReply() bool {
+	if x != nil {
+		return x.Reply
+	}
+	return false
+}
+
 // TurnFailed is a failed execution of a turn.
 type TurnFailed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2321,7 +2728,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[19]
+	mi := &file_pawl_v1_record_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2740,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[19]
+	mi := &file_pawl_v1_record_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2753,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -2413,7 +2820,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_pawl_v1_record_proto_msgTypes[20]
+	mi := &file_pawl_v1_record_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2832,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[20]
+	mi := &file_pawl_v1_record_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2845,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -2477,7 +2884,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[21]
+	mi := &file_pawl_v1_record_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2896,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[21]
+	mi := &file_pawl_v1_record_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2909,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -2540,7 +2947,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_pawl_v1_record_proto_msgTypes[22]
+	mi := &file_pawl_v1_record_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2959,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[22]
+	mi := &file_pawl_v1_record_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +2972,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -2609,7 +3016,7 @@ type StepRequested struct {
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_pawl_v1_record_proto_msgTypes[23]
+	mi := &file_pawl_v1_record_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +3028,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[23]
+	mi := &file_pawl_v1_record_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +3041,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -2731,7 +3138,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_pawl_v1_record_proto_msgTypes[24]
+	mi := &file_pawl_v1_record_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +3150,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[24]
+	mi := &file_pawl_v1_record_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +3163,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -2853,7 +3260,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_pawl_v1_record_proto_msgTypes[25]
+	mi := &file_pawl_v1_record_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3272,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[25]
+	mi := &file_pawl_v1_record_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3285,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -2924,7 +3331,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_pawl_v1_record_proto_msgTypes[26]
+	mi := &file_pawl_v1_record_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3343,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[26]
+	mi := &file_pawl_v1_record_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3356,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -2973,6 +3380,152 @@ func (x *StepCancelled) GetWhy() string {
 	return ""
 }
 
+// OutputWritten is a piece of the output of a turn that is under way.
+type OutputWritten struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The turn.
+	TurnSeq uint64 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	// Execution attempt, from 1.
+	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The piece.
+	Piece         *OutputPiece `protobuf:"bytes,3,opt,name=piece,proto3" json:"piece,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputWritten) Reset() {
+	*x = OutputWritten{}
+	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputWritten) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputWritten) ProtoMessage() {}
+
+func (x *OutputWritten) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
+func (*OutputWritten) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *OutputWritten) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *OutputWritten) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *OutputWritten) GetPiece() *OutputPiece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+// StepDelegated is news of a delegation that is under way.
+type StepDelegated struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number in the run.
+	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Tool: the member key of the agent.
+	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Attempt, from 1.
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// What is known of the other side.
+	Remote *Remote `protobuf:"bytes,4,opt,name=remote,proto3" json:"remote,omitempty"`
+	// What the agent asks, with remote.asking.
+	Question      []*Part `protobuf:"bytes,5,rep,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepDelegated) Reset() {
+	*x = StepDelegated{}
+	mi := &file_pawl_v1_record_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepDelegated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepDelegated) ProtoMessage() {}
+
+func (x *StepDelegated) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
+func (*StepDelegated) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *StepDelegated) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepDelegated) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *StepDelegated) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *StepDelegated) GetRemote() *Remote {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
+func (x *StepDelegated) GetQuestion() []*Part {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
 // ArtifactsSet is a write without a transition.
 type ArtifactsSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2984,7 +3537,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_pawl_v1_record_proto_msgTypes[27]
+	mi := &file_pawl_v1_record_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3549,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[27]
+	mi := &file_pawl_v1_record_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3562,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ArtifactsSet) GetArtifactsWritten() []*ArtifactWrite {
@@ -3030,7 +3583,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_pawl_v1_record_proto_msgTypes[28]
+	mi := &file_pawl_v1_record_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3595,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[28]
+	mi := &file_pawl_v1_record_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3608,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Paused) GetNote() string {
@@ -3076,7 +3629,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[29]
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3641,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[29]
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3654,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Resumed) GetNote() string {
@@ -3124,7 +3677,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3136,7 +3689,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3149,7 +3702,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Origin) GetRunId() string {
@@ -3186,7 +3739,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[31]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3198,7 +3751,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[31]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3211,7 +3764,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Ended) GetStatus() RunStatus {
@@ -3287,13 +3840,41 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"media_type\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\tmediaType\x12$\n" +
 	"\bfilename\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\bfilename\x12.\n" +
 	"\rmetadata_json\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\fmetadataJsonB\x10\n" +
-	"\acontent\x12\x05\xbaH\x02\b\x01\"\xc6\x01\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"\xf5\x01\n" +
 	"\aMessage\x128\n" +
 	"\x04role\x18\x01 \x01(\tB$\xbaH!r\x1fR\x04userR\tassistantR\x04toolR\x06systemR\x04role\x12-\n" +
 	"\x05parts\x18\x02 \x03(\v2\r.pawl.v1.PartB\b\xbaH\x05\x92\x01\x02\x10@R\x05parts\x12&\n" +
 	"\x0ftool_calls_json\x18\x03 \x01(\tR\rtoolCallsJson\x12*\n" +
 	"\ftool_call_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\n" +
-	"toolCallId\"\xd1\x01\n" +
+	"toolCallId\x12-\n" +
+	"\benvelope\x18\x1e \x01(\v2\x11.pawl.v1.EnvelopeR\benvelope\"\xee\x01\n" +
+	"\bEnvelope\x12'\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tmessageId\x12'\n" +
+	"\n" +
+	"context_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tcontextId\x126\n" +
+	"\x12reference_task_ids\x18\x03 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10@R\x10referenceTaskIds\x12(\n" +
+	"\n" +
+	"extensions\x18\x04 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10@R\n" +
+	"extensions\x12.\n" +
+	"\rmetadata_json\x18\x05 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\fmetadataJson\"\xfe\x01\n" +
+	"\vOutputPiece\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x02R\x02id\x12\x1c\n" +
+	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04name\x12*\n" +
+	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\x12-\n" +
+	"\x05parts\x18\x04 \x03(\v2\r.pawl.v1.PartB\b\xbaH\x05\x92\x01\x02\x10@R\x05parts\x12\x16\n" +
+	"\x06append\x18\x05 \x01(\bR\x06append\x12\x12\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\x12.\n" +
+	"\rmetadata_json\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\fmetadataJson\"\xa5\x01\n" +
+	"\x06Remote\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1d\n" +
+	"\n" +
+	"context_id\x18\x02 \x01(\tR\tcontextId\x12\x19\n" +
+	"\bcard_url\x18\x03 \x01(\tR\acardUrl\x12)\n" +
+	"\x06asking\x18\x04 \x01(\x0e2\x11.pawl.v1.AwaitingR\x06asking\x12\x1d\n" +
+	"\n" +
+	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xd1\x01\n" +
 	"\x05Usage\x121\n" +
 	"\finput_tokens\x18\x01 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\vinputTokens\x123\n" +
 	"\routput_tokens\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\foutputTokens\x124\n" +
@@ -3325,8 +3906,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x93\n" +
-	"\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x95\v\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -3359,7 +3939,9 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06origin\x18$ \x01(\v2\x0f.pawl.v1.OriginH\x00R\x06origin\x12&\n" +
 	"\x05ended\x18% \x01(\v2\x0e.pawl.v1.EndedH\x00R\x05ended\x123\n" +
 	"\n" +
-	"turn_ready\x18& \x01(\v2\x12.pawl.v1.TurnReadyH\x00R\tturnReadyB\x06\n" +
+	"turn_ready\x18& \x01(\v2\x12.pawl.v1.TurnReadyH\x00R\tturnReady\x12?\n" +
+	"\x0eoutput_written\x182 \x01(\v2\x16.pawl.v1.OutputWrittenH\x00R\routputWritten\x12?\n" +
+	"\x0estep_delegated\x183 \x01(\v2\x16.pawl.v1.StepDelegatedH\x00R\rstepDelegatedB\x06\n" +
 	"\x04body\"\x9c\x02\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
@@ -3370,12 +3952,14 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\tredirects\x18\x05 \x03(\v2\x11.pawl.v1.RedirectR\tredirects\x12\x14\n" +
 	"\x05visit\x18\x06 \x01(\x05R\x05visit\x12!\n" +
 	"\ftotal_visits\x18\a \x01(\x05R\vtotalVisits\x12C\n" +
-	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"k\n" +
+	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\xae\x01\n" +
 	"\rInputReceived\x12#\n" +
 	"\x05parts\x18\x01 \x03(\v2\r.pawl.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x02 \x01(\tR\tmessageId\x12\x16\n" +
-	"\x06queued\x18\x03 \x01(\bR\x06queued\":\n" +
+	"\x06queued\x18\x03 \x01(\bR\x06queued\x12-\n" +
+	"\benvelope\x18\x1e \x01(\v2\x11.pawl.v1.EnvelopeR\benvelope\x12\x12\n" +
+	"\x04step\x18\x1f \x01(\rR\x04step\":\n" +
 	"\n" +
 	"TurnOpened\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x16\n" +
@@ -3383,7 +3967,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\fTurnAssigned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12/\n" +
-	"\bassigned\x18\x03 \x01(\v2\x13.pawl.v1.AssignmentR\bassigned\"\x9a\x02\n" +
+	"\bassigned\x18\x03 \x01(\v2\x13.pawl.v1.AssignmentR\bassigned\"\xd9\x02\n" +
 	"\rTurnCompleted\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12%\n" +
@@ -3391,7 +3975,9 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bmessages\x18\x04 \x03(\v2\x10.pawl.v1.MessageR\bmessages\x12$\n" +
 	"\x05usage\x18\x05 \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12\x14\n" +
 	"\x05event\x18\x06 \x01(\tR\x05event\x12C\n" +
-	"\x11artifacts_written\x18\a \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\xfa\x01\n" +
+	"\x11artifacts_written\x18\a \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12'\n" +
+	"\x05await\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingR\x05await\x12\x14\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\"\xfa\x01\n" +
 	"\n" +
 	"TurnFailed\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
@@ -3447,7 +4033,17 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\rStepCancelled\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"S\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"p\n" +
+	"\rOutputWritten\x12\x19\n" +
+	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12*\n" +
+	"\x05piece\x18\x03 \x01(\v2\x14.pawl.v1.OutputPieceR\x05piece\"\xa5\x01\n" +
+	"\rStepDelegated\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12'\n" +
+	"\x06remote\x18\x04 \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\x12)\n" +
+	"\bquestion\x18\x05 \x03(\v2\r.pawl.v1.PartR\bquestion\"S\n" +
 	"\fArtifactsSet\x12C\n" +
 	"\x11artifacts_written\x18\x01 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\x1c\n" +
 	"\x06Paused\x12\x12\n" +
@@ -3492,7 +4088,11 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x13STEP_STATUS_PENDING\x10\x01\x12\x12\n" +
 	"\x0eSTEP_STATUS_OK\x10\x02\x12\x15\n" +
 	"\x11STEP_STATUS_ERROR\x10\x03\x12\x19\n" +
-	"\x15STEP_STATUS_CANCELLED\x10\x04*\xb7\x04\n" +
+	"\x15STEP_STATUS_CANCELLED\x10\x04*K\n" +
+	"\bAwaiting\x12\x18\n" +
+	"\x14AWAITING_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eAWAITING_INPUT\x10\x01\x12\x11\n" +
+	"\rAWAITING_AUTH\x10\x02*\xf7\x04\n" +
 	"\n" +
 	"RecordKind\x12\x1b\n" +
 	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -3514,7 +4114,9 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x13RECORD_KIND_RESUMED\x10\x0f\x12\x16\n" +
 	"\x12RECORD_KIND_ORIGIN\x10\x10\x12\x15\n" +
 	"\x11RECORD_KIND_ENDED\x10\x11\x12\x1a\n" +
-	"\x16RECORD_KIND_TURN_READY\x10\x12B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x16RECORD_KIND_TURN_READY\x10\x12\x12\x1e\n" +
+	"\x1aRECORD_KIND_OUTPUT_WRITTEN\x10\x1e\x12\x1e\n" +
+	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1fB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_record_proto_rawDescOnce sync.Once
@@ -3528,102 +4130,118 @@ func file_pawl_v1_record_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_record_proto_rawDescData
 }
 
-var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_pawl_v1_record_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(Execution)(0),                // 1: pawl.v1.Execution
 	(Cause)(0),                    // 2: pawl.v1.Cause
 	(ArtifactMode)(0),             // 3: pawl.v1.ArtifactMode
 	(StepStatus)(0),               // 4: pawl.v1.StepStatus
-	(RecordKind)(0),               // 5: pawl.v1.RecordKind
-	(*ArtifactValue)(nil),         // 6: pawl.v1.ArtifactValue
-	(*ArtifactWrite)(nil),         // 7: pawl.v1.ArtifactWrite
-	(*ArtifactHead)(nil),          // 8: pawl.v1.ArtifactHead
-	(*Artifact)(nil),              // 9: pawl.v1.Artifact
-	(*Part)(nil),                  // 10: pawl.v1.Part
-	(*Message)(nil),               // 11: pawl.v1.Message
-	(*Usage)(nil),                 // 12: pawl.v1.Usage
-	(*Fault)(nil),                 // 13: pawl.v1.Fault
-	(*Denial)(nil),                // 14: pawl.v1.Denial
-	(*TurnRef)(nil),               // 15: pawl.v1.TurnRef
-	(*Assignment)(nil),            // 16: pawl.v1.Assignment
-	(*PackRef)(nil),               // 17: pawl.v1.PackRef
-	(*Redirect)(nil),              // 18: pawl.v1.Redirect
-	(*Record)(nil),                // 19: pawl.v1.Record
-	(*Transition)(nil),            // 20: pawl.v1.Transition
-	(*InputReceived)(nil),         // 21: pawl.v1.InputReceived
-	(*TurnOpened)(nil),            // 22: pawl.v1.TurnOpened
-	(*TurnAssigned)(nil),          // 23: pawl.v1.TurnAssigned
-	(*TurnCompleted)(nil),         // 24: pawl.v1.TurnCompleted
-	(*TurnFailed)(nil),            // 25: pawl.v1.TurnFailed
-	(*TurnAbandoned)(nil),         // 26: pawl.v1.TurnAbandoned
-	(*TurnSuspended)(nil),         // 27: pawl.v1.TurnSuspended
-	(*TurnReady)(nil),             // 28: pawl.v1.TurnReady
-	(*StepRequested)(nil),         // 29: pawl.v1.StepRequested
-	(*StepResolved)(nil),          // 30: pawl.v1.StepResolved
-	(*StepRejected)(nil),          // 31: pawl.v1.StepRejected
-	(*StepCancelled)(nil),         // 32: pawl.v1.StepCancelled
-	(*ArtifactsSet)(nil),          // 33: pawl.v1.ArtifactsSet
-	(*Paused)(nil),                // 34: pawl.v1.Paused
-	(*Resumed)(nil),               // 35: pawl.v1.Resumed
-	(*Origin)(nil),                // 36: pawl.v1.Origin
-	(*Ended)(nil),                 // 37: pawl.v1.Ended
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(Awaiting)(0),                 // 5: pawl.v1.Awaiting
+	(RecordKind)(0),               // 6: pawl.v1.RecordKind
+	(*ArtifactValue)(nil),         // 7: pawl.v1.ArtifactValue
+	(*ArtifactWrite)(nil),         // 8: pawl.v1.ArtifactWrite
+	(*ArtifactHead)(nil),          // 9: pawl.v1.ArtifactHead
+	(*Artifact)(nil),              // 10: pawl.v1.Artifact
+	(*Part)(nil),                  // 11: pawl.v1.Part
+	(*Message)(nil),               // 12: pawl.v1.Message
+	(*Envelope)(nil),              // 13: pawl.v1.Envelope
+	(*OutputPiece)(nil),           // 14: pawl.v1.OutputPiece
+	(*Remote)(nil),                // 15: pawl.v1.Remote
+	(*Usage)(nil),                 // 16: pawl.v1.Usage
+	(*Fault)(nil),                 // 17: pawl.v1.Fault
+	(*Denial)(nil),                // 18: pawl.v1.Denial
+	(*TurnRef)(nil),               // 19: pawl.v1.TurnRef
+	(*Assignment)(nil),            // 20: pawl.v1.Assignment
+	(*PackRef)(nil),               // 21: pawl.v1.PackRef
+	(*Redirect)(nil),              // 22: pawl.v1.Redirect
+	(*Record)(nil),                // 23: pawl.v1.Record
+	(*Transition)(nil),            // 24: pawl.v1.Transition
+	(*InputReceived)(nil),         // 25: pawl.v1.InputReceived
+	(*TurnOpened)(nil),            // 26: pawl.v1.TurnOpened
+	(*TurnAssigned)(nil),          // 27: pawl.v1.TurnAssigned
+	(*TurnCompleted)(nil),         // 28: pawl.v1.TurnCompleted
+	(*TurnFailed)(nil),            // 29: pawl.v1.TurnFailed
+	(*TurnAbandoned)(nil),         // 30: pawl.v1.TurnAbandoned
+	(*TurnSuspended)(nil),         // 31: pawl.v1.TurnSuspended
+	(*TurnReady)(nil),             // 32: pawl.v1.TurnReady
+	(*StepRequested)(nil),         // 33: pawl.v1.StepRequested
+	(*StepResolved)(nil),          // 34: pawl.v1.StepResolved
+	(*StepRejected)(nil),          // 35: pawl.v1.StepRejected
+	(*StepCancelled)(nil),         // 36: pawl.v1.StepCancelled
+	(*OutputWritten)(nil),         // 37: pawl.v1.OutputWritten
+	(*StepDelegated)(nil),         // 38: pawl.v1.StepDelegated
+	(*ArtifactsSet)(nil),          // 39: pawl.v1.ArtifactsSet
+	(*Paused)(nil),                // 40: pawl.v1.Paused
+	(*Resumed)(nil),               // 41: pawl.v1.Resumed
+	(*Origin)(nil),                // 42: pawl.v1.Origin
+	(*Ended)(nil),                 // 43: pawl.v1.Ended
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
 }
 var file_pawl_v1_record_proto_depIdxs = []int32{
-	6,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
+	7,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
 	3,  // 1: pawl.v1.ArtifactHead.mode:type_name -> pawl.v1.ArtifactMode
-	8,  // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
-	6,  // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
-	10, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
-	38, // 5: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	38, // 6: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
-	2,  // 7: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
-	20, // 8: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
-	21, // 9: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
-	22, // 10: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
-	23, // 11: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
-	24, // 12: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
-	25, // 13: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
-	26, // 14: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
-	27, // 15: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
-	29, // 16: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
-	30, // 17: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
-	31, // 18: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
-	32, // 19: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
-	33, // 20: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
-	34, // 21: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
-	35, // 22: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
-	36, // 23: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
-	37, // 24: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
-	28, // 25: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
-	18, // 26: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
-	7,  // 27: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	10, // 28: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
-	16, // 29: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
-	10, // 30: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
-	11, // 31: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
-	12, // 32: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
-	7,  // 33: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	13, // 34: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
-	38, // 35: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
-	12, // 36: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
-	38, // 37: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
-	13, // 38: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
-	38, // 39: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
-	7,  // 40: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	14, // 41: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
-	7,  // 42: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 43: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	18, // 44: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	7,  // 45: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	9,  // 46: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	9,  // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
+	7,  // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
+	11, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
+	13, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
+	11, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
+	5,  // 7: pawl.v1.Remote.asking:type_name -> pawl.v1.Awaiting
+	44, // 8: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	44, // 9: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
+	2,  // 10: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
+	24, // 11: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
+	25, // 12: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
+	26, // 13: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
+	27, // 14: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
+	28, // 15: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
+	29, // 16: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
+	30, // 17: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
+	31, // 18: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
+	33, // 19: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
+	34, // 20: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
+	35, // 21: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
+	36, // 22: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
+	39, // 23: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
+	40, // 24: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
+	41, // 25: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
+	42, // 26: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
+	43, // 27: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
+	32, // 28: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
+	37, // 29: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
+	38, // 30: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
+	22, // 31: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
+	8,  // 32: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	11, // 33: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
+	13, // 34: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
+	20, // 35: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
+	11, // 36: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
+	12, // 37: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
+	16, // 38: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
+	8,  // 39: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	5,  // 40: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
+	17, // 41: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
+	44, // 42: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
+	16, // 43: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
+	44, // 44: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
+	17, // 45: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
+	44, // 46: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
+	8,  // 47: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	18, // 48: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
+	14, // 49: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
+	15, // 50: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
+	11, // 51: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
+	8,  // 52: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,  // 53: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	22, // 54: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	8,  // 55: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	10, // 56: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }
@@ -3642,7 +4260,7 @@ func file_pawl_v1_record_proto_init() {
 		(*Part_Data)(nil),
 		(*Part_Uri)(nil),
 	}
-	file_pawl_v1_record_proto_msgTypes[13].OneofWrappers = []any{
+	file_pawl_v1_record_proto_msgTypes[16].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -3661,14 +4279,16 @@ func file_pawl_v1_record_proto_init() {
 		(*Record_Origin)(nil),
 		(*Record_Ended)(nil),
 		(*Record_TurnReady)(nil),
+		(*Record_OutputWritten)(nil),
+		(*Record_StepDelegated)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_record_proto_rawDesc), len(file_pawl_v1_record_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   32,
+			NumEnums:      7,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

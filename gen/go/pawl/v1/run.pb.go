@@ -283,7 +283,13 @@ type Run struct {
 	// 0 for a run started by a caller, the parent's + 1 for a child.
 	Depth int32 `protobuf:"varint,38,opt,name=depth,proto3" json:"depth,omitempty"`
 	// The operator's bounds as of its start.
-	Limits        *RunLimits `protobuf:"bytes,39,opt,name=limits,proto3" json:"limits,omitempty"`
+	Limits *RunLimits `protobuf:"bytes,39,opt,name=limits,proto3" json:"limits,omitempty"`
+	// What it waits for from outside, while WAITING.
+	Awaiting Awaiting `protobuf:"varint,60,opt,name=awaiting,proto3,enum=pawl.v1.Awaiting" json:"awaiting,omitempty"`
+	// When status or awaiting changed last.
+	StatusAt *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
+	// The A2A task that it is; unset: it was not started by a message to an agent.
+	Task          *Task `protobuf:"bytes,62,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -591,6 +597,27 @@ func (x *Run) GetLimits() *RunLimits {
 	return nil
 }
 
+func (x *Run) GetAwaiting() Awaiting {
+	if x != nil {
+		return x.Awaiting
+	}
+	return Awaiting_AWAITING_UNSPECIFIED
+}
+
+func (x *Run) GetStatusAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StatusAt
+	}
+	return nil
+}
+
+func (x *Run) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
 // EdgeCount is how often an edge was followed.
 type EdgeCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -663,7 +690,9 @@ type Parent struct {
 	// Its step.
 	Step uint32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	// The step's attempt, from 1.
-	Attempt       int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Base URL of the sidecar that has the run; empty: this one.
+	Origin        string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,6 +748,77 @@ func (x *Parent) GetAttempt() int32 {
 	return 0
 }
 
+func (x *Parent) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+// Task is what a run that began with a message to an agent is to its sender.
+type Task struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Groups the tasks of one conversation.
+	ContextId string `protobuf:"bytes,1,opt,name=context_id,json=contextId,proto3" json:"context_id,omitempty"`
+	// Principal that sent the message.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Route that the message came by; empty: the root.
+	Tenant        string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Task) Reset() {
+	*x = Task{}
+	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Task) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Task) ProtoMessage() {}
+
+func (x *Task) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Task.ProtoReflect.Descriptor instead.
+func (*Task) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Task) GetContextId() string {
+	if x != nil {
+		return x.ContextId
+	}
+	return ""
+}
+
+func (x *Task) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Task) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
 // RunLimits are the operator's bounds, copied into a run at its start.
 type RunLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -738,7 +838,7 @@ type RunLimits struct {
 
 func (x *RunLimits) Reset() {
 	*x = RunLimits{}
-	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	mi := &file_pawl_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +850,7 @@ func (x *RunLimits) String() string {
 func (*RunLimits) ProtoMessage() {}
 
 func (x *RunLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	mi := &file_pawl_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +863,7 @@ func (x *RunLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLimits.ProtoReflect.Descriptor instead.
 func (*RunLimits) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RunLimits) GetMaxTransitions() int32 {
@@ -825,14 +925,16 @@ type Step struct {
 	// Result as compact JSON; empty unless status is OK and bodies are given.
 	ResultJson string `protobuf:"bytes,10,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
 	// Error; unset unless status is ERROR and bodies are given.
-	Error         *Fault `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
+	Error *Fault `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
+	// What is known of a delegation's other side; unset: nothing yet, or a tool.
+	Remote        *Remote `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_pawl_v1_run_proto_msgTypes[4]
+	mi := &file_pawl_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +946,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[4]
+	mi := &file_pawl_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +959,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Step) GetStep() uint32 {
@@ -937,6 +1039,13 @@ func (x *Step) GetError() *Fault {
 	return nil
 }
 
+func (x *Step) GetRemote() *Remote {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
 // RunFilter selects runs; all fields that are set must hold.
 type RunFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -967,7 +1076,7 @@ type RunFilter struct {
 
 func (x *RunFilter) Reset() {
 	*x = RunFilter{}
-	mi := &file_pawl_v1_run_proto_msgTypes[5]
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1088,7 @@ func (x *RunFilter) String() string {
 func (*RunFilter) ProtoMessage() {}
 
 func (x *RunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[5]
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1101,7 @@ func (x *RunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFilter.ProtoReflect.Descriptor instead.
 func (*RunFilter) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RunFilter) GetPack() string {
@@ -1095,7 +1204,7 @@ type StartRunRequest struct {
 
 func (x *StartRunRequest) Reset() {
 	*x = StartRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1216,7 @@ func (x *StartRunRequest) String() string {
 func (*StartRunRequest) ProtoMessage() {}
 
 func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1229,7 @@ func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunRequest.ProtoReflect.Descriptor instead.
 func (*StartRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StartRunRequest) GetNamespace() string {
@@ -1240,7 +1349,7 @@ type StartRunResponse struct {
 
 func (x *StartRunResponse) Reset() {
 	*x = StartRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1361,7 @@ func (x *StartRunResponse) String() string {
 func (*StartRunResponse) ProtoMessage() {}
 
 func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1374,7 @@ func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunResponse.ProtoReflect.Descriptor instead.
 func (*StartRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StartRunResponse) GetRun() *Run {
@@ -1324,7 +1433,7 @@ type EmitEventRequest struct {
 
 func (x *EmitEventRequest) Reset() {
 	*x = EmitEventRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1445,7 @@ func (x *EmitEventRequest) String() string {
 func (*EmitEventRequest) ProtoMessage() {}
 
 func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1458,7 @@ func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventRequest.ProtoReflect.Descriptor instead.
 func (*EmitEventRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EmitEventRequest) GetNamespace() string {
@@ -1425,7 +1534,7 @@ type EmitEventResponse struct {
 
 func (x *EmitEventResponse) Reset() {
 	*x = EmitEventResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1546,7 @@ func (x *EmitEventResponse) String() string {
 func (*EmitEventResponse) ProtoMessage() {}
 
 func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1559,7 @@ func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventResponse.ProtoReflect.Descriptor instead.
 func (*EmitEventResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EmitEventResponse) GetTransition() *Record {
@@ -1517,14 +1626,16 @@ type SendInputRequest struct {
 	MessageId string `protobuf:"bytes,4,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// Seq that the run's last Transition must have (Run.visit_seq), so that of two
 	// racing writers one is told. Default 0: not asked.
-	ExpectedSeq   uint64 `protobuf:"varint,5,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
+	ExpectedSeq uint64 `protobuf:"varint,5,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
+	// Pending delegation whose agent asks: the parts go to it. Default 0: the turn.
+	Step          uint32 `protobuf:"varint,30,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1647,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1660,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SendInputRequest) GetNamespace() string {
@@ -1587,6 +1698,13 @@ func (x *SendInputRequest) GetExpectedSeq() uint64 {
 	return 0
 }
 
+func (x *SendInputRequest) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 // SendInputResponse is what became of the parts.
 type SendInputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1609,7 +1727,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1739,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1752,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SendInputResponse) GetRecord() *Record {
@@ -1692,7 +1810,7 @@ type GetTurnRequest struct {
 
 func (x *GetTurnRequest) Reset() {
 	*x = GetTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1822,7 @@ func (x *GetTurnRequest) String() string {
 func (*GetTurnRequest) ProtoMessage() {}
 
 func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1835,7 @@ func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnRequest.ProtoReflect.Descriptor instead.
 func (*GetTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetTurnRequest) GetNamespace() string {
@@ -1780,7 +1898,7 @@ type GetTurnResponse struct {
 
 func (x *GetTurnResponse) Reset() {
 	*x = GetTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1910,7 @@ func (x *GetTurnResponse) String() string {
 func (*GetTurnResponse) ProtoMessage() {}
 
 func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1923,7 @@ func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnResponse.ProtoReflect.Descriptor instead.
 func (*GetTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetTurnResponse) GetTurn() *TurnRef {
@@ -1944,7 +2062,7 @@ type ToolSpec struct {
 
 func (x *ToolSpec) Reset() {
 	*x = ToolSpec{}
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2074,7 @@ func (x *ToolSpec) String() string {
 func (*ToolSpec) ProtoMessage() {}
 
 func (x *ToolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2087,7 @@ func (x *ToolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSpec.ProtoReflect.Descriptor instead.
 func (*ToolSpec) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ToolSpec) GetName() string {
@@ -2017,7 +2135,7 @@ type ArtifactSlot struct {
 
 func (x *ArtifactSlot) Reset() {
 	*x = ArtifactSlot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2147,7 @@ func (x *ArtifactSlot) String() string {
 func (*ArtifactSlot) ProtoMessage() {}
 
 func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2160,7 @@ func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactSlot.ProtoReflect.Descriptor instead.
 func (*ArtifactSlot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ArtifactSlot) GetName() string {
@@ -2088,7 +2206,7 @@ type ShowTurnRequest struct {
 
 func (x *ShowTurnRequest) Reset() {
 	*x = ShowTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2218,7 @@ func (x *ShowTurnRequest) String() string {
 func (*ShowTurnRequest) ProtoMessage() {}
 
 func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2231,7 @@ func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
 func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ShowTurnRequest) GetNamespace() string {
@@ -2148,7 +2266,7 @@ type ShowTurnResponse struct {
 
 func (x *ShowTurnResponse) Reset() {
 	*x = ShowTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2278,7 @@ func (x *ShowTurnResponse) String() string {
 func (*ShowTurnResponse) ProtoMessage() {}
 
 func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2291,7 @@ func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
 func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
@@ -2208,7 +2326,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2338,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2351,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -2293,7 +2411,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +2423,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +2436,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -2375,14 +2493,20 @@ type CompleteTurnRequest struct {
 	// Idempotency id: the same id with the same body is answered with
 	// the first answer, for ever; with another body it is refused.
 	// Default: empty, no protection against repeats. At most 128 bytes.
-	RequestId     string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Makes the run wait for an input or an authorisation, whatever the state,
+	// terminal ones included; not with an event. Default: unset, it does not.
+	Await Awaiting `protobuf:"varint,30,opt,name=await,proto3,enum=pawl.v1.Awaiting" json:"await,omitempty"`
+	// True: over A2A the output answers the sender as a message instead of a task.
+	// Default false.
+	Reply         bool `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +2518,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +2531,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -2494,6 +2618,20 @@ func (x *CompleteTurnRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *CompleteTurnRequest) GetAwait() Awaiting {
+	if x != nil {
+		return x.Await
+	}
+	return Awaiting_AWAITING_UNSPECIFIED
+}
+
+func (x *CompleteTurnRequest) GetReply() bool {
+	if x != nil {
+		return x.Reply
+	}
+	return false
+}
+
 // CompleteTurnResponse is what the completion did.
 type CompleteTurnResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2520,7 +2658,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2670,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2683,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -2627,14 +2765,17 @@ type FailTurnRequest struct {
 	// Idempotency id: the same id with the same body is answered with
 	// the first answer, for ever; with another body it is refused.
 	// Default: empty, no protection against repeats. At most 128 bytes.
-	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// True: the agent refuses the work; the run ends FAILED with the reason
+	// "rejected", over A2A REJECTED. Not with retryable. Default false.
+	Reject        bool `protobuf:"varint,30,opt,name=reject,proto3" json:"reject,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +2787,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +2800,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -2725,6 +2866,13 @@ func (x *FailTurnRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *FailTurnRequest) GetReject() bool {
+	if x != nil {
+		return x.Reject
+	}
+	return false
+}
+
 // FailTurnResponse is what the failure did.
 type FailTurnResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2747,7 +2895,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2907,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2920,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -2817,6 +2965,173 @@ func (x *FailTurnResponse) GetDuplicate() bool {
 	return false
 }
 
+// WriteOutputRequest is a piece of output.
+type WriteOutputRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The turn, from TurnRef; required.
+	TurnSeq uint64 `protobuf:"varint,3,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	// Attempt that is executed, from TurnRef; required, from 1.
+	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Turn token, from TurnRef. Default: empty, which only a principal with
+	// events:external may leave, in a state of orchestration external.
+	TurnToken string `protobuf:"bytes,5,opt,name=turn_token,json=turnToken,proto3" json:"turn_token,omitempty"`
+	// The piece; required.
+	Piece *OutputPiece `protobuf:"bytes,6,opt,name=piece,proto3" json:"piece,omitempty"`
+	// Idempotency id: the same id with the same body is answered with
+	// the first answer, for ever; with another body it is refused.
+	// Default: empty, no protection against repeats. At most 128 bytes.
+	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteOutputRequest) Reset() {
+	*x = WriteOutputRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteOutputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteOutputRequest) ProtoMessage() {}
+
+func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteOutputRequest.ProtoReflect.Descriptor instead.
+func (*WriteOutputRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *WriteOutputRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *WriteOutputRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *WriteOutputRequest) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *WriteOutputRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *WriteOutputRequest) GetTurnToken() string {
+	if x != nil {
+		return x.TurnToken
+	}
+	return ""
+}
+
+func (x *WriteOutputRequest) GetPiece() *OutputPiece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+func (x *WriteOutputRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// WriteOutputResponse is the kept piece.
+type WriteOutputResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The OutputWritten.
+	Record *Record `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// Last seq of the run after the call.
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// True: the id was used before with the same body; this is the first answer.
+	Duplicate     bool `protobuf:"varint,3,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteOutputResponse) Reset() {
+	*x = WriteOutputResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteOutputResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteOutputResponse) ProtoMessage() {}
+
+func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteOutputResponse.ProtoReflect.Descriptor instead.
+func (*WriteOutputResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *WriteOutputResponse) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *WriteOutputResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *WriteOutputResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
 // SuspendTurnRequest releases a turn.
 type SuspendTurnRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2841,7 +3156,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +3168,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +3181,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -2928,7 +3243,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3255,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3268,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -3004,7 +3319,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3331,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3344,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -3086,7 +3401,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3098,7 +3413,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3111,7 +3426,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -3180,7 +3495,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3507,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3520,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -3256,7 +3571,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3583,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3596,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -3347,7 +3662,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3674,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3687,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -3479,7 +3794,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3806,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3819,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -3578,7 +3893,7 @@ type StreamTransitionsRequest struct {
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3590,7 +3905,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3603,7 +3918,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -3702,7 +4017,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +4029,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +4042,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -3809,7 +4124,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3821,7 +4136,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3834,7 +4149,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -3866,7 +4181,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +4193,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +4206,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -3939,7 +4254,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +4266,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +4279,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -4022,7 +4337,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4034,7 +4349,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4047,7 +4362,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -4087,7 +4402,7 @@ type ListTransitionsRequest struct {
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +4414,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +4427,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -4170,7 +4485,7 @@ type ListTransitionsResponse struct {
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4182,7 +4497,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4195,7 +4510,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -4231,7 +4546,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4558,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4571,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -4310,7 +4625,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4322,7 +4637,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4335,7 +4650,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -4380,7 +4695,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4707,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4720,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -4456,7 +4771,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4468,7 +4783,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4481,7 +4796,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -4509,7 +4824,7 @@ type CountRunsRequest struct {
 
 func (x *CountRunsRequest) Reset() {
 	*x = CountRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4521,7 +4836,7 @@ func (x *CountRunsRequest) String() string {
 func (*CountRunsRequest) ProtoMessage() {}
 
 func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4534,7 +4849,7 @@ func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
 func (*CountRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CountRunsRequest) GetNamespace() string {
@@ -4555,7 +4870,7 @@ type CountRunsResponse struct {
 
 func (x *CountRunsResponse) Reset() {
 	*x = CountRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4882,7 @@ func (x *CountRunsResponse) String() string {
 func (*CountRunsResponse) ProtoMessage() {}
 
 func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4895,7 @@ func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
 func (*CountRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CountRunsResponse) GetCounts() []*StatusCount {
@@ -4603,7 +4918,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4615,7 +4930,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4628,7 +4943,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StatusCount) GetStatus() RunStatus {
@@ -4656,7 +4971,7 @@ type GetCallerRequest struct {
 
 func (x *GetCallerRequest) Reset() {
 	*x = GetCallerRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4668,7 +4983,7 @@ func (x *GetCallerRequest) String() string {
 func (*GetCallerRequest) ProtoMessage() {}
 
 func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4681,7 +4996,7 @@ func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetCallerRequest) GetNamespace() string {
@@ -4705,7 +5020,7 @@ type GetCallerResponse struct {
 
 func (x *GetCallerResponse) Reset() {
 	*x = GetCallerResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4717,7 +5032,7 @@ func (x *GetCallerResponse) String() string {
 func (*GetCallerResponse) ProtoMessage() {}
 
 func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4730,7 +5045,7 @@ func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
 func (*GetCallerResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetCallerResponse) GetPrincipal() string {
@@ -4764,7 +5079,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4776,7 +5091,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4789,7 +5104,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -4833,7 +5148,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4845,7 +5160,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4858,7 +5173,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -4894,7 +5209,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4906,7 +5221,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4919,7 +5234,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -4967,7 +5282,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4979,7 +5294,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4992,7 +5307,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -5042,7 +5357,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5054,7 +5369,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5067,7 +5382,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -5115,7 +5430,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5127,7 +5442,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5140,7 +5455,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -5190,7 +5505,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5202,7 +5517,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5215,7 +5530,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -5263,7 +5578,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5590,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5603,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -5347,7 +5662,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5359,7 +5674,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5372,7 +5687,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -5439,7 +5754,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5451,7 +5766,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5464,7 +5779,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -5503,7 +5818,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5515,7 +5830,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5528,7 +5843,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -5570,7 +5885,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5582,7 +5897,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5595,7 +5910,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -5630,7 +5945,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xc7\f\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xd2\r\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -5674,7 +5989,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\rmessage_bytes\x18$ \x01(\x03R\fmessageBytes\x12'\n" +
 	"\x06parent\x18% \x01(\v2\x0f.pawl.v1.ParentR\x06parent\x12\x14\n" +
 	"\x05depth\x18& \x01(\x05R\x05depth\x12*\n" +
-	"\x06limits\x18' \x01(\v2\x12.pawl.v1.RunLimitsR\x06limits\x1a9\n" +
+	"\x06limits\x18' \x01(\v2\x12.pawl.v1.RunLimitsR\x06limits\x12-\n" +
+	"\bawaiting\x18< \x01(\x0e2\x11.pawl.v1.AwaitingR\bawaiting\x127\n" +
+	"\tstatus_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\bstatusAt\x12!\n" +
+	"\x04task\x18> \x01(\v2\r.pawl.v1.TaskR\x04task\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -5684,17 +6002,23 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tEdgeCount\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x05R\x05count\"M\n" +
+	"\x05count\x18\x03 \x01(\x05R\x05count\"e\n" +
 	"\x06Parent\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x05R\aattempt\"\xef\x01\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x16\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"S\n" +
+	"\x04Task\x12\x1d\n" +
+	"\n" +
+	"context_id\x18\x01 \x01(\tR\tcontextId\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\"\xef\x01\n" +
 	"\tRunLimits\x12'\n" +
 	"\x0fmax_transitions\x18\x01 \x01(\x05R\x0emaxTransitions\x12,\n" +
 	"\x12max_artifact_bytes\x18\x02 \x01(\x03R\x10maxArtifactBytes\x123\n" +
 	"\x16max_run_artifact_bytes\x18\x03 \x01(\x03R\x13maxRunArtifactBytes\x12*\n" +
 	"\x11max_message_bytes\x18\x04 \x01(\x03R\x0fmaxMessageBytes\x12*\n" +
-	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\xe4\x02\n" +
+	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\x8d\x03\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -5710,7 +6034,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\vresult_json\x18\n" +
 	" \x01(\tR\n" +
 	"resultJson\x12$\n" +
-	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\"\x9a\x04\n" +
+	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\x12'\n" +
+	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\"\x9a\x04\n" +
 	"\tRunFilter\x12\x1c\n" +
 	"\x04pack\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12C\n" +
 	"\bstatuses\x18\x02 \x03(\x0e2\x12.pawl.v1.RunStatusB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\bstatuses\x12\x1e\n" +
@@ -5769,7 +6094,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06status\x18\x04 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12$\n" +
 	"\x04turn\x18\x06 \x01(\v2\x10.pawl.v1.TurnRefR\x04turn\x12\x1c\n" +
-	"\tduplicate\x18\a \x01(\bR\tduplicate\"\x8c\x02\n" +
+	"\tduplicate\x18\a \x01(\bR\tduplicate\"\xa0\x02\n" +
 	"\x10SendInputRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12/\n" +
@@ -5777,7 +6102,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\xbaH\a\x92\x01\x04\b\x01\x10@R\x05parts\x12'\n" +
 	"\n" +
 	"message_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tmessageId\x12!\n" +
-	"\fexpected_seq\x18\x05 \x01(\x04R\vexpectedSeq\"\xd6\x01\n" +
+	"\fexpected_seq\x18\x05 \x01(\x04R\vexpectedSeq\x12\x12\n" +
+	"\x04step\x18\x1e \x01(\rR\x04step\"\xd6\x01\n" +
 	"\x11SendInputResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12\x16\n" +
 	"\x06queued\x18\x02 \x01(\bR\x06queued\x12*\n" +
@@ -5837,7 +6163,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x14SetArtifactsResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\xbe\x04\n" +
+	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\x87\x05\n" +
 	"\x13CompleteTurnRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -5853,7 +6179,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	" \x03(\v2\x16.pawl.v1.ArtifactWriteB\b\xbaH\x05\x92\x01\x02\x10@R\tartifacts\x12!\n" +
 	"\fexpected_seq\x18\v \x01(\x04R\vexpectedSeq\x12'\n" +
 	"\n" +
-	"request_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xaf\x02\n" +
+	"request_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\x121\n" +
+	"\x05await\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05await\x12\x14\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\"\xaf\x02\n" +
 	"\x14CompleteTurnResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12/\n" +
 	"\n" +
@@ -5864,7 +6192,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06status\x18\x05 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12$\n" +
 	"\x04turn\x18\a \x01(\v2\x10.pawl.v1.TurnRefR\x04turn\x12\x1c\n" +
-	"\tduplicate\x18\b \x01(\bR\tduplicate\"\x99\x03\n" +
+	"\tduplicate\x18\b \x01(\bR\tduplicate\"\xb1\x03\n" +
 	"\x0fFailTurnRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -5876,14 +6204,29 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tretryable\x18\a \x01(\bR\tretryable\x12$\n" +
 	"\x05usage\x18\b \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12'\n" +
 	"\n" +
-	"request_id\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xe4\x01\n" +
+	"request_id\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\x12\x16\n" +
+	"\x06reject\x18\x1e \x01(\bR\x06reject\"\xe4\x01\n" +
 	"\x10FailTurnResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12%\n" +
 	"\x05ended\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12$\n" +
 	"\x04turn\x18\x05 \x01(\v2\x10.pawl.v1.TurnRefR\x04turn\x12\x1c\n" +
-	"\tduplicate\x18\x06 \x01(\bR\tduplicate\"\xaa\x02\n" +
+	"\tduplicate\x18\x06 \x01(\bR\tduplicate\"\xde\x02\n" +
+	"\x12WriteOutputRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
+	"\bturn_seq\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\x12!\n" +
+	"\aattempt\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aattempt\x12'\n" +
+	"\n" +
+	"turn_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x122\n" +
+	"\x05piece\x18\x06 \x01(\v2\x14.pawl.v1.OutputPieceB\x06\xbaH\x03\xc8\x01\x01R\x05piece\x12'\n" +
+	"\n" +
+	"request_id\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"n\n" +
+	"\x13WriteOutputResponse\x12'\n" +
+	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1c\n" +
+	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\xaa\x02\n" +
 	"\x12SuspendTurnRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -6114,7 +6457,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tWaitUntil\x12\x1a\n" +
 	"\x16WAIT_UNTIL_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13WAIT_UNTIL_TERMINAL\x10\x01\x12\x16\n" +
-	"\x12WAIT_UNTIL_WAITING\x10\x022\x85\x13\n" +
+	"\x12WAIT_UNTIL_WAITING\x10\x022\x85\x14\n" +
 	"\n" +
 	"RunService\x12T\n" +
 	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12g\n" +
@@ -6124,7 +6467,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bShowTurn\x12\x18.pawl.v1.ShowTurnRequest\x1a\x19.pawl.v1.ShowTurnResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/runs/{run_id}/turns/{turn_seq}\x12s\n" +
 	"\fSetArtifacts\x12\x1c.pawl.v1.SetArtifactsRequest\x1a\x1d.pawl.v1.SetArtifactsResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/runs/{run_id}/artifacts\x12\x83\x01\n" +
 	"\fCompleteTurn\x12\x1c.pawl.v1.CompleteTurnRequest\x1a\x1d.pawl.v1.CompleteTurnResponse\"6\x82\xd3\xe4\x93\x020:\x01*\"+/v1/runs/{run_id}/turns/{turn_seq}:complete\x12s\n" +
-	"\bFailTurn\x12\x18.pawl.v1.FailTurnRequest\x1a\x19.pawl.v1.FailTurnResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/runs/{run_id}/turns/{turn_seq}:fail\x12\x7f\n" +
+	"\bFailTurn\x12\x18.pawl.v1.FailTurnRequest\x1a\x19.pawl.v1.FailTurnResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/runs/{run_id}/turns/{turn_seq}:fail\x12~\n" +
+	"\vWriteOutput\x12\x1b.pawl.v1.WriteOutputRequest\x1a\x1c.pawl.v1.WriteOutputResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/v1/runs/{run_id}/turns/{turn_seq}/output\x12\x7f\n" +
 	"\vSuspendTurn\x12\x1b.pawl.v1.SuspendTurnRequest\x1a\x1c.pawl.v1.SuspendTurnResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/v1/runs/{run_id}/turns/{turn_seq}:suspend\x12}\n" +
 	"\vRequestStep\x12\x1b.pawl.v1.RequestStepRequest\x1a\x1c.pawl.v1.RequestStepResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/runs/{run_id}/turns/{turn_seq}/steps\x12{\n" +
 	"\vResolveStep\x12\x1b.pawl.v1.ResolveStepRequest\x1a\x1c.pawl.v1.ResolveStepResponse\"1\x82\xd3\xe4\x93\x02+:\x01*\"&/v1/runs/{run_id}/steps/{step}:resolve\x12\xa4\x01\n" +
@@ -6156,7 +6500,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -6164,245 +6508,260 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                       // 3: pawl.v1.Run
 	(*EdgeCount)(nil),                 // 4: pawl.v1.EdgeCount
 	(*Parent)(nil),                    // 5: pawl.v1.Parent
-	(*RunLimits)(nil),                 // 6: pawl.v1.RunLimits
-	(*Step)(nil),                      // 7: pawl.v1.Step
-	(*RunFilter)(nil),                 // 8: pawl.v1.RunFilter
-	(*StartRunRequest)(nil),           // 9: pawl.v1.StartRunRequest
-	(*StartRunResponse)(nil),          // 10: pawl.v1.StartRunResponse
-	(*EmitEventRequest)(nil),          // 11: pawl.v1.EmitEventRequest
-	(*EmitEventResponse)(nil),         // 12: pawl.v1.EmitEventResponse
-	(*SendInputRequest)(nil),          // 13: pawl.v1.SendInputRequest
-	(*SendInputResponse)(nil),         // 14: pawl.v1.SendInputResponse
-	(*GetTurnRequest)(nil),            // 15: pawl.v1.GetTurnRequest
-	(*GetTurnResponse)(nil),           // 16: pawl.v1.GetTurnResponse
-	(*ToolSpec)(nil),                  // 17: pawl.v1.ToolSpec
-	(*ArtifactSlot)(nil),              // 18: pawl.v1.ArtifactSlot
-	(*ShowTurnRequest)(nil),           // 19: pawl.v1.ShowTurnRequest
-	(*ShowTurnResponse)(nil),          // 20: pawl.v1.ShowTurnResponse
-	(*SetArtifactsRequest)(nil),       // 21: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 22: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 23: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 24: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 25: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 26: pawl.v1.FailTurnResponse
-	(*SuspendTurnRequest)(nil),        // 27: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 28: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 29: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 30: pawl.v1.RequestStepRequest
-	(*StepOutcome)(nil),               // 31: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 32: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 33: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 34: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 35: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 36: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 37: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 38: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 39: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 40: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 41: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 42: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 43: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 44: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 45: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 46: pawl.v1.ListRunsResponse
-	(*CountRunsRequest)(nil),          // 47: pawl.v1.CountRunsRequest
-	(*CountRunsResponse)(nil),         // 48: pawl.v1.CountRunsResponse
-	(*StatusCount)(nil),               // 49: pawl.v1.StatusCount
-	(*GetCallerRequest)(nil),          // 50: pawl.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),         // 51: pawl.v1.GetCallerResponse
-	(*WaitRunRequest)(nil),            // 52: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 53: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 54: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 55: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 56: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 57: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 58: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 59: pawl.v1.CancelRunResponse
-	(*PutBlobRequest)(nil),            // 60: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 61: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 62: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 63: pawl.v1.GetBlobResponse
-	nil,                               // 64: pawl.v1.Run.LabelsEntry
-	nil,                               // 65: pawl.v1.Run.VisitsEntry
-	nil,                               // 66: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 67: pawl.v1.StartRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 68: pawl.v1.PackRef
-	(Execution)(0),                    // 69: pawl.v1.Execution
-	(RunStatus)(0),                    // 70: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 71: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 72: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 73: pawl.v1.ArtifactHead
-	(StepStatus)(0),                   // 74: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 75: pawl.v1.Fault
-	(*Part)(nil),                      // 76: pawl.v1.Part
-	(*Record)(nil),                    // 77: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 78: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 79: pawl.v1.Message
-	(ArtifactMode)(0),                 // 80: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 81: pawl.v1.Usage
-	(*Denial)(nil),                    // 82: pawl.v1.Denial
-	(RecordKind)(0),                   // 83: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 84: pawl.v1.Artifact
-	(*durationpb.Duration)(nil),       // 85: google.protobuf.Duration
+	(*Task)(nil),                      // 6: pawl.v1.Task
+	(*RunLimits)(nil),                 // 7: pawl.v1.RunLimits
+	(*Step)(nil),                      // 8: pawl.v1.Step
+	(*RunFilter)(nil),                 // 9: pawl.v1.RunFilter
+	(*StartRunRequest)(nil),           // 10: pawl.v1.StartRunRequest
+	(*StartRunResponse)(nil),          // 11: pawl.v1.StartRunResponse
+	(*EmitEventRequest)(nil),          // 12: pawl.v1.EmitEventRequest
+	(*EmitEventResponse)(nil),         // 13: pawl.v1.EmitEventResponse
+	(*SendInputRequest)(nil),          // 14: pawl.v1.SendInputRequest
+	(*SendInputResponse)(nil),         // 15: pawl.v1.SendInputResponse
+	(*GetTurnRequest)(nil),            // 16: pawl.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 17: pawl.v1.GetTurnResponse
+	(*ToolSpec)(nil),                  // 18: pawl.v1.ToolSpec
+	(*ArtifactSlot)(nil),              // 19: pawl.v1.ArtifactSlot
+	(*ShowTurnRequest)(nil),           // 20: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 21: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 22: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 23: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 24: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 25: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 26: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 27: pawl.v1.FailTurnResponse
+	(*WriteOutputRequest)(nil),        // 28: pawl.v1.WriteOutputRequest
+	(*WriteOutputResponse)(nil),       // 29: pawl.v1.WriteOutputResponse
+	(*SuspendTurnRequest)(nil),        // 30: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 31: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 32: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 33: pawl.v1.RequestStepRequest
+	(*StepOutcome)(nil),               // 34: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 35: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 36: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 37: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 38: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 39: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 40: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 41: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 42: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 43: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 44: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 45: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 46: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 47: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 48: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 49: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 50: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 51: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 52: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 53: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 54: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 55: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 56: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 57: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 58: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 59: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 60: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 61: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 62: pawl.v1.CancelRunResponse
+	(*PutBlobRequest)(nil),            // 63: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 64: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 65: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 66: pawl.v1.GetBlobResponse
+	nil,                               // 67: pawl.v1.Run.LabelsEntry
+	nil,                               // 68: pawl.v1.Run.VisitsEntry
+	nil,                               // 69: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 70: pawl.v1.StartRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 71: pawl.v1.PackRef
+	(Execution)(0),                    // 72: pawl.v1.Execution
+	(RunStatus)(0),                    // 73: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 74: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 75: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 76: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 77: pawl.v1.Awaiting
+	(StepStatus)(0),                   // 78: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 79: pawl.v1.Fault
+	(*Remote)(nil),                    // 80: pawl.v1.Remote
+	(*Part)(nil),                      // 81: pawl.v1.Part
+	(*Record)(nil),                    // 82: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 83: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 84: pawl.v1.Message
+	(ArtifactMode)(0),                 // 85: pawl.v1.ArtifactMode
+	(*Usage)(nil),                     // 86: pawl.v1.Usage
+	(*OutputPiece)(nil),               // 87: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 88: pawl.v1.Denial
+	(RecordKind)(0),                   // 89: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 90: pawl.v1.Artifact
+	(*durationpb.Duration)(nil),       // 91: google.protobuf.Duration
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	68,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	69,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	64,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	70,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	65,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	71,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	72,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	67,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	73,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	68,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	4,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	71,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	71,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	71,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	71,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	72,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	71,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
-	7,   // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	73,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	74,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	74,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	74,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	74,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	75,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	74,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	8,   // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
+	76,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	5,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
-	6,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	74,  // 16: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	71,  // 17: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	75,  // 18: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	70,  // 19: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	66,  // 20: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	71,  // 21: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	71,  // 22: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	76,  // 23: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	69,  // 24: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	67,  // 25: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	3,   // 26: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	77,  // 27: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	72,  // 28: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	78,  // 29: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	77,  // 30: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	77,  // 31: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	70,  // 32: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	72,  // 33: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	76,  // 34: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	77,  // 35: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	70,  // 36: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	72,  // 37: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	72,  // 38: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	68,  // 39: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	79,  // 40: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	17,  // 41: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	7,   // 42: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	18,  // 43: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	71,  // 44: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	71,  // 45: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	80,  // 46: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	16,  // 47: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	78,  // 48: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	77,  // 49: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	76,  // 50: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	79,  // 51: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	81,  // 52: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	78,  // 53: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	77,  // 54: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	77,  // 55: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	77,  // 56: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	70,  // 57: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	72,  // 58: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	75,  // 59: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	81,  // 60: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	77,  // 61: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	77,  // 62: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	70,  // 63: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	72,  // 64: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	77,  // 65: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	70,  // 66: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	29,  // 67: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	7,   // 68: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	82,  // 69: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	31,  // 70: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	77,  // 71: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	70,  // 72: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	75,  // 73: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	0,   // 74: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	77,  // 75: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	77,  // 76: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	70,  // 77: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	8,   // 78: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	83,  // 79: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	38,  // 80: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	77,  // 81: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	37,  // 82: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	39,  // 83: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	40,  // 84: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	71,  // 85: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	3,   // 86: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	84,  // 87: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	83,  // 88: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	77,  // 89: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	3,   // 90: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	84,  // 91: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	8,   // 92: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 93: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	3,   // 94: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	49,  // 95: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	70,  // 96: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 97: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	85,  // 98: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	3,   // 99: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	77,  // 100: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	70,  // 101: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	77,  // 102: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	70,  // 103: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	77,  // 104: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	70,  // 105: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	9,   // 106: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	11,  // 107: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	13,  // 108: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	15,  // 109: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	19,  // 110: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	21,  // 111: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	23,  // 112: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	25,  // 113: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	27,  // 114: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	30,  // 115: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	33,  // 116: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	35,  // 117: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	41,  // 118: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	43,  // 119: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	45,  // 120: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	47,  // 121: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	50,  // 122: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	52,  // 123: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	54,  // 124: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	56,  // 125: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	58,  // 126: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	60,  // 127: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	62,  // 128: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	10,  // 129: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	12,  // 130: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	14,  // 131: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	16,  // 132: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	20,  // 133: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	22,  // 134: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	24,  // 135: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	26,  // 136: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	28,  // 137: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	32,  // 138: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	34,  // 139: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	36,  // 140: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	42,  // 141: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	44,  // 142: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	46,  // 143: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	48,  // 144: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	51,  // 145: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	53,  // 146: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	55,  // 147: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	57,  // 148: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	59,  // 149: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	61,  // 150: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	63,  // 151: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	129, // [129:152] is the sub-list for method output_type
-	106, // [106:129] is the sub-list for method input_type
-	106, // [106:106] is the sub-list for extension type_name
-	106, // [106:106] is the sub-list for extension extendee
-	0,   // [0:106] is the sub-list for field type_name
+	7,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
+	77,  // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	74,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	6,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
+	78,  // 19: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	74,  // 20: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	79,  // 21: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	80,  // 22: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	73,  // 23: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	69,  // 24: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	74,  // 25: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	74,  // 26: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	81,  // 27: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	72,  // 28: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	70,  // 29: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	3,   // 30: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	82,  // 31: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	75,  // 32: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	83,  // 33: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	82,  // 34: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	82,  // 35: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	73,  // 36: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	75,  // 37: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	81,  // 38: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	82,  // 39: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	73,  // 40: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	75,  // 41: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	75,  // 42: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	71,  // 43: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	84,  // 44: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	18,  // 45: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	8,   // 46: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	19,  // 47: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	74,  // 48: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	74,  // 49: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	85,  // 50: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	17,  // 51: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	83,  // 52: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	82,  // 53: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	81,  // 54: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	84,  // 55: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	86,  // 56: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	83,  // 57: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	77,  // 58: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	82,  // 59: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	82,  // 60: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	82,  // 61: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	73,  // 62: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	75,  // 63: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	79,  // 64: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	86,  // 65: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	82,  // 66: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	82,  // 67: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	73,  // 68: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	75,  // 69: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	87,  // 70: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	82,  // 71: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	82,  // 72: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	73,  // 73: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	32,  // 74: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	8,   // 75: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	88,  // 76: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	34,  // 77: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	82,  // 78: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	73,  // 79: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	79,  // 80: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	0,   // 81: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	82,  // 82: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	82,  // 83: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	73,  // 84: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	9,   // 85: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	89,  // 86: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	41,  // 87: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	82,  // 88: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	40,  // 89: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	42,  // 90: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	43,  // 91: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	74,  // 92: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	3,   // 93: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	90,  // 94: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	89,  // 95: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	82,  // 96: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	3,   // 97: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	90,  // 98: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	9,   // 99: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 100: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	3,   // 101: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	52,  // 102: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	73,  // 103: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 104: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	91,  // 105: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	3,   // 106: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	82,  // 107: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	73,  // 108: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	82,  // 109: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	73,  // 110: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	82,  // 111: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	73,  // 112: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	10,  // 113: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	12,  // 114: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	14,  // 115: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	16,  // 116: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	20,  // 117: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	22,  // 118: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	24,  // 119: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	26,  // 120: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	28,  // 121: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	30,  // 122: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	33,  // 123: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	36,  // 124: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	38,  // 125: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	44,  // 126: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	46,  // 127: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	48,  // 128: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	50,  // 129: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	53,  // 130: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	55,  // 131: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	57,  // 132: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	59,  // 133: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	61,  // 134: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	63,  // 135: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	65,  // 136: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	11,  // 137: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	13,  // 138: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	15,  // 139: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	17,  // 140: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	21,  // 141: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	23,  // 142: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	25,  // 143: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	27,  // 144: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	29,  // 145: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	31,  // 146: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	35,  // 147: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	37,  // 148: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	39,  // 149: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	45,  // 150: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	47,  // 151: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	49,  // 152: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	51,  // 153: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	54,  // 154: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	56,  // 155: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	58,  // 156: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	60,  // 157: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	62,  // 158: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	64,  // 159: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	66,  // 160: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	137, // [137:161] is the sub-list for method output_type
+	113, // [113:137] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -6411,15 +6770,15 @@ func file_pawl_v1_run_proto_init() {
 		return
 	}
 	file_pawl_v1_record_proto_init()
-	file_pawl_v1_run_proto_msgTypes[6].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[7].OneofWrappers = []any{
 		(*StartRunRequest_Agent)(nil),
 		(*StartRunRequest_State)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[30].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[33].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[33].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[36].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
@@ -6430,7 +6789,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   65,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

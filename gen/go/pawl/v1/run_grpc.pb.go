@@ -29,6 +29,7 @@ const (
 	RunService_SetArtifacts_FullMethodName      = "/pawl.v1.RunService/SetArtifacts"
 	RunService_CompleteTurn_FullMethodName      = "/pawl.v1.RunService/CompleteTurn"
 	RunService_FailTurn_FullMethodName          = "/pawl.v1.RunService/FailTurn"
+	RunService_WriteOutput_FullMethodName       = "/pawl.v1.RunService/WriteOutput"
 	RunService_SuspendTurn_FullMethodName       = "/pawl.v1.RunService/SuspendTurn"
 	RunService_RequestStep_FullMethodName       = "/pawl.v1.RunService/RequestStep"
 	RunService_ResolveStep_FullMethodName       = "/pawl.v1.RunService/ResolveStep"
@@ -95,8 +96,10 @@ type RunServiceClient interface {
 	// Gives message parts to the next turn of the visit: opens it if none is open,
 	// else they wait for it. Scope runs:write.
 	//
-	// Errors: FAILED_PRECONDITION (RUN_TERMINAL), ABORTED (SEQ_MISMATCH),
-	// RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE).
+	// With `step` they go to the agent of a pending delegation that asks instead.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, STEP_NOT_ASKING), ABORTED
+	// (SEQ_MISMATCH), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE).
 	SendInput(ctx context.Context, in *SendInputRequest, opts ...grpc.CallOption) (*SendInputResponse, error)
 	// Returns the open turn with its prompt rendered now. For EXECUTION_CALLER the
 	// answer has a new turn token, which fences the one before. Scope runs:write
@@ -128,17 +131,27 @@ type RunServiceClient interface {
 	// attempt, UNKNOWN_EVENT), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
 	// TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
 	// carries no event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
-	// (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON),
-	// RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE,
-	// MESSAGES_TOO_LARGE).
+	// (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON,
+	// AWAIT_WITH_EVENT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
 	CompleteTurn(ctx context.Context, in *CompleteTurnRequest, opts ...grpc.CallOption) (*CompleteTurnResponse, error)
 	// Reports a failed execution of the open turn: it is retried while attempts
 	// remain, unless it says that this cannot help. Scope runs:write or
 	// events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
-	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED).
+	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
+	// (REJECT_RETRYABLE).
 	FailTurn(ctx context.Context, in *FailTurnRequest, opts ...grpc.CallOption) (*FailTurnResponse, error)
+	// Keeps a piece of the output of the open turn, so that whoever watches the run
+	// or its A2A task sees it before the turn is completed. Pieces count against
+	// max_message_bytes. Scope runs:write or events:external.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
+	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
+	// (NO_PARTS, OUTPUT_ID_REQUIRED, INVALID_JSON), RESOURCE_EXHAUSTED
+	// (MESSAGES_TOO_LARGE).
+	WriteOutput(ctx context.Context, in *WriteOutputRequest, opts ...grpc.CallOption) (*WriteOutputResponse, error)
 	// Releases the open turn until its pending steps are answered; it is offered
 	// again with the same attempt. Scope runs:write, or events:external in an
 	// external state.
@@ -318,6 +331,16 @@ func (c *runServiceClient) FailTurn(ctx context.Context, in *FailTurnRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FailTurnResponse)
 	err := c.cc.Invoke(ctx, RunService_FailTurn_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) WriteOutput(ctx context.Context, in *WriteOutputRequest, opts ...grpc.CallOption) (*WriteOutputResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WriteOutputResponse)
+	err := c.cc.Invoke(ctx, RunService_WriteOutput_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -544,8 +567,10 @@ type RunServiceServer interface {
 	// Gives message parts to the next turn of the visit: opens it if none is open,
 	// else they wait for it. Scope runs:write.
 	//
-	// Errors: FAILED_PRECONDITION (RUN_TERMINAL), ABORTED (SEQ_MISMATCH),
-	// RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE).
+	// With `step` they go to the agent of a pending delegation that asks instead.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, STEP_NOT_ASKING), ABORTED
+	// (SEQ_MISMATCH), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE).
 	SendInput(context.Context, *SendInputRequest) (*SendInputResponse, error)
 	// Returns the open turn with its prompt rendered now. For EXECUTION_CALLER the
 	// answer has a new turn token, which fences the one before. Scope runs:write
@@ -577,17 +602,27 @@ type RunServiceServer interface {
 	// attempt, UNKNOWN_EVENT), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
 	// TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
 	// carries no event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
-	// (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON),
-	// RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE,
-	// MESSAGES_TOO_LARGE).
+	// (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON,
+	// AWAIT_WITH_EVENT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
 	CompleteTurn(context.Context, *CompleteTurnRequest) (*CompleteTurnResponse, error)
 	// Reports a failed execution of the open turn: it is retried while attempts
 	// remain, unless it says that this cannot help. Scope runs:write or
 	// events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
-	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED).
+	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
+	// (REJECT_RETRYABLE).
 	FailTurn(context.Context, *FailTurnRequest) (*FailTurnResponse, error)
+	// Keeps a piece of the output of the open turn, so that whoever watches the run
+	// or its A2A task sees it before the turn is completed. Pieces count against
+	// max_message_bytes. Scope runs:write or events:external.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
+	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
+	// (NO_PARTS, OUTPUT_ID_REQUIRED, INVALID_JSON), RESOURCE_EXHAUSTED
+	// (MESSAGES_TOO_LARGE).
+	WriteOutput(context.Context, *WriteOutputRequest) (*WriteOutputResponse, error)
 	// Releases the open turn until its pending steps are answered; it is offered
 	// again with the same attempt. Scope runs:write, or events:external in an
 	// external state.
@@ -716,6 +751,9 @@ func (UnimplementedRunServiceServer) CompleteTurn(context.Context, *CompleteTurn
 }
 func (UnimplementedRunServiceServer) FailTurn(context.Context, *FailTurnRequest) (*FailTurnResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FailTurn not implemented")
+}
+func (UnimplementedRunServiceServer) WriteOutput(context.Context, *WriteOutputRequest) (*WriteOutputResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WriteOutput not implemented")
 }
 func (UnimplementedRunServiceServer) SuspendTurn(context.Context, *SuspendTurnRequest) (*SuspendTurnResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SuspendTurn not implemented")
@@ -923,6 +961,24 @@ func _RunService_FailTurn_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunServiceServer).FailTurn(ctx, req.(*FailTurnRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_WriteOutput_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WriteOutputRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).WriteOutput(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_WriteOutput_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).WriteOutput(ctx, req.(*WriteOutputRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1210,6 +1266,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "FailTurn",
 			Handler:    _RunService_FailTurn_Handler,
+		},
+		{
+			MethodName: "WriteOutput",
+			Handler:    _RunService_WriteOutput_Handler,
 		},
 		{
 			MethodName: "SuspendTurn",

@@ -116,6 +116,7 @@ type WorkRequest struct {
 	//	*WorkRequest_RequestStep
 	//	*WorkRequest_ResolveStep
 	//	*WorkRequest_SetArtifacts
+	//	*WorkRequest_WriteOutput
 	Item          isWorkRequest_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -278,6 +279,15 @@ func (x *WorkRequest) GetSetArtifacts() *SetArtifactsRequest {
 	return nil
 }
 
+func (x *WorkRequest) GetWriteOutput() *WriteOutputRequest {
+	if x != nil {
+		if x, ok := x.Item.(*WorkRequest_WriteOutput); ok {
+			return x.WriteOutput
+		}
+	}
+	return nil
+}
+
 type isWorkRequest_Item interface {
 	isWorkRequest_Item()
 }
@@ -341,6 +351,12 @@ type WorkRequest_SetArtifacts struct {
 	SetArtifacts *SetArtifactsRequest `protobuf:"bytes,26,opt,name=set_artifacts,json=setArtifacts,proto3,oneof"`
 }
 
+type WorkRequest_WriteOutput struct {
+	// Keeps a piece of the output of a turn, as RunService.WriteOutput does. Unlike
+	// `output` it is a record: durable, ordered, and shown to A2A clients.
+	WriteOutput *WriteOutputRequest `protobuf:"bytes,27,opt,name=write_output,json=writeOutput,proto3,oneof"`
+}
+
 func (*WorkRequest_Register) isWorkRequest_Item() {}
 
 func (*WorkRequest_Heartbeat) isWorkRequest_Item() {}
@@ -362,6 +378,8 @@ func (*WorkRequest_RequestStep) isWorkRequest_Item() {}
 func (*WorkRequest_ResolveStep) isWorkRequest_Item() {}
 
 func (*WorkRequest_SetArtifacts) isWorkRequest_Item() {}
+
+func (*WorkRequest_WriteOutput) isWorkRequest_Item() {}
 
 // WorkResponse is one message to a worker.
 type WorkResponse struct {
@@ -1407,6 +1425,7 @@ type WorkReceipt struct {
 	//	*WorkReceipt_SetArtifacts
 	//	*WorkReceipt_Heartbeat
 	//	*WorkReceipt_Output
+	//	*WorkReceipt_WriteOutput
 	Answer        isWorkReceipt_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1535,6 +1554,15 @@ func (x *WorkReceipt) GetOutput() *OutputProgress {
 	return nil
 }
 
+func (x *WorkReceipt) GetWriteOutput() *WriteOutputResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*WorkReceipt_WriteOutput); ok {
+			return x.WriteOutput
+		}
+	}
+	return nil
+}
+
 type isWorkReceipt_Answer interface {
 	isWorkReceipt_Answer()
 }
@@ -1579,6 +1607,11 @@ type WorkReceipt_Output struct {
 	Output *OutputProgress `protobuf:"bytes,18,opt,name=output,proto3,oneof"`
 }
 
+type WorkReceipt_WriteOutput struct {
+	// Answers write_output.
+	WriteOutput *WriteOutputResponse `protobuf:"bytes,19,opt,name=write_output,json=writeOutput,proto3,oneof"`
+}
+
 func (*WorkReceipt_CompleteTurn) isWorkReceipt_Answer() {}
 
 func (*WorkReceipt_FailTurn) isWorkReceipt_Answer() {}
@@ -1594,6 +1627,8 @@ func (*WorkReceipt_SetArtifacts) isWorkReceipt_Answer() {}
 func (*WorkReceipt_Heartbeat) isWorkReceipt_Answer() {}
 
 func (*WorkReceipt_Output) isWorkReceipt_Answer() {}
+
+func (*WorkReceipt_WriteOutput) isWorkReceipt_Answer() {}
 
 // WorkerHeartbeat says that work is under way.
 type WorkerHeartbeat struct {
@@ -1988,7 +2023,7 @@ var File_pawl_v1_worker_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x14pawl/v1/worker.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xa4\x06\n" +
+	"\x14pawl/v1/worker.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xe6\x06\n" +
 	"\vWorkRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12.\n" +
@@ -2003,7 +2038,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\fsuspend_turn\x18\x17 \x01(\v2\x1b.pawl.v1.SuspendTurnRequestH\x00R\vsuspendTurn\x12@\n" +
 	"\frequest_step\x18\x18 \x01(\v2\x1b.pawl.v1.RequestStepRequestH\x00R\vrequestStep\x12@\n" +
 	"\fresolve_step\x18\x19 \x01(\v2\x1b.pawl.v1.ResolveStepRequestH\x00R\vresolveStep\x12C\n" +
-	"\rset_artifacts\x18\x1a \x01(\v2\x1c.pawl.v1.SetArtifactsRequestH\x00R\fsetArtifactsB\x06\n" +
+	"\rset_artifacts\x18\x1a \x01(\v2\x1c.pawl.v1.SetArtifactsRequestH\x00R\fsetArtifacts\x12@\n" +
+	"\fwrite_output\x18\x1b \x01(\v2\x1b.pawl.v1.WriteOutputRequestH\x00R\vwriteOutputB\x06\n" +
 	"\x04item\"\xfd\x02\n" +
 	"\fWorkResponse\x12;\n" +
 	"\n" +
@@ -2090,7 +2126,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\vStepAnswers\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x19\n" +
 	"\bturn_seq\x18\x02 \x01(\x04R\aturnSeq\x12#\n" +
-	"\x05steps\x18\x03 \x03(\v2\r.pawl.v1.StepR\x05steps\"\xcc\x04\n" +
+	"\x05steps\x18\x03 \x03(\v2\r.pawl.v1.StepR\x05steps\"\x8f\x05\n" +
 	"\vWorkReceipt\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12(\n" +
 	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusR\x05error\x12D\n" +
@@ -2101,7 +2137,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\fresolve_step\x18\x0f \x01(\v2\x1c.pawl.v1.ResolveStepResponseH\x00R\vresolveStep\x12D\n" +
 	"\rset_artifacts\x18\x10 \x01(\v2\x1d.pawl.v1.SetArtifactsResponseH\x00R\fsetArtifacts\x127\n" +
 	"\theartbeat\x18\x11 \x01(\v2\x17.pawl.v1.LeaseExtensionH\x00R\theartbeat\x121\n" +
-	"\x06output\x18\x12 \x01(\v2\x17.pawl.v1.OutputProgressH\x00R\x06outputB\b\n" +
+	"\x06output\x18\x12 \x01(\v2\x17.pawl.v1.OutputProgressH\x00R\x06output\x12A\n" +
+	"\fwrite_output\x18\x13 \x01(\v2\x1c.pawl.v1.WriteOutputResponseH\x00R\vwriteOutputB\b\n" +
 	"\x06answer\"=\n" +
 	"\x0fWorkerHeartbeat\x12*\n" +
 	"\x06tokens\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x90N\"\ar\x05\x10\x01(\x80\x02R\x06tokens\"P\n" +
@@ -2177,18 +2214,20 @@ var file_pawl_v1_worker_proto_goTypes = []any{
 	(*RequestStepRequest)(nil),    // 24: pawl.v1.RequestStepRequest
 	(*ResolveStepRequest)(nil),    // 25: pawl.v1.ResolveStepRequest
 	(*SetArtifactsRequest)(nil),   // 26: pawl.v1.SetArtifactsRequest
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*GetTurnResponse)(nil),       // 29: pawl.v1.GetTurnResponse
-	(*PackRef)(nil),               // 30: pawl.v1.PackRef
-	(*Step)(nil),                  // 31: pawl.v1.Step
-	(*status.Status)(nil),         // 32: google.rpc.Status
-	(*CompleteTurnResponse)(nil),  // 33: pawl.v1.CompleteTurnResponse
-	(*FailTurnResponse)(nil),      // 34: pawl.v1.FailTurnResponse
-	(*SuspendTurnResponse)(nil),   // 35: pawl.v1.SuspendTurnResponse
-	(*RequestStepResponse)(nil),   // 36: pawl.v1.RequestStepResponse
-	(*ResolveStepResponse)(nil),   // 37: pawl.v1.ResolveStepResponse
-	(*SetArtifactsResponse)(nil),  // 38: pawl.v1.SetArtifactsResponse
+	(*WriteOutputRequest)(nil),    // 27: pawl.v1.WriteOutputRequest
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*GetTurnResponse)(nil),       // 30: pawl.v1.GetTurnResponse
+	(*PackRef)(nil),               // 31: pawl.v1.PackRef
+	(*Step)(nil),                  // 32: pawl.v1.Step
+	(*status.Status)(nil),         // 33: google.rpc.Status
+	(*CompleteTurnResponse)(nil),  // 34: pawl.v1.CompleteTurnResponse
+	(*FailTurnResponse)(nil),      // 35: pawl.v1.FailTurnResponse
+	(*SuspendTurnResponse)(nil),   // 36: pawl.v1.SuspendTurnResponse
+	(*RequestStepResponse)(nil),   // 37: pawl.v1.RequestStepResponse
+	(*ResolveStepResponse)(nil),   // 38: pawl.v1.ResolveStepResponse
+	(*SetArtifactsResponse)(nil),  // 39: pawl.v1.SetArtifactsResponse
+	(*WriteOutputResponse)(nil),   // 40: pawl.v1.WriteOutputResponse
 }
 var file_pawl_v1_worker_proto_depIdxs = []int32{
 	3,  // 0: pawl.v1.WorkRequest.credits:type_name -> pawl.v1.WorkCredits
@@ -2203,50 +2242,52 @@ var file_pawl_v1_worker_proto_depIdxs = []int32{
 	24, // 9: pawl.v1.WorkRequest.request_step:type_name -> pawl.v1.RequestStepRequest
 	25, // 10: pawl.v1.WorkRequest.resolve_step:type_name -> pawl.v1.ResolveStepRequest
 	26, // 11: pawl.v1.WorkRequest.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	7,  // 12: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
-	8,  // 13: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
-	9,  // 14: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
-	10, // 15: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
-	11, // 16: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
-	12, // 17: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
-	19, // 18: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
-	5,  // 19: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
-	6,  // 20: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
-	27, // 21: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
-	28, // 22: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
-	5,  // 23: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
-	6,  // 24: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
-	28, // 25: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	5,  // 26: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
-	29, // 27: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
-	20, // 28: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
-	6,  // 29: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
-	27, // 30: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
-	27, // 31: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
-	28, // 32: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
-	30, // 33: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
-	5,  // 34: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
-	6,  // 35: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
-	0,  // 36: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
-	31, // 37: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
-	32, // 38: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
-	33, // 39: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	34, // 40: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	35, // 41: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	36, // 42: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
-	37, // 43: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	38, // 44: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	14, // 45: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
-	16, // 46: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
-	5,  // 47: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
-	27, // 48: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
-	1,  // 49: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
-	2,  // 50: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
-	50, // [50:51] is the sub-list for method output_type
-	49, // [49:50] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	27, // 12: pawl.v1.WorkRequest.write_output:type_name -> pawl.v1.WriteOutputRequest
+	7,  // 13: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
+	8,  // 14: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
+	9,  // 15: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
+	10, // 16: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
+	11, // 17: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
+	12, // 18: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
+	19, // 19: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
+	5,  // 20: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
+	6,  // 21: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
+	28, // 22: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
+	29, // 23: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
+	5,  // 24: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
+	6,  // 25: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
+	29, // 26: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	5,  // 27: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
+	30, // 28: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
+	20, // 29: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
+	6,  // 30: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
+	28, // 31: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
+	28, // 32: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
+	29, // 33: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
+	31, // 34: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
+	5,  // 35: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
+	6,  // 36: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
+	0,  // 37: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
+	32, // 38: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
+	33, // 39: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
+	34, // 40: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	35, // 41: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	36, // 42: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	37, // 43: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
+	38, // 44: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	39, // 45: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	14, // 46: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
+	16, // 47: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
+	40, // 48: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
+	5,  // 49: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
+	28, // 50: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 51: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
+	2,  // 52: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
+	52, // [52:53] is the sub-list for method output_type
+	51, // [51:52] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_worker_proto_init() }
@@ -2268,6 +2309,7 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkRequest_RequestStep)(nil),
 		(*WorkRequest_ResolveStep)(nil),
 		(*WorkRequest_SetArtifacts)(nil),
+		(*WorkRequest_WriteOutput)(nil),
 	}
 	file_pawl_v1_worker_proto_msgTypes[1].OneofWrappers = []any{
 		(*WorkResponse_Registered)(nil),
@@ -2291,6 +2333,7 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkReceipt_SetArtifacts)(nil),
 		(*WorkReceipt_Heartbeat)(nil),
 		(*WorkReceipt_Output)(nil),
+		(*WorkReceipt_WriteOutput)(nil),
 	}
 	file_pawl_v1_worker_proto_msgTypes[16].OneofWrappers = []any{
 		(*WorkRelease_TurnToken)(nil),

@@ -49,6 +49,12 @@ class StepStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STEP_STATUS_ERROR: _ClassVar[StepStatus]
     STEP_STATUS_CANCELLED: _ClassVar[StepStatus]
 
+class Awaiting(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    AWAITING_UNSPECIFIED: _ClassVar[Awaiting]
+    AWAITING_INPUT: _ClassVar[Awaiting]
+    AWAITING_AUTH: _ClassVar[Awaiting]
+
 class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     RECORD_KIND_UNSPECIFIED: _ClassVar[RecordKind]
@@ -70,6 +76,8 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_ORIGIN: _ClassVar[RecordKind]
     RECORD_KIND_ENDED: _ClassVar[RecordKind]
     RECORD_KIND_TURN_READY: _ClassVar[RecordKind]
+    RECORD_KIND_OUTPUT_WRITTEN: _ClassVar[RecordKind]
+    RECORD_KIND_STEP_DELEGATED: _ClassVar[RecordKind]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
 RUN_STATUS_WAITING: RunStatus
@@ -94,6 +102,9 @@ STEP_STATUS_PENDING: StepStatus
 STEP_STATUS_OK: StepStatus
 STEP_STATUS_ERROR: StepStatus
 STEP_STATUS_CANCELLED: StepStatus
+AWAITING_UNSPECIFIED: Awaiting
+AWAITING_INPUT: Awaiting
+AWAITING_AUTH: Awaiting
 RECORD_KIND_UNSPECIFIED: RecordKind
 RECORD_KIND_TRANSITION: RecordKind
 RECORD_KIND_INPUT_RECEIVED: RecordKind
@@ -113,6 +124,8 @@ RECORD_KIND_RESUMED: RecordKind
 RECORD_KIND_ORIGIN: RecordKind
 RECORD_KIND_ENDED: RecordKind
 RECORD_KIND_TURN_READY: RecordKind
+RECORD_KIND_OUTPUT_WRITTEN: RecordKind
+RECORD_KIND_STEP_DELEGATED: RecordKind
 
 class ArtifactValue(_message.Message):
     __slots__ = ("json", "text", "data", "media_type")
@@ -179,16 +192,64 @@ class Part(_message.Message):
     def __init__(self, text: _Optional[str] = ..., json: _Optional[str] = ..., data: _Optional[bytes] = ..., uri: _Optional[str] = ..., media_type: _Optional[str] = ..., filename: _Optional[str] = ..., metadata_json: _Optional[str] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("role", "parts", "tool_calls_json", "tool_call_id")
+    __slots__ = ("role", "parts", "tool_calls_json", "tool_call_id", "envelope")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALLS_JSON_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     role: str
     parts: _containers.RepeatedCompositeFieldContainer[Part]
     tool_calls_json: str
     tool_call_id: str
-    def __init__(self, role: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., tool_calls_json: _Optional[str] = ..., tool_call_id: _Optional[str] = ...) -> None: ...
+    envelope: Envelope
+    def __init__(self, role: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., tool_calls_json: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., envelope: _Optional[_Union[Envelope, _Mapping]] = ...) -> None: ...
+
+class Envelope(_message.Message):
+    __slots__ = ("message_id", "context_id", "reference_task_ids", "extensions", "metadata_json")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_ID_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    context_id: str
+    reference_task_ids: _containers.RepeatedScalarFieldContainer[str]
+    extensions: _containers.RepeatedScalarFieldContainer[str]
+    metadata_json: str
+    def __init__(self, message_id: _Optional[str] = ..., context_id: _Optional[str] = ..., reference_task_ids: _Optional[_Iterable[str]] = ..., extensions: _Optional[_Iterable[str]] = ..., metadata_json: _Optional[str] = ...) -> None: ...
+
+class OutputPiece(_message.Message):
+    __slots__ = ("id", "name", "description", "parts", "append", "last", "metadata_json")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    APPEND_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    METADATA_JSON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    description: str
+    parts: _containers.RepeatedCompositeFieldContainer[Part]
+    append: bool
+    last: bool
+    metadata_json: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., append: bool = ..., last: bool = ..., metadata_json: _Optional[str] = ...) -> None: ...
+
+class Remote(_message.Message):
+    __slots__ = ("task_id", "context_id", "card_url", "asking", "answer_seq")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_ID_FIELD_NUMBER: _ClassVar[int]
+    CARD_URL_FIELD_NUMBER: _ClassVar[int]
+    ASKING_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_SEQ_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    context_id: str
+    card_url: str
+    asking: Awaiting
+    answer_seq: int
+    def __init__(self, task_id: _Optional[str] = ..., context_id: _Optional[str] = ..., card_url: _Optional[str] = ..., asking: _Optional[_Union[Awaiting, str]] = ..., answer_seq: _Optional[int] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls")
@@ -263,7 +324,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -291,6 +352,8 @@ class Record(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     TURN_READY_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    STEP_DELEGATED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
     prev_seq: int
@@ -318,7 +381,9 @@ class Record(_message.Message):
     origin: Origin
     ended: Ended
     turn_ready: TurnReady
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ...) -> None: ...
+    output_written: OutputWritten
+    step_delegated: StepDelegated
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
     __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written")
@@ -340,14 +405,18 @@ class Transition(_message.Message):
     def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., **kwargs) -> None: ...
 
 class InputReceived(_message.Message):
-    __slots__ = ("parts", "message_id", "queued")
+    __slots__ = ("parts", "message_id", "queued", "envelope", "step")
     PARTS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
+    ENVELOPE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     parts: _containers.RepeatedCompositeFieldContainer[Part]
     message_id: str
     queued: bool
-    def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., message_id: _Optional[str] = ..., queued: bool = ...) -> None: ...
+    envelope: Envelope
+    step: int
+    def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., message_id: _Optional[str] = ..., queued: bool = ..., envelope: _Optional[_Union[Envelope, _Mapping]] = ..., step: _Optional[int] = ...) -> None: ...
 
 class TurnOpened(_message.Message):
     __slots__ = ("state", "inputs")
@@ -368,7 +437,7 @@ class TurnAssigned(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., assigned: _Optional[_Union[Assignment, _Mapping]] = ...) -> None: ...
 
 class TurnCompleted(_message.Message):
-    __slots__ = ("turn_seq", "attempt", "output", "messages", "usage", "event", "artifacts_written")
+    __slots__ = ("turn_seq", "attempt", "output", "messages", "usage", "event", "artifacts_written", "reply")
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
@@ -376,6 +445,8 @@ class TurnCompleted(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    AWAIT_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
     turn_seq: int
     attempt: int
     output: _containers.RepeatedCompositeFieldContainer[Part]
@@ -383,7 +454,8 @@ class TurnCompleted(_message.Message):
     usage: Usage
     event: str
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
-    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ...) -> None: ...
+    reply: bool
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., reply: bool = ..., **kwargs) -> None: ...
 
 class TurnFailed(_message.Message):
     __slots__ = ("turn_seq", "attempt", "error", "retryable", "next", "not_before", "usage")
@@ -500,6 +572,30 @@ class StepCancelled(_message.Message):
     tool: str
     why: str
     def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class OutputWritten(_message.Message):
+    __slots__ = ("turn_seq", "attempt", "piece")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    piece: OutputPiece
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., piece: _Optional[_Union[OutputPiece, _Mapping]] = ...) -> None: ...
+
+class StepDelegated(_message.Message):
+    __slots__ = ("step", "tool", "attempt", "remote", "question")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    tool: str
+    attempt: int
+    remote: Remote
+    question: _containers.RepeatedCompositeFieldContainer[Part]
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., remote: _Optional[_Union[Remote, _Mapping]] = ..., question: _Optional[_Iterable[_Union[Part, _Mapping]]] = ...) -> None: ...
 
 class ArtifactsSet(_message.Message):
     __slots__ = ("artifacts_written",)

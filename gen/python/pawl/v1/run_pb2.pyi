@@ -49,7 +49,7 @@ WAIT_UNTIL_TERMINAL: WaitUntil
 WAIT_UNTIL_WAITING: WaitUntil
 
 class Run(_message.Message):
-    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits")
+    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,9 @@ class Run(_message.Message):
     PARENT_FIELD_NUMBER: _ClassVar[int]
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    AWAITING_FIELD_NUMBER: _ClassVar[int]
+    STATUS_AT_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     pack: _record_pb2.PackRef
@@ -142,7 +145,10 @@ class Run(_message.Message):
     parent: Parent
     depth: int
     limits: RunLimits
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ...) -> None: ...
+    awaiting: _record_pb2.Awaiting
+    status_at: _timestamp_pb2.Timestamp
+    task: Task
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ...) -> None: ...
 
 class EdgeCount(_message.Message):
     __slots__ = ("state", "event", "count")
@@ -155,14 +161,26 @@ class EdgeCount(_message.Message):
     def __init__(self, state: _Optional[str] = ..., event: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Parent(_message.Message):
-    __slots__ = ("run_id", "step", "attempt")
+    __slots__ = ("run_id", "step", "attempt", "origin")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     step: int
     attempt: int
-    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+    origin: str
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ..., origin: _Optional[str] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("context_id", "owner", "tenant")
+    CONTEXT_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    context_id: str
+    owner: str
+    tenant: str
+    def __init__(self, context_id: _Optional[str] = ..., owner: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
 
 class RunLimits(_message.Message):
     __slots__ = ("max_transitions", "max_artifact_bytes", "max_run_artifact_bytes", "max_message_bytes", "max_queued_inputs")
@@ -179,7 +197,7 @@ class RunLimits(_message.Message):
     def __init__(self, max_transitions: _Optional[int] = ..., max_artifact_bytes: _Optional[int] = ..., max_run_artifact_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., max_queued_inputs: _Optional[int] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error")
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "remote")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +209,7 @@ class Step(_message.Message):
     PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -202,7 +221,8 @@ class Step(_message.Message):
     payload_json: str
     result_json: str
     error: _record_pb2.Fault
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ...) -> None: ...
+    remote: _record_pb2.Remote
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ...) -> None: ...
 
 class RunFilter(_message.Message):
     __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before")
@@ -313,18 +333,20 @@ class EmitEventResponse(_message.Message):
     def __init__(self, transition: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., state: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
 
 class SendInputRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "parts", "message_id", "expected_seq")
+    __slots__ = ("namespace", "run_id", "parts", "message_id", "expected_seq", "step")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     parts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Part]
     message_id: str
     expected_seq: int
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., message_id: _Optional[str] = ..., expected_seq: _Optional[int] = ...) -> None: ...
+    step: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., message_id: _Optional[str] = ..., expected_seq: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
 
 class SendInputResponse(_message.Message):
     __slots__ = ("record", "queued", "status", "seq", "turn", "duplicate")
@@ -455,7 +477,7 @@ class SetArtifactsResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class CompleteTurnRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "output", "messages", "usage", "event", "artifacts", "expected_seq", "request_id")
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "output", "messages", "usage", "event", "artifacts", "expected_seq", "request_id", "reply")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -468,6 +490,8 @@ class CompleteTurnRequest(_message.Message):
     ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_SEQ_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    AWAIT_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     turn_seq: int
@@ -480,7 +504,8 @@ class CompleteTurnRequest(_message.Message):
     artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.ArtifactWrite]
     expected_seq: int
     request_id: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., output: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., expected_seq: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+    reply: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., output: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., expected_seq: _Optional[int] = ..., request_id: _Optional[str] = ..., reply: bool = ..., **kwargs) -> None: ...
 
 class CompleteTurnResponse(_message.Message):
     __slots__ = ("record", "transition", "ended", "state", "status", "seq", "turn", "duplicate")
@@ -503,7 +528,7 @@ class CompleteTurnResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., transition: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., state: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
 
 class FailTurnRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "error", "retryable", "usage", "request_id")
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "error", "retryable", "usage", "request_id", "reject")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -513,6 +538,7 @@ class FailTurnRequest(_message.Message):
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REJECT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     turn_seq: int
@@ -522,7 +548,8 @@ class FailTurnRequest(_message.Message):
     retryable: bool
     usage: _record_pb2.Usage
     request_id: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., retryable: bool = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    reject: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., retryable: bool = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., request_id: _Optional[str] = ..., reject: bool = ...) -> None: ...
 
 class FailTurnResponse(_message.Message):
     __slots__ = ("record", "ended", "status", "seq", "turn", "duplicate")
@@ -539,6 +566,34 @@ class FailTurnResponse(_message.Message):
     turn: _record_pb2.TurnRef
     duplicate: bool
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class WriteOutputRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "piece", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    turn_seq: int
+    attempt: int
+    turn_token: str
+    piece: _record_pb2.OutputPiece
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., piece: _Optional[_Union[_record_pb2.OutputPiece, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class WriteOutputResponse(_message.Message):
+    __slots__ = ("record", "seq", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    seq: int
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class SuspendTurnRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "request_id")

@@ -95,6 +95,11 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.FailTurnRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.FailTurnResponse.FromString,
                 _registered_method=True)
+        self.WriteOutput = channel.unary_unary(
+                '/pawl.v1.RunService/WriteOutput',
+                request_serializer=pawl_dot_v1_dot_run__pb2.WriteOutputRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.WriteOutputResponse.FromString,
+                _registered_method=True)
         self.SuspendTurn = channel.unary_unary(
                 '/pawl.v1.RunService/SuspendTurn',
                 request_serializer=pawl_dot_v1_dot_run__pb2.SuspendTurnRequest.SerializeToString,
@@ -230,8 +235,10 @@ class RunServiceServicer(object):
         """Gives message parts to the next turn of the visit: opens it if none is open,
         else they wait for it. Scope runs:write.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL), ABORTED (SEQ_MISMATCH),
-        RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE).
+        With `step` they go to the agent of a pending delegation that asks instead.
+
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, STEP_NOT_ASKING), ABORTED
+        (SEQ_MISMATCH), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -283,9 +290,9 @@ class RunServiceServicer(object):
         attempt, UNKNOWN_EVENT), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
         TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
         carries no event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
-        (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON),
-        RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE,
-        MESSAGES_TOO_LARGE).
+        (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON,
+        AWAIT_WITH_EVENT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+        ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -297,7 +304,22 @@ class RunServiceServicer(object):
         events:external.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
-        (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED).
+        (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
+        (REJECT_RETRYABLE).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WriteOutput(self, request, context):
+        """Keeps a piece of the output of the open turn, so that whoever watches the run
+        or its A2A task sees it before the turn is completed. Pieces count against
+        max_message_bytes. Scope runs:write or events:external.
+
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
+        (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
+        (NO_PARTS, OUTPUT_ID_REQUIRED, INVALID_JSON), RESOURCE_EXHAUSTED
+        (MESSAGES_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -515,6 +537,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.FailTurn,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.FailTurnRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.FailTurnResponse.SerializeToString,
+            ),
+            'WriteOutput': grpc.unary_unary_rpc_method_handler(
+                    servicer.WriteOutput,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.WriteOutputRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.WriteOutputResponse.SerializeToString,
             ),
             'SuspendTurn': grpc.unary_unary_rpc_method_handler(
                     servicer.SuspendTurn,
@@ -829,6 +856,33 @@ class RunService(object):
             '/pawl.v1.RunService/FailTurn',
             pawl_dot_v1_dot_run__pb2.FailTurnRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.FailTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WriteOutput(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/WriteOutput',
+            pawl_dot_v1_dot_run__pb2.WriteOutputRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.WriteOutputResponse.FromString,
             options,
             channel_credentials,
             insecure,

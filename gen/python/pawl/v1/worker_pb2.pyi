@@ -28,7 +28,7 @@ REVOKE_CAUSE_LEASE_EXPIRED: RevokeCause
 REVOKE_CAUSE_SUPERSEDED: RevokeCause
 
 class WorkRequest(_message.Message):
-    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts")
+    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class WorkRequest(_message.Message):
     REQUEST_STEP_FIELD_NUMBER: _ClassVar[int]
     RESOLVE_STEP_FIELD_NUMBER: _ClassVar[int]
     SET_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     id: int
     credits: WorkCredits
@@ -57,7 +58,8 @@ class WorkRequest(_message.Message):
     request_step: _run_pb2.RequestStepRequest
     resolve_step: _run_pb2.ResolveStepRequest
     set_artifacts: _run_pb2.SetArtifactsRequest
-    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ...) -> None: ...
+    write_output: _run_pb2.WriteOutputRequest
+    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
     __slots__ = ("registered", "turn", "step", "revoked", "step_answers", "receipt", "drain")
@@ -223,7 +225,7 @@ class StepAnswers(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[_run_pb2.Step, _Mapping]]] = ...) -> None: ...
 
 class WorkReceipt(_message.Message):
-    __slots__ = ("id", "error", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "heartbeat", "output")
+    __slots__ = ("id", "error", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "heartbeat", "output", "write_output")
     ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_TURN_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +236,7 @@ class WorkReceipt(_message.Message):
     SET_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     id: int
     error: _status_pb2.Status
     complete_turn: _run_pb2.CompleteTurnResponse
@@ -244,7 +247,8 @@ class WorkReceipt(_message.Message):
     set_artifacts: _run_pb2.SetArtifactsResponse
     heartbeat: LeaseExtension
     output: OutputProgress
-    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[LeaseExtension, _Mapping]] = ..., output: _Optional[_Union[OutputProgress, _Mapping]] = ...) -> None: ...
+    write_output: _run_pb2.WriteOutputResponse
+    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[LeaseExtension, _Mapping]] = ..., output: _Optional[_Union[OutputProgress, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputResponse, _Mapping]] = ...) -> None: ...
 
 class WorkerHeartbeat(_message.Message):
     __slots__ = ("tokens",)

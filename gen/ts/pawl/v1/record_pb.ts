@@ -19,7 +19,7 @@ import type { Message as Message$1 } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/record.proto.
  */
 export const file_pawl_v1_record: GenFile = /*@__PURE__*/
-  fileDesc("ChRwYXdsL3YxL3JlY29yZC5wcm90bxIHcGF3bC52MSJtCg1BcnRpZmFjdFZhbHVlEg4KBGpzb24YASABKAlIABIOCgR0ZXh0GAIgASgJSAASDgoEZGF0YRgDIAEoDEgAEhwKCm1lZGlhX3R5cGUYBCABKAlCCLpIBXIDKP8BQg4KBXZhbHVlEgW6SAIIASJYCg1BcnRpZmFjdFdyaXRlEhgKBG5hbWUYASABKAlCCrpIB3IFEAEogAISLQoFdmFsdWUYAiABKAsyFi5wYXdsLnYxLkFydGlmYWN0VmFsdWVCBrpIA8gBASKPAQoMQXJ0aWZhY3RIZWFkEgwKBG5hbWUYASABKAkSEgoKbWVkaWFfdHlwZRgCIAEoCRIjCgRtb2RlGAMgASgOMhUucGF3bC52MS5BcnRpZmFjdE1vZGUSCwoDc2VxGAQgASgEEg4KBndyaXRlcxgFIAEoBRINCgVieXRlcxgGIAEoAxIMCgRoYXNoGAcgASgMIlYKCEFydGlmYWN0EiMKBGhlYWQYASABKAsyFS5wYXdsLnYxLkFydGlmYWN0SGVhZBIlCgV2YWx1ZRgCIAEoCzIWLnBhd2wudjEuQXJ0aWZhY3RWYWx1ZSK/AQoEUGFydBIOCgR0ZXh0GAEgASgJSAASDgoEanNvbhgCIAEoCUgAEg4KBGRhdGEYAyABKAxIABIZCgN1cmkYBCABKAlCCrpIB3IFEAEogEBIABIcCgptZWRpYV90eXBlGAUgASgJQgi6SAVyAyj/ARIaCghmaWxlbmFtZRgGIAEoCUIIukgFcgMogAgSIAoNbWV0YWRhdGFfanNvbhgHIAEoCUIJukgGcgQogIAEQhAKB2NvbnRlbnQSBbpIAggBIp4BCgdNZXNzYWdlEjIKBHJvbGUYASABKAlCJLpIIXIfUgR1c2VyUglhc3Npc3RhbnRSBHRvb2xSBnN5c3RlbRImCgVwYXJ0cxgCIAMoCzINLnBhd2wudjEuUGFydEIIukgFkgECEEASFwoPdG9vbF9jYWxsc19qc29uGAMgASgJEh4KDHRvb2xfY2FsbF9pZBgEIAEoCUIIukgFcgMogAIinQEKBVVzYWdlEiQKDGlucHV0X3Rva2VucxgBIAEoA0IOukgLIgkYgKCUpY0dKAASJQoNb3V0cHV0X3Rva2VucxgCIAEoA0IOukgLIgkYgKCUpY0dKAASJgoOY29zdF9taWNyb191c2QYAyABKANCDrpICyIJGICglKWNHSgAEh8KCnRvb2xfY2FsbHMYBCABKAVCC7pICBoGGMCEPSgAIj0KBUZhdWx0EhgKBGNvZGUYASABKAlCCrpIB3IFEAEogAESGgoHbWVzc2FnZRgCIAEoCUIJukgGcgQogIABIicKBkRlbmlhbBIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiaQoHVHVyblJlZhIOCgZydW5faWQYASABKAkSEAoIdHVybl9zZXEYAiABKAQSDQoFc3RhdGUYAyABKAkSDQoFdmlzaXQYBCABKAUSDwoHYXR0ZW1wdBgFIAEoBRINCgV0b2tlbhgGIAEoCSJWCgpBc3NpZ25tZW50Eg4KBndvcmtlchgBIAEoCRIQCghkZWxpdmVyeRgCIAEoBRImCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiNgoHUGFja1JlZhIKCgJpZBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEg4KBmRpZ2VzdBgDIAEoCSIoCghSZWRpcmVjdBINCgVzdGF0ZRgBIAEoCRINCgVndWFyZBgCIAEoCSLvBwoGUmVjb3JkEg4KBnJ1bl9pZBgBIAEoCRILCgNzZXEYAiABKAQSEAoIcHJldl9zZXEYAyABKAQSDgoGY3Vyc29yGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgVjYXVzZRgGIAEoDjIOLnBhd2wudjEuQ2F1c2USEQoJcHJpbmNpcGFsGAcgASgJEhEKCXByZXZfaGFzaBgIIAEoDBIMCgRoYXNoGAkgASgMEikKCnRyYW5zaXRpb24YFSABKAsyEy5wYXdsLnYxLlRyYW5zaXRpb25IABIwCg5pbnB1dF9yZWNlaXZlZBgWIAEoCzIWLnBhd2wudjEuSW5wdXRSZWNlaXZlZEgAEioKC3R1cm5fb3BlbmVkGBcgASgLMhMucGF3bC52MS5UdXJuT3BlbmVkSAASLgoNdHVybl9hc3NpZ25lZBgYIAEoCzIVLnBhd2wudjEuVHVybkFzc2lnbmVkSAASMAoOdHVybl9jb21wbGV0ZWQYGSABKAsyFi5wYXdsLnYxLlR1cm5Db21wbGV0ZWRIABIqCgt0dXJuX2ZhaWxlZBgaIAEoCzITLnBhd2wudjEuVHVybkZhaWxlZEgAEjAKDnR1cm5fYWJhbmRvbmVkGBsgASgLMhYucGF3bC52MS5UdXJuQWJhbmRvbmVkSAASMAoOdHVybl9zdXNwZW5kZWQYHCABKAsyFi5wYXdsLnYxLlR1cm5TdXNwZW5kZWRIABIwCg5zdGVwX3JlcXVlc3RlZBgdIAEoCzIWLnBhd2wudjEuU3RlcFJlcXVlc3RlZEgAEi4KDXN0ZXBfcmVzb2x2ZWQYHiABKAsyFS5wYXdsLnYxLlN0ZXBSZXNvbHZlZEgAEi4KDXN0ZXBfcmVqZWN0ZWQYHyABKAsyFS5wYXdsLnYxLlN0ZXBSZWplY3RlZEgAEjAKDnN0ZXBfY2FuY2VsbGVkGCAgASgLMhYucGF3bC52MS5TdGVwQ2FuY2VsbGVkSAASLgoNYXJ0aWZhY3RzX3NldBghIAEoCzIVLnBhd2wudjEuQXJ0aWZhY3RzU2V0SAASIQoGcGF1c2VkGCIgASgLMg8ucGF3bC52MS5QYXVzZWRIABIjCgdyZXN1bWVkGCMgASgLMhAucGF3bC52MS5SZXN1bWVkSAASIQoGb3JpZ2luGCQgASgLMg8ucGF3bC52MS5PcmlnaW5IABIfCgVlbmRlZBglIAEoCzIOLnBhd2wudjEuRW5kZWRIABIoCgp0dXJuX3JlYWR5GCYgASgLMhIucGF3bC52MS5UdXJuUmVhZHlIAEIGCgRib2R5IssBCgpUcmFuc2l0aW9uEgwKBGZyb20YASABKAkSDQoFZXZlbnQYAiABKAkSCgoCdG8YAyABKAkSFgoOaW50ZW5kZWRfc3RhdGUYBCABKAkSJAoJcmVkaXJlY3RzGAUgAygLMhEucGF3bC52MS5SZWRpcmVjdBINCgV2aXNpdBgGIAEoBRIUCgx0b3RhbF92aXNpdHMYByABKAUSMQoRYXJ0aWZhY3RzX3dyaXR0ZW4YCCADKAsyFi5wYXdsLnYxLkFydGlmYWN0V3JpdGUiUQoNSW5wdXRSZWNlaXZlZBIcCgVwYXJ0cxgBIAMoCzINLnBhd2wudjEuUGFydBISCgptZXNzYWdlX2lkGAIgASgJEg4KBnF1ZXVlZBgDIAEoCCIrCgpUdXJuT3BlbmVkEg0KBXN0YXRlGAEgASgJEg4KBmlucHV0cxgCIAMoBCJYCgxUdXJuQXNzaWduZWQSEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBRIlCghhc3NpZ25lZBgDIAEoCzITLnBhd2wudjEuQXNzaWdubWVudCLWAQoNVHVybkNvbXBsZXRlZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEh0KBm91dHB1dBgDIAMoCzINLnBhd2wudjEuUGFydBIiCghtZXNzYWdlcxgEIAMoCzIQLnBhd2wudjEuTWVzc2FnZRIdCgV1c2FnZRgFIAEoCzIOLnBhd2wudjEuVXNhZ2USDQoFZXZlbnQYBiABKAkSMQoRYXJ0aWZhY3RzX3dyaXR0ZW4YByADKAsyFi5wYXdsLnYxLkFydGlmYWN0V3JpdGUivgEKClR1cm5GYWlsZWQSEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBRIdCgVlcnJvchgDIAEoCzIOLnBhd2wudjEuRmF1bHQSEQoJcmV0cnlhYmxlGAQgASgIEgwKBG5leHQYBSABKAUSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoFdXNhZ2UYByABKAsyDi5wYXdsLnYxLlVzYWdlIj8KDVR1cm5BYmFuZG9uZWQSEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBRILCgN3aHkYAyABKAkiQwoNVHVyblN1c3BlbmRlZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEg8KB3BlbmRpbmcYAyADKA0iLgoJVHVyblJlYWR5EhAKCHR1cm5fc2VxGAEgASgEEg8KB2F0dGVtcHQYAiABKAUixAEKDVN0ZXBSZXF1ZXN0ZWQSDAoEc3RlcBgBIAEoDRILCgNrZXkYAiABKAkSDAoEdG9vbBgDIAEoCRIQCgh0dXJuX3NlcRgEIAEoBBIPCgdhdHRlbXB0GAUgASgFEhQKDHBheWxvYWRfanNvbhgGIAEoCRIPCgdyZWZyYW1lGAcgASgIEiwKCGRlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpkZWxlZ2F0aW9uGAkgASgIIosCCgxTdGVwUmVzb2x2ZWQSDAoEc3RlcBgBIAEoDRIMCgR0b29sGAIgASgJEg8KB2F0dGVtcHQYAyABKAUSCgoCb2sYBCABKAgSEwoLcmVzdWx0X2pzb24YBSABKAkSHQoFZXJyb3IYBiABKAsyDi5wYXdsLnYxLkZhdWx0Eg8KB3Vua25vd24YByABKAgSDAoEbmV4dBgIIAEoBRIsCghkZWFkbGluZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGd29ya2VyGAogASgJEjEKEWFydGlmYWN0c193cml0dGVuGAsgAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlIlwKDFN0ZXBSZWplY3RlZBILCgNrZXkYASABKAkSDAoEdG9vbBgCIAEoCRIQCgh0dXJuX3NlcRgDIAEoBBIfCgZkZW5pYWwYBCABKAsyDy5wYXdsLnYxLkRlbmlhbCI4Cg1TdGVwQ2FuY2VsbGVkEgwKBHN0ZXAYASABKA0SDAoEdG9vbBgCIAEoCRILCgN3aHkYAyABKAkiQQoMQXJ0aWZhY3RzU2V0EjEKEWFydGlmYWN0c193cml0dGVuGAEgAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlIhYKBlBhdXNlZBIMCgRub3RlGAEgASgJIhcKB1Jlc3VtZWQSDAoEbm90ZRgBIAEoCSIlCgZPcmlnaW4SDgoGcnVuX2lkGAEgASgJEgsKA3NlcRgCIAEoBCLAAQoFRW5kZWQSIgoGc3RhdHVzGAEgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSDgoGcmVhc29uGAIgASgJEiQKCXJlZGlyZWN0cxgDIAMoCzIRLnBhd2wudjEuUmVkaXJlY3QSMQoRYXJ0aWZhY3RzX3dyaXR0ZW4YBCADKAsyFi5wYXdsLnYxLkFydGlmYWN0V3JpdGUSKgoPZmluYWxfYXJ0aWZhY3RzGAUgAygLMhEucGF3bC52MS5BcnRpZmFjdCrdAQoJUnVuU3RhdHVzEhoKFlJVTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIWChJSVU5fU1RBVFVTX1JVTk5JTkcQARIWChJSVU5fU1RBVFVTX1dBSVRJTkcQAhIYChRSVU5fU1RBVFVTX0NPTVBMRVRFRBADEh8KG1JVTl9TVEFUVVNfQlVER0VUX0VYSEFVU1RFRBAEEhgKFFJVTl9TVEFUVVNfRVNDQUxBVEVEEAUSFQoRUlVOX1NUQVRVU19GQUlMRUQQBhIYChRSVU5fU1RBVFVTX0NBTkNFTExFRBAHKlMKCUV4ZWN1dGlvbhIZChVFWEVDVVRJT05fVU5TUEVDSUZJRUQQABIUChBFWEVDVVRJT05fQ0FMTEVSEAESFQoRRVhFQ1VUSU9OX1dPUktFUlMQAippCgVDYXVzZRIVChFDQVVTRV9VTlNQRUNJRklFRBAAEg8KC0NBVVNFX0VOVFJZEAESDwoLQ0FVU0VfRVZFTlQQAhIUChBDQVVTRV9NQVhfVklTSVRTEAMSEQoNQ0FVU0VfVElNRU9VVBAEKmIKDEFydGlmYWN0TW9kZRIdChlBUlRJRkFDVF9NT0RFX1VOU1BFQ0lGSUVEEAASGQoVQVJUSUZBQ1RfTU9ERV9SRVBMQUNFEAESGAoUQVJUSUZBQ1RfTU9ERV9BUFBFTkQQAiqIAQoKU3RlcFN0YXR1cxIbChdTVEVQX1NUQVRVU19VTlNQRUNJRklFRBAAEhcKE1NURVBfU1RBVFVTX1BFTkRJTkcQARISCg5TVEVQX1NUQVRVU19PSxACEhUKEVNURVBfU1RBVFVTX0VSUk9SEAMSGQoVU1RFUF9TVEFUVVNfQ0FOQ0VMTEVEEAQqtwQKClJlY29yZEtpbmQSGwoXUkVDT1JEX0tJTkRfVU5TUEVDSUZJRUQQABIaChZSRUNPUkRfS0lORF9UUkFOU0lUSU9OEAESHgoaUkVDT1JEX0tJTkRfSU5QVVRfUkVDRUlWRUQQAhIbChdSRUNPUkRfS0lORF9UVVJOX09QRU5FRBADEh0KGVJFQ09SRF9LSU5EX1RVUk5fQVNTSUdORUQQBBIeChpSRUNPUkRfS0lORF9UVVJOX0NPTVBMRVRFRBAFEhsKF1JFQ09SRF9LSU5EX1RVUk5fRkFJTEVEEAYSHgoaUkVDT1JEX0tJTkRfVFVSTl9BQkFORE9ORUQQBxIeChpSRUNPUkRfS0lORF9UVVJOX1NVU1BFTkRFRBAIEh4KGlJFQ09SRF9LSU5EX1NURVBfUkVRVUVTVEVEEAkSHQoZUkVDT1JEX0tJTkRfU1RFUF9SRVNPTFZFRBAKEh0KGVJFQ09SRF9LSU5EX1NURVBfUkVKRUNURUQQCxIeChpSRUNPUkRfS0lORF9TVEVQX0NBTkNFTExFRBAMEh0KGVJFQ09SRF9LSU5EX0FSVElGQUNUU19TRVQQDRIWChJSRUNPUkRfS0lORF9QQVVTRUQQDhIXChNSRUNPUkRfS0lORF9SRVNVTUVEEA8SFgoSUkVDT1JEX0tJTkRfT1JJR0lOEBASFQoRUkVDT1JEX0tJTkRfRU5ERUQQERIaChZSRUNPUkRfS0lORF9UVVJOX1JFQURZEBJCMFouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("ChRwYXdsL3YxL3JlY29yZC5wcm90bxIHcGF3bC52MSJtCg1BcnRpZmFjdFZhbHVlEg4KBGpzb24YASABKAlIABIOCgR0ZXh0GAIgASgJSAASDgoEZGF0YRgDIAEoDEgAEhwKCm1lZGlhX3R5cGUYBCABKAlCCLpIBXIDKP8BQg4KBXZhbHVlEgW6SAIIASJYCg1BcnRpZmFjdFdyaXRlEhgKBG5hbWUYASABKAlCCrpIB3IFEAEogAISLQoFdmFsdWUYAiABKAsyFi5wYXdsLnYxLkFydGlmYWN0VmFsdWVCBrpIA8gBASKPAQoMQXJ0aWZhY3RIZWFkEgwKBG5hbWUYASABKAkSEgoKbWVkaWFfdHlwZRgCIAEoCRIjCgRtb2RlGAMgASgOMhUucGF3bC52MS5BcnRpZmFjdE1vZGUSCwoDc2VxGAQgASgEEg4KBndyaXRlcxgFIAEoBRINCgVieXRlcxgGIAEoAxIMCgRoYXNoGAcgASgMIlYKCEFydGlmYWN0EiMKBGhlYWQYASABKAsyFS5wYXdsLnYxLkFydGlmYWN0SGVhZBIlCgV2YWx1ZRgCIAEoCzIWLnBhd2wudjEuQXJ0aWZhY3RWYWx1ZSK/AQoEUGFydBIOCgR0ZXh0GAEgASgJSAASDgoEanNvbhgCIAEoCUgAEg4KBGRhdGEYAyABKAxIABIZCgN1cmkYBCABKAlCCrpIB3IFEAEogEBIABIcCgptZWRpYV90eXBlGAUgASgJQgi6SAVyAyj/ARIaCghmaWxlbmFtZRgGIAEoCUIIukgFcgMogAgSIAoNbWV0YWRhdGFfanNvbhgHIAEoCUIJukgGcgQogIAEQhAKB2NvbnRlbnQSBbpIAggBIsMBCgdNZXNzYWdlEjIKBHJvbGUYASABKAlCJLpIIXIfUgR1c2VyUglhc3Npc3RhbnRSBHRvb2xSBnN5c3RlbRImCgVwYXJ0cxgCIAMoCzINLnBhd2wudjEuUGFydEIIukgFkgECEEASFwoPdG9vbF9jYWxsc19qc29uGAMgASgJEh4KDHRvb2xfY2FsbF9pZBgEIAEoCUIIukgFcgMogAISIwoIZW52ZWxvcGUYHiABKAsyES5wYXdsLnYxLkVudmVsb3BlIqwBCghFbnZlbG9wZRIcCgptZXNzYWdlX2lkGAEgASgJQgi6SAVyAyiACBIcCgpjb250ZXh0X2lkGAIgASgJQgi6SAVyAyiACBIkChJyZWZlcmVuY2VfdGFza19pZHMYAyADKAlCCLpIBZIBAhBAEhwKCmV4dGVuc2lvbnMYBCADKAlCCLpIBZIBAhBAEiAKDW1ldGFkYXRhX2pzb24YBSABKAlCCbpIBnIEKICABCLEAQoLT3V0cHV0UGllY2USFgoCaWQYASABKAlCCrpIB3IFEAEogAISFgoEbmFtZRgCIAEoCUIIukgFcgMogAgSHQoLZGVzY3JpcHRpb24YAyABKAlCCLpIBXIDKIAgEiYKBXBhcnRzGAQgAygLMg0ucGF3bC52MS5QYXJ0Qgi6SAWSAQIQQBIOCgZhcHBlbmQYBSABKAgSDAoEbGFzdBgGIAEoCBIgCg1tZXRhZGF0YV9qc29uGAcgASgJQgm6SAZyBCiAgAQidgoGUmVtb3RlEg8KB3Rhc2tfaWQYASABKAkSEgoKY29udGV4dF9pZBgCIAEoCRIQCghjYXJkX3VybBgDIAEoCRIhCgZhc2tpbmcYBCABKA4yES5wYXdsLnYxLkF3YWl0aW5nEhIKCmFuc3dlcl9zZXEYBSABKAQinQEKBVVzYWdlEiQKDGlucHV0X3Rva2VucxgBIAEoA0IOukgLIgkYgKCUpY0dKAASJQoNb3V0cHV0X3Rva2VucxgCIAEoA0IOukgLIgkYgKCUpY0dKAASJgoOY29zdF9taWNyb191c2QYAyABKANCDrpICyIJGICglKWNHSgAEh8KCnRvb2xfY2FsbHMYBCABKAVCC7pICBoGGMCEPSgAIj0KBUZhdWx0EhgKBGNvZGUYASABKAlCCrpIB3IFEAEogAESGgoHbWVzc2FnZRgCIAEoCUIJukgGcgQogIABIicKBkRlbmlhbBIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiaQoHVHVyblJlZhIOCgZydW5faWQYASABKAkSEAoIdHVybl9zZXEYAiABKAQSDQoFc3RhdGUYAyABKAkSDQoFdmlzaXQYBCABKAUSDwoHYXR0ZW1wdBgFIAEoBRINCgV0b2tlbhgGIAEoCSJWCgpBc3NpZ25tZW50Eg4KBndvcmtlchgBIAEoCRIQCghkZWxpdmVyeRgCIAEoBRImCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiNgoHUGFja1JlZhIKCgJpZBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEg4KBmRpZ2VzdBgDIAEoCSIoCghSZWRpcmVjdBINCgVzdGF0ZRgBIAEoCRINCgVndWFyZBgCIAEoCSLTCAoGUmVjb3JkEg4KBnJ1bl9pZBgBIAEoCRILCgNzZXEYAiABKAQSEAoIcHJldl9zZXEYAyABKAQSDgoGY3Vyc29yGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgVjYXVzZRgGIAEoDjIOLnBhd2wudjEuQ2F1c2USEQoJcHJpbmNpcGFsGAcgASgJEhEKCXByZXZfaGFzaBgIIAEoDBIMCgRoYXNoGAkgASgMEikKCnRyYW5zaXRpb24YFSABKAsyEy5wYXdsLnYxLlRyYW5zaXRpb25IABIwCg5pbnB1dF9yZWNlaXZlZBgWIAEoCzIWLnBhd2wudjEuSW5wdXRSZWNlaXZlZEgAEioKC3R1cm5fb3BlbmVkGBcgASgLMhMucGF3bC52MS5UdXJuT3BlbmVkSAASLgoNdHVybl9hc3NpZ25lZBgYIAEoCzIVLnBhd2wudjEuVHVybkFzc2lnbmVkSAASMAoOdHVybl9jb21wbGV0ZWQYGSABKAsyFi5wYXdsLnYxLlR1cm5Db21wbGV0ZWRIABIqCgt0dXJuX2ZhaWxlZBgaIAEoCzITLnBhd2wudjEuVHVybkZhaWxlZEgAEjAKDnR1cm5fYWJhbmRvbmVkGBsgASgLMhYucGF3bC52MS5UdXJuQWJhbmRvbmVkSAASMAoOdHVybl9zdXNwZW5kZWQYHCABKAsyFi5wYXdsLnYxLlR1cm5TdXNwZW5kZWRIABIwCg5zdGVwX3JlcXVlc3RlZBgdIAEoCzIWLnBhd2wudjEuU3RlcFJlcXVlc3RlZEgAEi4KDXN0ZXBfcmVzb2x2ZWQYHiABKAsyFS5wYXdsLnYxLlN0ZXBSZXNvbHZlZEgAEi4KDXN0ZXBfcmVqZWN0ZWQYHyABKAsyFS5wYXdsLnYxLlN0ZXBSZWplY3RlZEgAEjAKDnN0ZXBfY2FuY2VsbGVkGCAgASgLMhYucGF3bC52MS5TdGVwQ2FuY2VsbGVkSAASLgoNYXJ0aWZhY3RzX3NldBghIAEoCzIVLnBhd2wudjEuQXJ0aWZhY3RzU2V0SAASIQoGcGF1c2VkGCIgASgLMg8ucGF3bC52MS5QYXVzZWRIABIjCgdyZXN1bWVkGCMgASgLMhAucGF3bC52MS5SZXN1bWVkSAASIQoGb3JpZ2luGCQgASgLMg8ucGF3bC52MS5PcmlnaW5IABIfCgVlbmRlZBglIAEoCzIOLnBhd2wudjEuRW5kZWRIABIoCgp0dXJuX3JlYWR5GCYgASgLMhIucGF3bC52MS5UdXJuUmVhZHlIABIwCg5vdXRwdXRfd3JpdHRlbhgyIAEoCzIWLnBhd2wudjEuT3V0cHV0V3JpdHRlbkgAEjAKDnN0ZXBfZGVsZWdhdGVkGDMgASgLMhYucGF3bC52MS5TdGVwRGVsZWdhdGVkSABCBgoEYm9keSLLAQoKVHJhbnNpdGlvbhIMCgRmcm9tGAEgASgJEg0KBWV2ZW50GAIgASgJEgoKAnRvGAMgASgJEhYKDmludGVuZGVkX3N0YXRlGAQgASgJEiQKCXJlZGlyZWN0cxgFIAMoCzIRLnBhd2wudjEuUmVkaXJlY3QSDQoFdmlzaXQYBiABKAUSFAoMdG90YWxfdmlzaXRzGAcgASgFEjEKEWFydGlmYWN0c193cml0dGVuGAggAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlIoQBCg1JbnB1dFJlY2VpdmVkEhwKBXBhcnRzGAEgAygLMg0ucGF3bC52MS5QYXJ0EhIKCm1lc3NhZ2VfaWQYAiABKAkSDgoGcXVldWVkGAMgASgIEiMKCGVudmVsb3BlGB4gASgLMhEucGF3bC52MS5FbnZlbG9wZRIMCgRzdGVwGB8gASgNIisKClR1cm5PcGVuZWQSDQoFc3RhdGUYASABKAkSDgoGaW5wdXRzGAIgAygEIlgKDFR1cm5Bc3NpZ25lZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEiUKCGFzc2lnbmVkGAMgASgLMhMucGF3bC52MS5Bc3NpZ25tZW50IocCCg1UdXJuQ29tcGxldGVkEhAKCHR1cm5fc2VxGAEgASgEEg8KB2F0dGVtcHQYAiABKAUSHQoGb3V0cHV0GAMgAygLMg0ucGF3bC52MS5QYXJ0EiIKCG1lc3NhZ2VzGAQgAygLMhAucGF3bC52MS5NZXNzYWdlEh0KBXVzYWdlGAUgASgLMg4ucGF3bC52MS5Vc2FnZRINCgVldmVudBgGIAEoCRIxChFhcnRpZmFjdHNfd3JpdHRlbhgHIAMoCzIWLnBhd2wudjEuQXJ0aWZhY3RXcml0ZRIgCgVhd2FpdBgeIAEoDjIRLnBhd2wudjEuQXdhaXRpbmcSDQoFcmVwbHkYHyABKAgivgEKClR1cm5GYWlsZWQSEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBRIdCgVlcnJvchgDIAEoCzIOLnBhd2wudjEuRmF1bHQSEQoJcmV0cnlhYmxlGAQgASgIEgwKBG5leHQYBSABKAUSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHQoFdXNhZ2UYByABKAsyDi5wYXdsLnYxLlVzYWdlIj8KDVR1cm5BYmFuZG9uZWQSEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBRILCgN3aHkYAyABKAkiQwoNVHVyblN1c3BlbmRlZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEg8KB3BlbmRpbmcYAyADKA0iLgoJVHVyblJlYWR5EhAKCHR1cm5fc2VxGAEgASgEEg8KB2F0dGVtcHQYAiABKAUixAEKDVN0ZXBSZXF1ZXN0ZWQSDAoEc3RlcBgBIAEoDRILCgNrZXkYAiABKAkSDAoEdG9vbBgDIAEoCRIQCgh0dXJuX3NlcRgEIAEoBBIPCgdhdHRlbXB0GAUgASgFEhQKDHBheWxvYWRfanNvbhgGIAEoCRIPCgdyZWZyYW1lGAcgASgIEiwKCGRlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpkZWxlZ2F0aW9uGAkgASgIIosCCgxTdGVwUmVzb2x2ZWQSDAoEc3RlcBgBIAEoDRIMCgR0b29sGAIgASgJEg8KB2F0dGVtcHQYAyABKAUSCgoCb2sYBCABKAgSEwoLcmVzdWx0X2pzb24YBSABKAkSHQoFZXJyb3IYBiABKAsyDi5wYXdsLnYxLkZhdWx0Eg8KB3Vua25vd24YByABKAgSDAoEbmV4dBgIIAEoBRIsCghkZWFkbGluZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGd29ya2VyGAogASgJEjEKEWFydGlmYWN0c193cml0dGVuGAsgAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlIlwKDFN0ZXBSZWplY3RlZBILCgNrZXkYASABKAkSDAoEdG9vbBgCIAEoCRIQCgh0dXJuX3NlcRgDIAEoBBIfCgZkZW5pYWwYBCABKAsyDy5wYXdsLnYxLkRlbmlhbCI4Cg1TdGVwQ2FuY2VsbGVkEgwKBHN0ZXAYASABKA0SDAoEdG9vbBgCIAEoCRILCgN3aHkYAyABKAkiVwoNT3V0cHV0V3JpdHRlbhIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEiMKBXBpZWNlGAMgASgLMhQucGF3bC52MS5PdXRwdXRQaWVjZSJ+Cg1TdGVwRGVsZWdhdGVkEgwKBHN0ZXAYASABKA0SDAoEdG9vbBgCIAEoCRIPCgdhdHRlbXB0GAMgASgFEh8KBnJlbW90ZRgEIAEoCzIPLnBhd2wudjEuUmVtb3RlEh8KCHF1ZXN0aW9uGAUgAygLMg0ucGF3bC52MS5QYXJ0IkEKDEFydGlmYWN0c1NldBIxChFhcnRpZmFjdHNfd3JpdHRlbhgBIAMoCzIWLnBhd2wudjEuQXJ0aWZhY3RXcml0ZSIWCgZQYXVzZWQSDAoEbm90ZRgBIAEoCSIXCgdSZXN1bWVkEgwKBG5vdGUYASABKAkiJQoGT3JpZ2luEg4KBnJ1bl9pZBgBIAEoCRILCgNzZXEYAiABKAQiwAEKBUVuZGVkEiIKBnN0YXR1cxgBIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEg4KBnJlYXNvbhgCIAEoCRIkCglyZWRpcmVjdHMYAyADKAsyES5wYXdsLnYxLlJlZGlyZWN0EjEKEWFydGlmYWN0c193cml0dGVuGAQgAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlEioKD2ZpbmFsX2FydGlmYWN0cxgFIAMoCzIRLnBhd2wudjEuQXJ0aWZhY3Qq3QEKCVJ1blN0YXR1cxIaChZSVU5fU1RBVFVTX1VOU1BFQ0lGSUVEEAASFgoSUlVOX1NUQVRVU19SVU5OSU5HEAESFgoSUlVOX1NUQVRVU19XQUlUSU5HEAISGAoUUlVOX1NUQVRVU19DT01QTEVURUQQAxIfChtSVU5fU1RBVFVTX0JVREdFVF9FWEhBVVNURUQQBBIYChRSVU5fU1RBVFVTX0VTQ0FMQVRFRBAFEhUKEVJVTl9TVEFUVVNfRkFJTEVEEAYSGAoUUlVOX1NUQVRVU19DQU5DRUxMRUQQBypTCglFeGVjdXRpb24SGQoVRVhFQ1VUSU9OX1VOU1BFQ0lGSUVEEAASFAoQRVhFQ1VUSU9OX0NBTExFUhABEhUKEUVYRUNVVElPTl9XT1JLRVJTEAIqaQoFQ2F1c2USFQoRQ0FVU0VfVU5TUEVDSUZJRUQQABIPCgtDQVVTRV9FTlRSWRABEg8KC0NBVVNFX0VWRU5UEAISFAoQQ0FVU0VfTUFYX1ZJU0lUUxADEhEKDUNBVVNFX1RJTUVPVVQQBCpiCgxBcnRpZmFjdE1vZGUSHQoZQVJUSUZBQ1RfTU9ERV9VTlNQRUNJRklFRBAAEhkKFUFSVElGQUNUX01PREVfUkVQTEFDRRABEhgKFEFSVElGQUNUX01PREVfQVBQRU5EEAIqiAEKClN0ZXBTdGF0dXMSGwoXU1RFUF9TVEFUVVNfVU5TUEVDSUZJRUQQABIXChNTVEVQX1NUQVRVU19QRU5ESU5HEAESEgoOU1RFUF9TVEFUVVNfT0sQAhIVChFTVEVQX1NUQVRVU19FUlJPUhADEhkKFVNURVBfU1RBVFVTX0NBTkNFTExFRBAEKksKCEF3YWl0aW5nEhgKFEFXQUlUSU5HX1VOU1BFQ0lGSUVEEAASEgoOQVdBSVRJTkdfSU5QVVQQARIRCg1BV0FJVElOR19BVVRIEAIq9wQKClJlY29yZEtpbmQSGwoXUkVDT1JEX0tJTkRfVU5TUEVDSUZJRUQQABIaChZSRUNPUkRfS0lORF9UUkFOU0lUSU9OEAESHgoaUkVDT1JEX0tJTkRfSU5QVVRfUkVDRUlWRUQQAhIbChdSRUNPUkRfS0lORF9UVVJOX09QRU5FRBADEh0KGVJFQ09SRF9LSU5EX1RVUk5fQVNTSUdORUQQBBIeChpSRUNPUkRfS0lORF9UVVJOX0NPTVBMRVRFRBAFEhsKF1JFQ09SRF9LSU5EX1RVUk5fRkFJTEVEEAYSHgoaUkVDT1JEX0tJTkRfVFVSTl9BQkFORE9ORUQQBxIeChpSRUNPUkRfS0lORF9UVVJOX1NVU1BFTkRFRBAIEh4KGlJFQ09SRF9LSU5EX1NURVBfUkVRVUVTVEVEEAkSHQoZUkVDT1JEX0tJTkRfU1RFUF9SRVNPTFZFRBAKEh0KGVJFQ09SRF9LSU5EX1NURVBfUkVKRUNURUQQCxIeChpSRUNPUkRfS0lORF9TVEVQX0NBTkNFTExFRBAMEh0KGVJFQ09SRF9LSU5EX0FSVElGQUNUU19TRVQQDRIWChJSRUNPUkRfS0lORF9QQVVTRUQQDhIXChNSRUNPUkRfS0lORF9SRVNVTUVEEA8SFgoSUkVDT1JEX0tJTkRfT1JJR0lOEBASFQoRUkVDT1JEX0tJTkRfRU5ERUQQERIaChZSRUNPUkRfS0lORF9UVVJOX1JFQURZEBISHgoaUkVDT1JEX0tJTkRfT1VUUFVUX1dSSVRURU4QHhIeChpSRUNPUkRfS0lORF9TVEVQX0RFTEVHQVRFRBAfQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * ArtifactValue is one value of an artifact, in the form that its media type
@@ -304,6 +304,14 @@ export type Message = Message$1<"pawl.v1.Message"> & {
    * @generated from field: string tool_call_id = 4;
    */
   toolCallId: string;
+
+  /**
+   * What the message says besides its parts, where it came as a message to an
+   * agent; unset otherwise. Ignored in what an executor sends.
+   *
+   * @generated from field: pawl.v1.Envelope envelope = 30;
+   */
+  envelope?: Envelope | undefined;
 };
 
 /**
@@ -312,6 +320,169 @@ export type Message = Message$1<"pawl.v1.Message"> & {
  */
 export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
   messageDesc(file_pawl_v1_record, 5);
+
+/**
+ * Envelope is what a message to an agent says besides its parts (A2A Message).
+ *
+ * @generated from message pawl.v1.Envelope
+ */
+export type Envelope = Message$1<"pawl.v1.Envelope"> & {
+  /**
+   * The sender's id of the message.
+   *
+   * @generated from field: string message_id = 1;
+   */
+  messageId: string;
+
+  /**
+   * Conversation that it belongs to; empty: none.
+   *
+   * @generated from field: string context_id = 2;
+   */
+  contextId: string;
+
+  /**
+   * Ids of tasks that it is about.
+   *
+   * @generated from field: repeated string reference_task_ids = 3;
+   */
+  referenceTaskIds: string[];
+
+  /**
+   * URIs of the extensions that it uses.
+   *
+   * @generated from field: repeated string extensions = 4;
+   */
+  extensions: string[];
+
+  /**
+   * Its metadata as a JSON object; empty: none.
+   *
+   * @generated from field: string metadata_json = 5;
+   */
+  metadataJson: string;
+};
+
+/**
+ * Describes the message pawl.v1.Envelope.
+ * Use `create(EnvelopeSchema)` to create a new message.
+ */
+export const EnvelopeSchema: GenMessage<Envelope> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 6);
+
+/**
+ * OutputPiece is a piece of the output of a turn that is under way: a part of an
+ * artifact of the run's task (A2A TaskArtifactUpdateEvent).
+ *
+ * @generated from message pawl.v1.OutputPiece
+ */
+export type OutputPiece = Message$1<"pawl.v1.OutputPiece"> & {
+  /**
+   * Names the artifact among those of the run; required.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * For people. Default: empty.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * For people. Default: empty.
+   *
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * Content, in order; may be empty only with `last`.
+   *
+   * @generated from field: repeated pawl.v1.Part parts = 4;
+   */
+  parts: Part[];
+
+  /**
+   * True: adds to what the artifact has. Default false: replaces it; so begins an
+   * execution that is repeated.
+   *
+   * @generated from field: bool append = 5;
+   */
+  append: boolean;
+
+  /**
+   * True: nothing more comes for this artifact from this execution.
+   *
+   * @generated from field: bool last = 6;
+   */
+  last: boolean;
+
+  /**
+   * Further properties as a JSON object. Default: empty.
+   *
+   * @generated from field: string metadata_json = 7;
+   */
+  metadataJson: string;
+};
+
+/**
+ * Describes the message pawl.v1.OutputPiece.
+ * Use `create(OutputPieceSchema)` to create a new message.
+ */
+export const OutputPieceSchema: GenMessage<OutputPiece> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 7);
+
+/**
+ * Remote is what is known of the other side of a delegation.
+ *
+ * @generated from message pawl.v1.Remote
+ */
+export type Remote = Message$1<"pawl.v1.Remote"> & {
+  /**
+   * The agent's task; for a local member the child run. Empty: not known yet.
+   *
+   * @generated from field: string task_id = 1;
+   */
+  taskId: string;
+
+  /**
+   * The agent's context. Empty: not known yet.
+   *
+   * @generated from field: string context_id = 2;
+   */
+  contextId: string;
+
+  /**
+   * Where the agent's card lives; empty: a local member.
+   *
+   * @generated from field: string card_url = 3;
+   */
+  cardUrl: string;
+
+  /**
+   * What the agent waits for; its question is in the StepDelegated record.
+   *
+   * @generated from field: pawl.v1.Awaiting asking = 4;
+   */
+  asking: Awaiting;
+
+  /**
+   * InputReceived record that is on its way to it; 0: none.
+   *
+   * @generated from field: uint64 answer_seq = 5;
+   */
+  answerSeq: bigint;
+};
+
+/**
+ * Describes the message pawl.v1.Remote.
+ * Use `create(RemoteSchema)` to create a new message.
+ */
+export const RemoteSchema: GenMessage<Remote> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 8);
 
 /**
  * Usage is what an execution consumed outside the sidecar. It is added to the
@@ -355,7 +526,7 @@ export type Usage = Message$1<"pawl.v1.Usage"> & {
  * Use `create(UsageSchema)` to create a new message.
  */
 export const UsageSchema: GenMessage<Usage> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 6);
+  messageDesc(file_pawl_v1_record, 9);
 
 /**
  * Fault is an error as data.
@@ -383,7 +554,7 @@ export type Fault = Message$1<"pawl.v1.Fault"> & {
  * Use `create(FaultSchema)` to create a new message.
  */
 export const FaultSchema: GenMessage<Fault> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 7);
+  messageDesc(file_pawl_v1_record, 10);
 
 /**
  * Denial says why a step request was refused before it got a number.
@@ -411,7 +582,7 @@ export type Denial = Message$1<"pawl.v1.Denial"> & {
  * Use `create(DenialSchema)` to create a new message.
  */
 export const DenialSchema: GenMessage<Denial> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 8);
+  messageDesc(file_pawl_v1_record, 11);
 
 /**
  * TurnRef identifies one open turn.
@@ -469,7 +640,7 @@ export type TurnRef = Message$1<"pawl.v1.TurnRef"> & {
  * Use `create(TurnRefSchema)` to create a new message.
  */
 export const TurnRefSchema: GenMessage<TurnRef> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 9);
+  messageDesc(file_pawl_v1_record, 12);
 
 /**
  * Assignment is one delivery of a turn to a worker.
@@ -504,7 +675,7 @@ export type Assignment = Message$1<"pawl.v1.Assignment"> & {
  * Use `create(AssignmentSchema)` to create a new message.
  */
 export const AssignmentSchema: GenMessage<Assignment> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 10);
+  messageDesc(file_pawl_v1_record, 13);
 
 /**
  * PackRef names the pack version of a run.
@@ -539,7 +710,7 @@ export type PackRef = Message$1<"pawl.v1.PackRef"> & {
  * Use `create(PackRefSchema)` to create a new message.
  */
 export const PackRefSchema: GenMessage<PackRef> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 11);
+  messageDesc(file_pawl_v1_record, 14);
 
 /**
  * Redirect is a target that was refused on the way into a state.
@@ -568,7 +739,7 @@ export type Redirect = Message$1<"pawl.v1.Redirect"> & {
  * Use `create(RedirectSchema)` to create a new message.
  */
 export const RedirectSchema: GenMessage<Redirect> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 12);
+  messageDesc(file_pawl_v1_record, 15);
 
 /**
  * Record is one immutable entry of a run's journal.
@@ -792,6 +963,22 @@ export type Record = Message$1<"pawl.v1.Record"> & {
      */
     value: TurnReady;
     case: "turnReady";
+  } | {
+    /**
+     * A piece of output of a turn that is under way.
+     *
+     * @generated from field: pawl.v1.OutputWritten output_written = 50;
+     */
+    value: OutputWritten;
+    case: "outputWritten";
+  } | {
+    /**
+     * News of a delegation.
+     *
+     * @generated from field: pawl.v1.StepDelegated step_delegated = 51;
+     */
+    value: StepDelegated;
+    case: "stepDelegated";
   } | { case: undefined; value?: undefined };
 };
 
@@ -800,7 +987,7 @@ export type Record = Message$1<"pawl.v1.Record"> & {
  * Use `create(RecordSchema)` to create a new message.
  */
 export const RecordSchema: GenMessage<Record> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 13);
+  messageDesc(file_pawl_v1_record, 16);
 
 /**
  * Transition is one entry into a state. Its seq is also that of the visit's
@@ -871,7 +1058,7 @@ export type Transition = Message$1<"pawl.v1.Transition"> & {
  * Use `create(TransitionSchema)` to create a new message.
  */
 export const TransitionSchema: GenMessage<Transition> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 14);
+  messageDesc(file_pawl_v1_record, 17);
 
 /**
  * InputReceived is parts that were sent to a run.
@@ -899,6 +1086,20 @@ export type InputReceived = Message$1<"pawl.v1.InputReceived"> & {
    * @generated from field: bool queued = 3;
    */
   queued: boolean;
+
+  /**
+   * What the message says besides its parts; unset: it came by SendInput.
+   *
+   * @generated from field: pawl.v1.Envelope envelope = 30;
+   */
+  envelope?: Envelope | undefined;
+
+  /**
+   * Delegation that gets the parts; 0: the turn.
+   *
+   * @generated from field: uint32 step = 31;
+   */
+  step: number;
 };
 
 /**
@@ -906,7 +1107,7 @@ export type InputReceived = Message$1<"pawl.v1.InputReceived"> & {
  * Use `create(InputReceivedSchema)` to create a new message.
  */
 export const InputReceivedSchema: GenMessage<InputReceived> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 15);
+  messageDesc(file_pawl_v1_record, 18);
 
 /**
  * TurnOpened is a further turn of the same visit; its seq is the turn's.
@@ -934,7 +1135,7 @@ export type TurnOpened = Message$1<"pawl.v1.TurnOpened"> & {
  * Use `create(TurnOpenedSchema)` to create a new message.
  */
 export const TurnOpenedSchema: GenMessage<TurnOpened> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 16);
+  messageDesc(file_pawl_v1_record, 19);
 
 /**
  * TurnAssigned is recorded with the turn's next record.
@@ -969,7 +1170,7 @@ export type TurnAssigned = Message$1<"pawl.v1.TurnAssigned"> & {
  * Use `create(TurnAssignedSchema)` to create a new message.
  */
 export const TurnAssignedSchema: GenMessage<TurnAssigned> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 17);
+  messageDesc(file_pawl_v1_record, 20);
 
 /**
  * TurnCompleted is the accepted completion of a turn.
@@ -1025,6 +1226,20 @@ export type TurnCompleted = Message$1<"pawl.v1.TurnCompleted"> & {
    * @generated from field: repeated pawl.v1.ArtifactWrite artifacts_written = 7;
    */
   artifactsWritten: ArtifactWrite[];
+
+  /**
+   * What the run waits for after it.
+   *
+   * @generated from field: pawl.v1.Awaiting await = 30;
+   */
+  await: Awaiting;
+
+  /**
+   * True: the output answers the sender as a message, not as a task.
+   *
+   * @generated from field: bool reply = 31;
+   */
+  reply: boolean;
 };
 
 /**
@@ -1032,7 +1247,7 @@ export type TurnCompleted = Message$1<"pawl.v1.TurnCompleted"> & {
  * Use `create(TurnCompletedSchema)` to create a new message.
  */
 export const TurnCompletedSchema: GenMessage<TurnCompleted> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 18);
+  messageDesc(file_pawl_v1_record, 21);
 
 /**
  * TurnFailed is a failed execution of a turn.
@@ -1095,7 +1310,7 @@ export type TurnFailed = Message$1<"pawl.v1.TurnFailed"> & {
  * Use `create(TurnFailedSchema)` to create a new message.
  */
 export const TurnFailedSchema: GenMessage<TurnFailed> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 19);
+  messageDesc(file_pawl_v1_record, 22);
 
 /**
  * TurnAbandoned: the visit was left, or the run ended, while the turn was open.
@@ -1130,7 +1345,7 @@ export type TurnAbandoned = Message$1<"pawl.v1.TurnAbandoned"> & {
  * Use `create(TurnAbandonedSchema)` to create a new message.
  */
 export const TurnAbandonedSchema: GenMessage<TurnAbandoned> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 20);
+  messageDesc(file_pawl_v1_record, 23);
 
 /**
  * TurnSuspended: a turn that only waits for steps was released.
@@ -1165,7 +1380,7 @@ export type TurnSuspended = Message$1<"pawl.v1.TurnSuspended"> & {
  * Use `create(TurnSuspendedSchema)` to create a new message.
  */
 export const TurnSuspendedSchema: GenMessage<TurnSuspended> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 21);
+  messageDesc(file_pawl_v1_record, 24);
 
 /**
  * TurnReady: a suspended turn whose steps are all answered, or a turn whose
@@ -1194,7 +1409,7 @@ export type TurnReady = Message$1<"pawl.v1.TurnReady"> & {
  * Use `create(TurnReadySchema)` to create a new message.
  */
 export const TurnReadySchema: GenMessage<TurnReady> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 22);
+  messageDesc(file_pawl_v1_record, 25);
 
 /**
  * StepRequested is one tool call that is to be made.
@@ -1271,7 +1486,7 @@ export type StepRequested = Message$1<"pawl.v1.StepRequested"> & {
  * Use `create(StepRequestedSchema)` to create a new message.
  */
 export const StepRequestedSchema: GenMessage<StepRequested> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 23);
+  messageDesc(file_pawl_v1_record, 26);
 
 /**
  * StepResolved is the accepted answer to a step.
@@ -1362,7 +1577,7 @@ export type StepResolved = Message$1<"pawl.v1.StepResolved"> & {
  * Use `create(StepResolvedSchema)` to create a new message.
  */
 export const StepResolvedSchema: GenMessage<StepResolved> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 24);
+  messageDesc(file_pawl_v1_record, 27);
 
 /**
  * StepRejected is a refused request; nothing was issued or charged.
@@ -1404,7 +1619,7 @@ export type StepRejected = Message$1<"pawl.v1.StepRejected"> & {
  * Use `create(StepRejectedSchema)` to create a new message.
  */
 export const StepRejectedSchema: GenMessage<StepRejected> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 25);
+  messageDesc(file_pawl_v1_record, 28);
 
 /**
  * StepCancelled: the visit was left or the run ended before the answer.
@@ -1439,7 +1654,91 @@ export type StepCancelled = Message$1<"pawl.v1.StepCancelled"> & {
  * Use `create(StepCancelledSchema)` to create a new message.
  */
 export const StepCancelledSchema: GenMessage<StepCancelled> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 26);
+  messageDesc(file_pawl_v1_record, 29);
+
+/**
+ * OutputWritten is a piece of the output of a turn that is under way.
+ *
+ * @generated from message pawl.v1.OutputWritten
+ */
+export type OutputWritten = Message$1<"pawl.v1.OutputWritten"> & {
+  /**
+   * The turn.
+   *
+   * @generated from field: uint64 turn_seq = 1;
+   */
+  turnSeq: bigint;
+
+  /**
+   * Execution attempt, from 1.
+   *
+   * @generated from field: int32 attempt = 2;
+   */
+  attempt: number;
+
+  /**
+   * The piece.
+   *
+   * @generated from field: pawl.v1.OutputPiece piece = 3;
+   */
+  piece?: OutputPiece | undefined;
+};
+
+/**
+ * Describes the message pawl.v1.OutputWritten.
+ * Use `create(OutputWrittenSchema)` to create a new message.
+ */
+export const OutputWrittenSchema: GenMessage<OutputWritten> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 30);
+
+/**
+ * StepDelegated is news of a delegation that is under way.
+ *
+ * @generated from message pawl.v1.StepDelegated
+ */
+export type StepDelegated = Message$1<"pawl.v1.StepDelegated"> & {
+  /**
+   * Number in the run.
+   *
+   * @generated from field: uint32 step = 1;
+   */
+  step: number;
+
+  /**
+   * Tool: the member key of the agent.
+   *
+   * @generated from field: string tool = 2;
+   */
+  tool: string;
+
+  /**
+   * Attempt, from 1.
+   *
+   * @generated from field: int32 attempt = 3;
+   */
+  attempt: number;
+
+  /**
+   * What is known of the other side.
+   *
+   * @generated from field: pawl.v1.Remote remote = 4;
+   */
+  remote?: Remote | undefined;
+
+  /**
+   * What the agent asks, with remote.asking.
+   *
+   * @generated from field: repeated pawl.v1.Part question = 5;
+   */
+  question: Part[];
+};
+
+/**
+ * Describes the message pawl.v1.StepDelegated.
+ * Use `create(StepDelegatedSchema)` to create a new message.
+ */
+export const StepDelegatedSchema: GenMessage<StepDelegated> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 31);
 
 /**
  * ArtifactsSet is a write without a transition.
@@ -1460,7 +1759,7 @@ export type ArtifactsSet = Message$1<"pawl.v1.ArtifactsSet"> & {
  * Use `create(ArtifactsSetSchema)` to create a new message.
  */
 export const ArtifactsSetSchema: GenMessage<ArtifactsSet> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 27);
+  messageDesc(file_pawl_v1_record, 32);
 
 /**
  * Paused: nothing is assigned; events and step requests are refused.
@@ -1481,7 +1780,7 @@ export type Paused = Message$1<"pawl.v1.Paused"> & {
  * Use `create(PausedSchema)` to create a new message.
  */
 export const PausedSchema: GenMessage<Paused> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 28);
+  messageDesc(file_pawl_v1_record, 33);
 
 /**
  * Resumed ends a pause.
@@ -1502,7 +1801,7 @@ export type Resumed = Message$1<"pawl.v1.Resumed"> & {
  * Use `create(ResumedSchema)` to create a new message.
  */
 export const ResumedSchema: GenMessage<Resumed> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 29);
+  messageDesc(file_pawl_v1_record, 34);
 
 /**
  * Origin is seq 1 of a run that began as a copy of another.
@@ -1530,7 +1829,7 @@ export type Origin = Message$1<"pawl.v1.Origin"> & {
  * Use `create(OriginSchema)` to create a new message.
  */
 export const OriginSchema: GenMessage<Origin> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 30);
+  messageDesc(file_pawl_v1_record, 35);
 
 /**
  * Ended is the last record of a run.
@@ -1580,7 +1879,7 @@ export type Ended = Message$1<"pawl.v1.Ended"> & {
  * Use `create(EndedSchema)` to create a new message.
  */
 export const EndedSchema: GenMessage<Ended> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 31);
+  messageDesc(file_pawl_v1_record, 36);
 
 /**
  * RunStatus says where a run stands. A run in a terminal status never changes
@@ -1818,6 +2117,40 @@ export const StepStatusSchema: GenEnum<StepStatus> = /*@__PURE__*/
   enumDesc(file_pawl_v1_record, 4);
 
 /**
+ * Awaiting says what a WAITING run waits for from outside.
+ *
+ * @generated from enum pawl.v1.Awaiting
+ */
+export enum Awaiting {
+  /**
+   * Nothing: a step's answer, a timer, or the run is not WAITING.
+   *
+   * @generated from enum value: AWAITING_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * An input, or an event of an external state.
+   *
+   * @generated from enum value: AWAITING_INPUT = 1;
+   */
+  INPUT = 1,
+
+  /**
+   * An authorisation that is given elsewhere, then an input.
+   *
+   * @generated from enum value: AWAITING_AUTH = 2;
+   */
+  AUTH = 2,
+}
+
+/**
+ * Describes the enum pawl.v1.Awaiting.
+ */
+export const AwaitingSchema: GenEnum<Awaiting> = /*@__PURE__*/
+  enumDesc(file_pawl_v1_record, 5);
+
+/**
  * RecordKind names the kinds of records, for filters. The numbers are those of
  * the fields of Record.body, less 20.
  *
@@ -1956,11 +2289,25 @@ export enum RecordKind {
    * @generated from enum value: RECORD_KIND_TURN_READY = 18;
    */
   TURN_READY = 18,
+
+  /**
+   * Record.output_written.
+   *
+   * @generated from enum value: RECORD_KIND_OUTPUT_WRITTEN = 30;
+   */
+  OUTPUT_WRITTEN = 30,
+
+  /**
+   * Record.step_delegated.
+   *
+   * @generated from enum value: RECORD_KIND_STEP_DELEGATED = 31;
+   */
+  STEP_DELEGATED = 31,
 }
 
 /**
  * Describes the enum pawl.v1.RecordKind.
  */
 export const RecordKindSchema: GenEnum<RecordKind> = /*@__PURE__*/
-  enumDesc(file_pawl_v1_record, 5);
+  enumDesc(file_pawl_v1_record, 6);
 

@@ -66,6 +66,10 @@ test-typescript: ## Test the TypeScript client (VITESTFLAGS); installs its packa
 test-examples: ## Run the examples as tests (PYTESTFLAGS); sets up what they need itself
 	.ci/test-examples $(PYTESTFLAGS)
 
+.PHONY: conformance
+conformance: ## Run the conformance scenarios in every client language (CONFORMANCEFLAGS)
+	.ci/conformance $(CONFORMANCEFLAGS)
+
 .PHONY: race
 race: ## Run the packages that start goroutines under the race detector
 	CGO_ENABLED=1 $(GO) test -p $(P) -race -timeout 15m $(RACE)

@@ -53,6 +53,8 @@ var table = []rule{
 	{dir: "internal/archtest"},
 	{dir: "cmd/sidecar", all: true, wire: true},
 	{dir: "e2e", all: true, wire: true},
+	// A client of the contract, as every other one.
+	{dir: "conformance", may: []string{genDir, "internal/worker"}, wire: true},
 	{dir: "gen", may: []string{genDir}, wire: true},
 }
 

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// patience bounds every wait for one thing; none of them takes near as long.
+const patience = 30 * time.Second
+
+// driver is a process of one language that makes calls through its client. It
+// reads one request a line and writes one answer a line, in any order, and events
+// of its worker in between.
+type driver struct {
+	cmd    *exec.Cmd
+	input  io.WriteCloser
+	stderr tail
+
+	mu      sync.Mutex
+	last    int
+	answers map[int]chan reply
+	// events are what its worker reported; news is closed and replaced with each.
+	events []map[string]any
+	news   chan struct{}
+	over   bool
+}
+
+// reply is one line of a driver.
+type reply struct {
+	ID     int            `json:"id"`
+	Result any            `json:"result"`
+	Error  any            `json:"error"`
+	Event  map[string]any `json:"event"`
+}
+
+func startDriver(lang language) (*driver, error) {
+	d := &driver{
+		cmd: exec.Command(lang.command[0], lang.command[1:]...), answers: map[int]chan reply{}, news: make(chan struct{}),
+	}
+	var err error
+	if d.input, err = d.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	output, err := d.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	d.cmd.Stderr = &d.stderr
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go d.read(output)
+	return d, nil
+}
+
+// read takes lines until the process is gone.
+func (d *driver) read(output io.Reader) {
+	lines := bufio.NewReader(output)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var r reply
+		if err := json.Unmarshal(line, &r); err != nil {
+			r = reply{Event: map[string]any{"kind": "garbage", "line": string(line)}}
+		}
+		d.take(r)
+	}
+	_ = d.cmd.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	for _, answer := range d.answers {
+		close(answer)
+	}
+	d.wake()
+}
+
+func (d *driver) take(r reply) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.Event != nil {
+		d.events = append(d.events, r.Event)
+		d.wake()
+		return
+	}
+	if answer := d.answers[r.ID]; answer != nil {
+		delete(d.answers, r.ID)
+		answer <- r
+	}
+}
+
+// wake tells those who wait; the mutex must be held.
+func (d *driver) wake() {
+	close(d.news)
+	d.news = make(chan struct{})
+}
+
+// send makes a request; its answer comes over the channel, which is closed if the
+// process is gone.
+func (d *driver) send(op string, args map[string]any) (<-chan reply, error) {
+	answer := make(chan reply, 1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return nil, fmt.Errorf("the driver is gone:\n%s", d.stderr.String())
+	}
+	d.last++
+	line, err := json.Marshal(map[string]any{"id": d.last, "op": op, "args": args})
+	if err != nil {
+		return nil, err
+	}
+	d.answers[d.last] = answer
+	_, err = d.input.Write(append(line, '\n'))
+	return answer, err
+}
+
+// call makes a request and waits for its answer.
+func (d *driver) call(op string, args map[string]any) (reply, error) {
+	answer, err := d.send(op, args)
+	if err != nil {
+		return reply{}, err
+	}
+	return d.receive(op, answer)
+}
+
+func (d *driver) receive(what string, answer <-chan reply) (reply, error) {
+	select {
+	case r, ok := <-answer:
+		if !ok {
+			return reply{}, fmt.Errorf("%s: the driver is gone:\n%s", what, d.stderr.String())
+		}
+		return r, nil
+	case <-time.After(patience):
+		return reply{}, fmt.Errorf("%s: no answer within %v\n%s", what, patience, d.stderr.String())
+	}
+}
+
+// await waits for an event that contains what is wanted, from index from on, and
+// gives the index behind it.
+func (d *driver) await(want map[string]any, from int) (int, map[string]any, error) {
+	deadline := time.After(patience)
+	for {
+		d.mu.Lock()
+		events, news, over := d.events, d.news, d.over
+		d.mu.Unlock()
+		for i := from; i < len(events); i++ {
+			if match("", want, events[i]) == nil {
+				return i + 1, events[i], nil
+			}
+		}
+		if over {
+			return 0, nil, fmt.Errorf("the worker is gone, its events: %s\n%s", short(events[from:]), d.stderr.String())
+		}
+		select {
+		case <-news:
+		case <-deadline:
+			return 0, nil, fmt.Errorf("no event %s within %v, only %s\n%s", short(want), patience, short(events[from:]), d.stderr.String())
+		}
+	}
+}
+
+// settled gives all events once nothing more can be under way: the process has
+// answered, or is gone.
+func (d *driver) settled() ([]map[string]any, error) {
+	if answer, err := d.send("ping", nil); err == nil {
+		select {
+		case <-answer:
+		case <-time.After(patience):
+			return nil, fmt.Errorf("ping: no answer within %v", patience)
+		}
+	} else if err := d.gone(); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.events, nil
+}
+
+// kill sends SIGKILL and waits until the process is gone.
+func (d *driver) kill() error {
+	_ = d.cmd.Process.Kill()
+	return d.gone()
+}
+
+func (d *driver) gone() error {
+	deadline := time.After(patience)
+	for {
+		d.mu.Lock()
+		over, news := d.over, d.news
+		d.mu.Unlock()
+		if over {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-deadline:
+			return fmt.Errorf("the driver did not end within %v", patience)
+		}
+	}
+}
+
+// tail keeps the end of what a process wrote.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailBytes = 4096
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - tailBytes; over > 0 {
+		t.text = t.text[over:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.text))
+}

@@ -1,0 +1,138 @@
+package godriver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// drive executes the turns of a run by a script until it ends or waits for
+// something from outside.
+func (d *driver) drive(ctx context.Context, a args) (any, error) {
+	id := d.runID(a)
+	p := newPlayer(a.script, d.out, d.holds)
+	for {
+		info, err := again(ctx, d.client().GetTurn, &pawlv1.GetTurnRequest{RunId: id})
+		if reason := reasonOf(err); reason == "NO_OPEN_TURN" || reason == "RUN_TERMINAL" {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !info.GetTerminal() && len(info.GetAllowedEvents()) == 0 {
+			break
+		}
+		if info.GetNotBefore() != nil {
+			time.Sleep(time.Until(info.GetNotBefore().AsTime()))
+		}
+		if err := d.execute(ctx, p, info); err != nil {
+			return nil, err
+		}
+	}
+	return d.runInfo(ctx, id, 0, nil)
+}
+
+func (d *driver) execute(ctx context.Context, p *player, info *pawlv1.GetTurnResponse) error {
+	acts := p.script.Turns[info.GetPrompt()]
+	if acts == nil {
+		return fmt.Errorf("no handler for prompt %s", info.GetPrompt())
+	}
+	r, err := p.turn(ctx, &ownHost{d: d, p: p, info: info}, info, next(p, "turn ", info.GetPrompt(), acts))
+	if err == nil {
+		_, err = again(ctx, d.client().CompleteTurn, completion(info.GetTurn(), r, info.GetArtifactSlots(), ""))
+		if err == nil {
+			return nil
+		}
+	}
+	ref, failure := info.GetTurn(), failureOf(err)
+	_, err = again(ctx, d.client().FailTurn, &pawlv1.FailTurnRequest{
+		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
+		Error: &pawlv1.Fault{Code: failure.Code, Message: failure.Message}, Retryable: !failure.Final, RequestId: or(""),
+	})
+	if reasonOf(err) == "RUN_TERMINAL" {
+		return nil
+	}
+	return err
+}
+
+func failureOf(err error) *worker.Failure {
+	if failure, ok := errors.AsType[*worker.Failure](err); ok {
+		return failure
+	}
+	if reason := reasonOf(err); reason != "" {
+		return &worker.Failure{Code: reason, Message: status.Convert(err).Message()}
+	}
+	return &worker.Failure{Code: "HANDLER_ERROR", Message: err.Error()}
+}
+
+func reasonOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	reason, _ := faultOf(err)["reason"].(string)
+	return reason
+}
+
+// ownHost is a turn that this process holds by its token.
+type ownHost struct {
+	d     *driver
+	p     *player
+	info  *pawlv1.GetTurnResponse
+	asked int
+}
+
+// step asks for a call and makes it here.
+func (h *ownHost) step(ctx context.Context, c stepCall) (string, error) {
+	ref := h.info.GetTurn()
+	h.asked++
+	c.Key = named(c.Key, fmt.Sprintf("call-%d", h.asked))
+	got, err := again(ctx, h.d.client().RequestStep, &pawlv1.RequestStepRequest{
+		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
+		Requests: callsOf([]stepCall{c}), RequestId: or(""),
+	})
+	if err != nil {
+		return "", err
+	}
+	outcome := got.GetOutcomes()[0]
+	if denial := outcome.GetDenial(); denial != nil {
+		return "", &worker.Failure{Code: denial.GetCode(), Message: denial.GetMessage()}
+	}
+	step := outcome.GetStep()
+	if step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_OK {
+		return step.GetResultJson(), nil
+	}
+	return h.answer(ctx, step)
+}
+
+func (h *ownHost) answer(ctx context.Context, step *pawlv1.Step) (string, error) {
+	result, failed := h.p.tool(ctx, step.GetTool(), step.GetPayloadJson(), step.GetStep(), step.GetAttempt())
+	req := &pawlv1.ResolveStepRequest{
+		RunId: h.info.GetTurn().GetRunId(), Step: step.GetStep(), Tool: step.GetTool(), Attempt: step.GetAttempt(),
+		TurnToken: h.info.GetTurn().GetToken(), Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(result)},
+	}
+	if failed != nil {
+		failure := failureOf(failed)
+		req.Answer = &pawlv1.ResolveStepRequest_Error{Error: &pawlv1.Fault{Code: failure.Code, Message: failure.Message}}
+	}
+	if _, err := again(ctx, h.d.client().ResolveStep, req); err != nil {
+		return "", err
+	}
+	return string(result), failed
+}
+
+func (h *ownHost) set(ctx context.Context, values map[string]json.RawMessage) error {
+	ref := h.info.GetTurn()
+	_, err := again(ctx, h.d.client().SetArtifacts, &pawlv1.SetArtifactsRequest{
+		RunId: ref.GetRunId(), Artifacts: writesOf(values, h.info.GetArtifactSlots()), TurnToken: ref.GetToken(), WriteId: or(""),
+	})
+	return err
+}
+
+func (h *ownHost) partial(context.Context, string) error { return nil }

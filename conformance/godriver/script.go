@@ -1,0 +1,189 @@
+package godriver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// script is what handlers do: for each prompt, agent or tool a list with one entry
+// an execution, of which the last is repeated.
+type script struct {
+	Turns        map[string][]turnAct `json:"turns"`
+	Agents       map[string][]turnAct `json:"agents"`
+	Tools        map[string][]toolAct `json:"tools"`
+	Capacity     int                  `json:"capacity"`
+	AllowUnknown bool                 `json:"allow_unknown"`
+	GraceMS      int                  `json:"drain_ms"`
+	// TimeoutMS bounds a handler.
+	TimeoutMS int `json:"handler_ms"`
+}
+
+// turnAct is one execution of a turn, in this order.
+type turnAct struct {
+	Steps   []stepCall                 `json:"steps"`
+	Set     map[string]json.RawMessage `json:"set"`
+	Partial string                     `json:"partial"`
+	Hold    string                     `json:"hold"`
+	Raise   string                     `json:"raise"`
+	Fail    *failure                   `json:"fail"`
+	reply
+}
+
+type failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Final   bool   `json:"final"`
+}
+
+// toolAct is one execution of a tool.
+type toolAct struct {
+	Hold   string          `json:"hold"`
+	Raise  string          `json:"raise"`
+	Error  *fault          `json:"error"`
+	Result json.RawMessage `json:"result"`
+}
+
+// host makes what a turn asks for, in a worker or in a loop of our own.
+type host interface {
+	step(context.Context, stepCall) (string, error)
+	set(context.Context, map[string]json.RawMessage) error
+	partial(context.Context, string) error
+}
+
+// player plays a script and reports what it does.
+type player struct {
+	script script
+	out    *output
+	holds  *holds
+
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func newPlayer(s script, out *output, h *holds) *player {
+	return &player{script: s, out: out, holds: h, count: map[string]int{}}
+}
+
+// next gives the act of the execution that begins.
+func next[T any](p *player, kind, name string, acts []T) T {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.count[kind+name]
+	p.count[kind+name]++
+	return acts[min(n, len(acts)-1)]
+}
+
+// turn executes a turn.
+func (p *player) turn(ctx context.Context, h host, info *pawlv1.GetTurnResponse, act turnAct) (reply, error) {
+	ref := info.GetTurn()
+	p.out.event(map[string]any{
+		"kind": "turn", "prompt": info.GetPrompt(), "state": ref.GetState(), "visit": ref.GetVisit(), "attempt": ref.GetAttempt(),
+		"steps": canonFields(info.ProtoReflect())["steps"],
+	})
+	for _, call := range act.Steps {
+		result, err := h.step(ctx, call)
+		p.stepped(call.Tool, result, err)
+		if err != nil && !call.Catch {
+			return reply{}, err
+		}
+	}
+	if act.Set != nil {
+		if err := h.set(ctx, act.Set); err != nil {
+			return reply{}, err
+		}
+	}
+	if act.Partial != "" {
+		if err := h.partial(ctx, act.Partial); err != nil {
+			return reply{}, err
+		}
+	}
+	if err := p.hold(ctx, act.Hold); err != nil {
+		return reply{}, err
+	}
+	switch {
+	case act.Raise != "":
+		return reply{}, errors.New(act.Raise)
+	case act.Fail != nil:
+		return reply{}, &worker.Failure{Code: act.Fail.Code, Message: act.Fail.Message, Final: act.Fail.Final}
+	}
+	return act.reply, nil
+}
+
+func (p *player) stepped(tool, result string, err error) {
+	event := map[string]any{"kind": "stepped", "tool": tool, "result": parsed(result), "error": ""}
+	if failed, ok := errors.AsType[*worker.Failure](err); ok {
+		event["error"] = failed.Code
+	} else if err != nil {
+		event["error"] = faultOf(err)["reason"]
+	}
+	p.out.event(event)
+}
+
+// hold waits until the runner releases the hold, or the work is not wanted any more.
+func (p *player) hold(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	released := p.holds.named(name)
+	p.out.event(map[string]any{"kind": "holding", "name": name})
+	select {
+	case <-released:
+		return nil
+	case <-ctx.Done():
+		p.out.event(map[string]any{"kind": "revoked", "name": name})
+		return ctx.Err()
+	}
+}
+
+// tool executes a step.
+func (p *player) tool(ctx context.Context, name, payload string, step uint32, attempt int32) (json.RawMessage, error) {
+	act := next(p, "tool ", name, p.acts(name))
+	p.out.event(map[string]any{"kind": "tool", "tool": name, "payload": parsed(payload), "step": step, "attempt": attempt})
+	if err := p.hold(ctx, act.Hold); err != nil {
+		return nil, err
+	}
+	switch {
+	case act.Raise != "":
+		return nil, errors.New(act.Raise)
+	case act.Error != nil:
+		return nil, &worker.Failure{Code: act.Error.Code, Message: act.Error.Message}
+	case act.Result == nil:
+		return json.RawMessage("null"), nil
+	}
+	return act.Result, nil
+}
+
+func (p *player) acts(tool string) []toolAct { return p.script.Tools[tool] }
+
+// holds are points at which handlers wait, by name.
+type holds struct {
+	mu     sync.Mutex
+	points map[string]chan struct{}
+}
+
+func newHolds() *holds { return &holds{points: map[string]chan struct{}{}} }
+
+func (h *holds) named(name string) chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.points[name] == nil {
+		h.points[name] = make(chan struct{})
+	}
+	return h.points[name]
+}
+
+// release lets those go on that wait at a point, and all that come to it.
+func (d *driver) release(_ context.Context, a args) (any, error) {
+	point := d.holds.named(a.Name)
+	select {
+	case <-point:
+	default:
+		close(point)
+	}
+	return nil, nil
+}

@@ -1,0 +1,114 @@
+package godriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// tail follows a run in the background, over as many connections as it takes.
+type tail struct {
+	mu      sync.Mutex
+	records []any
+	last    uint64
+	ended   bool
+	err     error
+	news    chan struct{}
+}
+
+// watch begins to follow a run.
+func (d *driver) watch(_ context.Context, a args) (any, error) {
+	t := &tail{last: a.AfterSeq, news: make(chan struct{})}
+	d.mu.Lock()
+	d.tails[named(a.Name, "watch")] = t
+	d.mu.Unlock()
+	req := &pawlv1.StreamTransitionsRequest{RunId: d.runID(a), Kinds: kindsOf(a.Kinds), Follow: true}
+	client := d.client()
+	go t.follow(client, req)
+	return nil, nil
+}
+
+func (t *tail) follow(client pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	for {
+		req.AfterSeq = t.last
+		err := t.once(ctx, client, req)
+		if status.Code(err) == codes.Unavailable && ctx.Err() == nil {
+			continue
+		}
+		t.mu.Lock()
+		t.ended, t.err = true, err
+		t.wake()
+		t.mu.Unlock()
+		return
+	}
+}
+
+// once reads one connection to its end; nil: the stream is over.
+func (t *tail) once(ctx context.Context, client pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest) error {
+	stream, err := client.StreamTransitions(ctx, req)
+	for err == nil {
+		var item *pawlv1.StreamTransitionsResponse
+		if item, err = stream.Recv(); err == nil && item.GetRecord() != nil {
+			err = t.take(item.GetRecord())
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (t *tail) take(r *pawlv1.Record) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.GetPrevSeq() != t.last {
+		return fmt.Errorf("a gap: %d follows %d, not %d", r.GetSeq(), r.GetPrevSeq(), t.last)
+	}
+	t.last = r.GetSeq()
+	t.records = append(t.records, canon(r))
+	t.wake()
+	return nil
+}
+
+// wake tells those who wait; the mutex must be held.
+func (t *tail) wake() {
+	close(t.news)
+	t.news = make(chan struct{})
+}
+
+// watched waits until so many records were read, or all if none is said.
+func (d *driver) watched(ctx context.Context, a args) (any, error) {
+	d.mu.Lock()
+	t := d.tails[named(a.Name, "watch")]
+	d.mu.Unlock()
+	if t == nil {
+		return nil, fmt.Errorf("nothing is watched as %q", a.Name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		t.mu.Lock()
+		records, ended, err, news := t.records, t.ended, t.err, t.news
+		t.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		if ended || a.Count > 0 && len(records) >= a.Count {
+			return map[string]any{"records": records, "ended": ended}, nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%d records so far: %w", len(records), ctx.Err())
+		}
+	}
+}

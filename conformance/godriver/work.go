@@ -1,0 +1,99 @@
+package godriver
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// worker begins to work.
+func (d *driver) worker(_ context.Context, a args) (any, error) {
+	p := newPlayer(a.script, d.out, d.holds)
+	capacity := max(a.Capacity, 1)
+	cfg := worker.Config{
+		Conn: d.conn, ID: a.Name, Packs: a.Workspaces, AllowUnknown: a.AllowUnknown, Retry: 20 * time.Millisecond,
+		Prompts: turnFuncs(p, "turn ", a.Turns), Agents: turnFuncs(p, "agent ", a.Agents), Tools: toolFuncs(p, a.Tools),
+		Grace: time.Duration(a.GraceMS) * time.Millisecond,
+	}
+	if len(a.Turns)+len(a.Agents) > 0 {
+		cfg.Turns = capacity
+	}
+	if len(a.Tools) > 0 {
+		cfg.Steps = capacity
+	}
+	w, err := worker.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, drain := context.WithCancel(context.Background())
+	d.mu.Lock()
+	d.drain, d.ended = drain, make(chan struct{})
+	ended := d.ended
+	d.mu.Unlock()
+	go func() {
+		err := w.Run(ctx)
+		fields := map[string]any{"kind": "served"}
+		if err != nil {
+			fields["error"] = faultOf(err)
+		}
+		d.out.event(fields)
+		close(ended)
+	}()
+	return nil, nil
+}
+
+// stop drains the worker.
+func (d *driver) stop(context.Context, args) (any, error) {
+	d.mu.Lock()
+	drain, ended := d.drain, d.ended
+	d.mu.Unlock()
+	drain()
+	<-ended
+	return nil, nil
+}
+
+func turnFuncs(p *player, kind string, scripts map[string][]turnAct) map[string]worker.TurnFunc {
+	funcs := map[string]worker.TurnFunc{}
+	for name, acts := range scripts {
+		funcs[name] = func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+			if limit := p.script.TimeoutMS; limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(limit)*time.Millisecond)
+				defer cancel()
+			}
+			info := t.Assignment.GetTurn()
+			r, err := p.turn(ctx, workerHost{t}, info, next(p, kind, name, acts))
+			return worker.Completion{
+				Event: r.Event, Output: partsOf(r.Output), Messages: messagesOf(r.Messages), Usage: r.Usage.wire(),
+				Artifacts: writesOf(r.Artifacts, info.GetArtifactSlots()),
+			}, err
+		}
+	}
+	return funcs
+}
+
+func toolFuncs(p *player, scripts map[string][]toolAct) map[string]worker.ToolFunc {
+	funcs := map[string]worker.ToolFunc{}
+	for name := range scripts {
+		funcs[name] = func(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+			lease := s.Assignment.GetLease()
+			return p.tool(ctx, name, s.Assignment.GetPayloadJson(), lease.GetStep(), lease.GetAttempt())
+		}
+	}
+	return funcs
+}
+
+// workerHost is a turn that was assigned.
+type workerHost struct{ turn *worker.Turn }
+
+func (h workerHost) step(ctx context.Context, c stepCall) (string, error) {
+	return h.turn.Step(ctx, c.Key, c.Tool, string(c.Payload))
+}
+
+func (h workerHost) set(context.Context, map[string]json.RawMessage) error {
+	return &worker.Failure{Code: "UNSUPPORTED", Message: "the Go worker writes artifacts with the completion"}
+}
+
+func (h workerHost) partial(ctx context.Context, text string) error { return h.turn.Output(ctx, text) }

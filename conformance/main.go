@@ -1,0 +1,72 @@
+// Command conformance runs the scenarios of conformance/scenarios against a real
+// sidecar through every client language, and prints one table. It exits with 1 if
+// any of them fails. `conformance driver` is the Go column's own driver.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/pawl-dev/pawl/conformance/godriver"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "driver" {
+		godriver.Serve(os.Stdin, os.Stdout)
+		return
+	}
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	set, err := parse(args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		return 2
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), set.limit)
+	defer cancel()
+	began := time.Now()
+	columns := runLanes(ctx, set)
+	if printTable(os.Stdout, set, columns, time.Since(began)) > 0 {
+		return 1
+	}
+	return 0
+}
+
+// settings are what the command line asks for.
+type settings struct {
+	// root is the directory of the module.
+	root string
+	// binary is the sidecar under test.
+	binary    string
+	languages []language
+	scenarios []*scenario
+	// limit bounds the whole.
+	limit time.Duration
+}
+
+func parse(args []string) (*settings, error) {
+	set := &settings{}
+	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
+	flags.StringVar(&set.root, "root", ".", "directory of the module")
+	flags.StringVar(&set.binary, "sidecar", os.Getenv("PAWL_SIDECAR"), "the program under test (default ROOT/bin/sidecar)")
+	flags.DurationVar(&set.limit, "limit", 5*time.Minute, "longest time of the whole")
+	only := flags.String("only", "", "regular expression of the scenarios to run (default: all)")
+	names := flags.String("languages", "go,python,typescript", "columns to run")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	var err error
+	if set.languages, err = languagesOf(set.root, *names); err != nil {
+		return nil, err
+	}
+	if set.binary, err = binaryOf(set.root, set.binary); err != nil {
+		return nil, err
+	}
+	set.scenarios, err = loadScenarios(set.root, *only)
+	return set, err
+}

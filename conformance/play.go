@@ -1,0 +1,221 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// play is one scenario under way in one language.
+type play struct {
+	lane     *lane
+	scenario *scenario
+	sidecar  *sidecar
+	// own: the sidecar is the scenario's own.
+	own bool
+	via way
+	// pack is the id of the pack, known at the latest when it is registered.
+	pack    string
+	workers map[string]*worker
+	// calls are those that are not waited for yet, by name.
+	calls map[string]call
+}
+
+// way is what stands between clients and the sidecar.
+type way interface {
+	address() string
+	close() error
+}
+
+// call is a call of the driver under way.
+type call struct {
+	step   step
+	answer <-chan reply
+}
+
+// open gives the scenario its sidecar, way, client and pack.
+func (p *play) open() error {
+	if len(p.scenario.Flags) > 0 {
+		var err error
+		if p.sidecar, err = newSidecar(p.lane.set.binary, p.scenario.Flags); err != nil {
+			return err
+		}
+		p.own = true
+	}
+	if err := p.openWay(); err != nil {
+		return err
+	}
+	d, err := p.lane.main()
+	if err != nil {
+		return err
+	}
+	if err := p.reset(d); err != nil {
+		return err
+	}
+	return p.make(step{verb: "register", args: map[string]any{}})
+}
+
+func (p *play) openWay() (err error) {
+	switch p.scenario.Via {
+	case viaRelay:
+		p.via, err = startRelay(p.sidecar.address())
+	case viaNewer:
+		p.via, err = startNewer(p.sidecar.address())
+	}
+	return err
+}
+
+func (p *play) address() string {
+	if p.via != nil {
+		return p.via.address()
+	}
+	return p.sidecar.address()
+}
+
+// reset points a driver at the sidecar and lets it forget what was.
+func (p *play) reset(d *driver) error {
+	r, err := d.call("reset", map[string]any{"address": p.address(), "pack": p.pack})
+	if err != nil {
+		return err
+	}
+	if r.Error != nil {
+		return fmt.Errorf("reset: %s", short(r.Error))
+	}
+	return nil
+}
+
+// make makes one step and judges what came of it.
+func (p *play) make(s step) error {
+	if own := runnerVerbs[s.verb]; own != nil {
+		got, err := own(p, s)
+		if err != nil || s.verb == "join" {
+			return err
+		}
+		return judge(s, reply{Result: got})
+	}
+	d, err := p.lane.main()
+	if err != nil {
+		return err
+	}
+	answer, err := d.send(s.verb, p.arguments(s))
+	if err != nil {
+		return errors.Join(err, p.lane.dismiss())
+	}
+	if s.later != "" {
+		p.calls[s.later] = call{s, answer}
+		return nil
+	}
+	return p.finish(call{s, answer})
+}
+
+// arguments adds the pack to the calls that are about it.
+func (p *play) arguments(s step) map[string]any {
+	args := maps.Clone(s.args)
+	switch s.verb {
+	case "register":
+		fill(args, map[string]any{"content": p.scenario.document, "filename": p.scenario.filename})
+	case "start":
+		fill(args, map[string]any{"pack": p.pack})
+	}
+	return args
+}
+
+// finish waits for the answer of a call and judges it.
+func (p *play) finish(c call) error {
+	r, err := p.lane.driver.receive(c.step.verb, c.answer)
+	if err != nil {
+		return errors.Join(err, p.lane.dismiss())
+	}
+	if c.step.verb == "register" && r.Error == nil && p.pack == "" {
+		fields, _ := r.Result.(map[string]any)
+		p.pack, _ = fields["id"].(string)
+	}
+	return judge(c.step, r)
+}
+
+// judge compares an answer with what is expected of it.
+func judge(s step, r reply) error {
+	if r.Error != nil {
+		if s.fault == nil {
+			return fmt.Errorf("error %s", short(r.Error))
+		}
+		return match("error", s.fault, r.Error)
+	}
+	if s.fault != nil {
+		return fmt.Errorf("want the error %s, got %s", short(s.fault), short(r.Result))
+	}
+	if s.expect == nil {
+		return nil
+	}
+	return match(s.verb, s.expect, summed(r.Result))
+}
+
+// summed adds kinds and seqs to a result with records, to compare them at once.
+func summed(result any) any {
+	fields, ok := result.(map[string]any)
+	records, listed := fields["records"].([]any)
+	if !ok || !listed {
+		return result
+	}
+	kinds, seqs := []any{}, []any{}
+	for _, one := range records {
+		record, _ := one.(map[string]any)
+		kinds, seqs = append(kinds, record["kind"]), append(seqs, record["seq"])
+	}
+	fields["kinds"], fields["seqs"] = kinds, seqs
+	return fields
+}
+
+// join waits for a call that was made before.
+func (p *play) join(s step) (any, error) {
+	name, _ := s.args["name"].(string)
+	c, ok := p.calls[name]
+	if !ok {
+		return nil, fmt.Errorf("no call %q is under way", name)
+	}
+	delete(p.calls, name)
+	c.step.expect, c.step.fault = s.expect, s.fault
+	return nil, p.finish(c)
+}
+
+// restart kills the sidecar and starts it again on the same data.
+func (p *play) restart(s step) (any, error) {
+	if _, err := p.down(s); err != nil {
+		return nil, err
+	}
+	return p.up(s)
+}
+
+func (p *play) down(step) (any, error) { return nil, p.sidecar.kill() }
+
+func (p *play) up(step) (any, error) { return nil, p.sidecar.start() }
+
+// cut cuts every connection of the relay.
+func (p *play) cut(step) (any, error) {
+	r, ok := p.via.(*relay)
+	if !ok {
+		return nil, fmt.Errorf("cut needs via: %s", viaRelay)
+	}
+	return map[string]any{"connections": float64(r.cut())}, nil
+}
+
+// close ends what the scenario began.
+func (p *play) close() error {
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
+		faults = append(faults, p.workers[name].driver.kill())
+	}
+	if len(p.calls) > 0 {
+		// Whatever is still under way in the driver must not reach the next scenario.
+		faults = append(faults, p.lane.dismiss())
+	}
+	if p.via != nil {
+		faults = append(faults, p.via.close())
+	}
+	if p.own {
+		faults = append(faults, p.sidecar.verify())
+		p.sidecar.remove()
+	}
+	return errors.Join(faults...)
+}

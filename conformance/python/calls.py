@@ -1,0 +1,277 @@
+"""The verbs, each by the client's own call."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pawl
+from canon import canon, fault
+from flood import flood
+from lines import event
+from script import Holds, Player, artifacts, reply
+from work import serve
+
+Args = dict[str, Any]
+_PATIENCE = 25.0
+
+
+class Driver:
+    """Holds what a scenario has named so far."""
+
+    def __init__(self) -> None:
+        self._client: pawl.Client | None = None
+        self._worker: pawl.Worker | None = None
+        self._served = threading.Event()
+
+    def ping(self, args: Args) -> None:
+        """Answers."""
+
+    def reset(self, args: Args) -> None:
+        """Points the driver at a sidecar and forgets all names."""
+        if self._client is not None:
+            self._client.close()
+        self._address = args["address"]
+        self._client = pawl.Client(address=self._address)
+        self._runs: dict[str, pawl.Run] = {}
+        self._turns: dict[str, pawl.TurnInfo] = {}
+        self._tails: dict[str, Tail] = {}
+        self._holds = Holds()
+
+    # Packs and runs
+
+    @property
+    def client(self) -> pawl.Client:
+        assert self._client is not None
+        return self._client
+
+    def _run(self, args: Args) -> pawl.Run:
+        if "run_id" in args:
+            return self.client.attach(args["run_id"])
+        return self._runs[args.get("run", "run")]
+
+    def register(self, args: Args) -> Any:
+        return canon(self.client.register_pack(args["content"], filename=args["filename"]).pack)
+
+    def start(self, args: Args) -> Any:
+        begin = self.client.start if args.get("execution") == "workers" else self.client.open
+        run = begin(
+            args["pack"],
+            agent=args.get("agent", ""),
+            state=args.get("state", ""),
+            variables=args.get("variables"),
+            input=args.get("input"),
+            labels=args.get("labels"),
+            request_id=args.get("id", ""),
+            max_steps=args.get("max_steps", 0),
+        )
+        alias = next((name for name, known in self._runs.items() if known.id == run.id), "")
+        self._runs[args.get("as", "run")] = run
+        return {**canon(run.info()), "alias": alias}
+
+    def info(self, args: Args) -> Any:
+        return canon(self._run(args).info(at_seq=args.get("at_seq", 0)))
+
+    def artifacts(self, args: Args) -> Any:
+        return canon(self._run(args).artifacts(at_seq=args.get("at_seq", 0)))
+
+    def emit(self, args: Args) -> Any:
+        return canon(
+            self._run(args).emit(
+                args["event"],
+                artifacts=artifacts(args.get("artifacts")),
+                event_id=args.get("id", ""),
+                expected_seq=args.get("expected_seq", 0),
+                turn_token=self._token(args),
+            )
+        )
+
+    def set(self, args: Args) -> Any:
+        return canon(
+            self._run(args).set_artifacts(
+                artifacts(args["artifacts"]),
+                slots=self._slots(args),
+                write_id=args.get("id", ""),
+                expected_seq=args.get("expected_seq", 0),
+                turn_token=self._token(args),
+            )
+        )
+
+    def input(self, args: Args) -> Any:
+        return canon(
+            self._run(args).send_input(
+                args["input"],
+                message_id=args.get("id", ""),
+                expected_seq=args.get("expected_seq", 0),
+            )
+        )
+
+    def pause(self, args: Args) -> Any:
+        return canon(self._run(args).pause(args.get("note", ""), request_id=args.get("id", "")))
+
+    def resume(self, args: Args) -> Any:
+        return canon(self._run(args).resume(args.get("note", ""), request_id=args.get("id", "")))
+
+    def cancel(self, args: Args) -> Any:
+        return canon(self._run(args).cancel(args.get("note", ""), request_id=args.get("id", "")))
+
+    def wait(self, args: Args) -> Any:
+        waited = self._run(args).wait(
+            until=args.get("until", "TERMINAL"), timeout=args.get("seconds", 20)
+        )
+        return {**canon(waited.run), "timed_out": waited.timed_out}
+
+    # Turns and steps
+
+    def turn(self, args: Args) -> Any:
+        info = self._run(args).turn()
+        self._turns[args.get("as", "current")] = info
+        return canon(info)
+
+    def _held(self, args: Args) -> pawl.TurnRef:
+        if "ref" in args:
+            ref = args["ref"]
+            return pawl.TurnRef(
+                run_id=self._run(args).id,
+                turn_seq=ref["turn_seq"],
+                state="",
+                visit=1,
+                attempt=ref["attempt"],
+                token=ref.get("token", ""),
+            )
+        return self._turns[args.get("turn", "current")].turn
+
+    def _slots(self, args: Args) -> Sequence[pawl.ArtifactSlot]:
+        turn = self._turns.get(args.get("turn", "current"))
+        return turn.artifact_slots if turn else ()
+
+    def _token(self, args: Args) -> str:
+        return self._held(args).token if "turn" in args or "ref" in args else ""
+
+    def complete(self, args: Args) -> Any:
+        held = self._held(args)
+        return canon(
+            self.client.attach(held.run_id).complete(
+                held, reply(args), slots=self._slots(args), request_id=args.get("id", "")
+            )
+        )
+
+    def fail(self, args: Args) -> Any:
+        held = self._held(args)
+        usage = args.get("usage")
+        return canon(
+            self.client.attach(held.run_id).fail(
+                held,
+                pawl.Fault(code=args["code"], message=args.get("message", "")),
+                retryable=not args.get("final", False),
+                usage=pawl.Usage(**usage) if usage else None,
+                request_id=args.get("id", ""),
+            )
+        )
+
+    def suspend(self, args: Args) -> Any:
+        held = self._held(args)
+        run = self.client.attach(held.run_id)
+        return canon(run.suspend(held, request_id=args.get("id", "")))
+
+    def request(self, args: Args) -> Any:
+        held = self._held(args)
+        calls = [
+            pawl.StepCall(
+                call["tool"],
+                call.get("payload", {}),
+                call.get("key", ""),
+                call.get("reframe", False),
+            )
+            for call in args["calls"]
+        ]
+        run = self.client.attach(held.run_id)
+        return canon(run.request_steps(held, calls, request_id=args.get("id", "")))
+
+    def resolve(self, args: Args) -> Any:
+        answer = pawl.Fault(**args["error"]) if "error" in args else args.get("result")
+        return canon(
+            self._run(args).resolve_step(
+                args["step"],
+                args["tool"],
+                answer,
+                attempt=args.get("attempt", 0),
+                token=self._token(args),
+            )
+        )
+
+    def drive(self, args: Args) -> Any:
+        player = Player(args, self._holds)
+        run = self._run(args)
+        handlers = {name: player.turn("turn", name) for name in args.get("turns", {})}
+        tools = {name: player.local_tool(name) for name in args.get("tools", {})}
+        return canon(run.drive(handlers, tools=tools).run)
+
+    # Records
+
+    def records(self, args: Args) -> Any:
+        records = self._run(args).records(
+            kinds=args.get("kinds", ()), after_seq=args.get("after_seq", 0)
+        )
+        return {"records": [canon(record) for record in records]}
+
+    def watch(self, args: Args) -> None:
+        self._tails[args.get("name", "watch")] = Tail(self._run(args), args)
+
+    def watched(self, args: Args) -> Any:
+        return self._tails[args.get("name", "watch")].wait(args.get("count", 0))
+
+    # Workers
+
+    def worker(self, args: Args) -> None:
+        self._worker = serve(args, self._address, self._holds, self._served)
+
+    def release(self, args: Args) -> None:
+        self._holds.release(args["name"])
+
+    def stop(self, args: Args) -> None:
+        assert self._worker is not None
+        self._worker.stop()
+        if not self._served.wait(_PATIENCE):
+            raise TimeoutError("the worker did not drain")
+
+    def flood(self, args: Args) -> Any:
+        return flood(self._address, args)
+
+
+class Tail:
+    """Follows a run in a thread of its own."""
+
+    def __init__(self, run: pawl.Run, args: Args) -> None:
+        self._changed = threading.Condition()
+        self._records: list[Any] = []
+        self._ended = False
+        self._error: BaseException | None = None
+        self._transitions = run.transitions(
+            kinds=args.get("kinds", ()), after_seq=args.get("after_seq", 0)
+        )
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        try:
+            for record in self._transitions:
+                with self._changed:
+                    self._records.append(canon(record))
+                    self._changed.notify_all()
+        except BaseException as error:
+            self._error = error
+            event("error", **fault(error))
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> Any:
+        """Until so many records were read, or all if none is said."""
+        end = time.monotonic() + _PATIENCE
+        with self._changed:
+            while not self._ended and (count == 0 or len(self._records) < count):
+                if not self._changed.wait(end - time.monotonic()):
+                    raise TimeoutError(f"{len(self._records)} records so far")
+            if self._error is not None:
+                raise self._error
+            return {"records": list(self._records), "ended": self._ended}

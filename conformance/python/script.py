@@ -1,0 +1,142 @@
+"""What handlers do: for each prompt, agent or tool a list with one entry an execution,
+of which the last is repeated."""
+
+import base64
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pawl
+from canon import canon, fault
+from lines import event
+
+_PATIENCE = 60.0
+
+
+class Holds:
+    """Points at which handlers wait, by name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._points: dict[str, threading.Event] = {}
+
+    def _point(self, name: str) -> threading.Event:
+        with self._lock:
+            return self._points.setdefault(name, threading.Event())
+
+    def release(self, name: str) -> None:
+        """Lets those go on that wait at a point, and all that come to it."""
+        self._point(name).set()
+
+    def wait(self, name: str) -> None:
+        """Waits at a point."""
+        event("holding", name=name)
+        if not self._point(name).wait(_PATIENCE):
+            raise TimeoutError(f"{name} was not released")
+
+
+class Player:
+    """Plays a script and reports what it does."""
+
+    def __init__(self, script: Mapping[str, Any], holds: Holds) -> None:
+        self._script, self._holds = script, holds
+        self._lock = threading.Lock()
+        self._count: Counter[str] = Counter()
+
+    def _next(self, kind: str, name: str) -> dict[str, Any]:
+        acts: list[dict[str, Any]] = self._script[kind + "s"][name]
+        with self._lock:
+            number = self._count[kind + name]
+            self._count[kind + name] += 1
+        return acts[min(number, len(acts) - 1)]
+
+    def turn(self, kind: str, name: str) -> Callable[[pawl.Turn], Any]:
+        """The handler of a prompt or agent."""
+
+        def handle(turn: pawl.Turn) -> Any:
+            act = self._next(kind, name)
+            event(
+                "turn",
+                prompt=turn.prompt,
+                state=turn.state,
+                visit=turn.visit,
+                attempt=turn.attempt,
+                steps=canon(turn.steps),
+            )
+            for call in act.get("steps", ()):
+                self._step(turn, call)
+            if "set" in act:
+                turn.set_artifacts(artifacts(act["set"]))
+            if "partial" in act:
+                turn.output(act["partial"])
+            if "hold" in act:
+                self._holds.wait(act["hold"])
+            if "raise" in act:
+                raise RuntimeError(act["raise"])
+            if "fail" in act:
+                failure = act["fail"]
+                raise pawl.FailTurnError(
+                    failure["code"],
+                    failure.get("message", ""),
+                    retryable=not failure.get("final", False),
+                )
+            return act["return"] if "return" in act else reply(act)
+
+        return handle
+
+    def _step(self, turn: pawl.Turn, call: Mapping[str, Any]) -> None:
+        try:
+            result = turn.step(call["tool"], call.get("payload", {}), key=call.get("key", ""))
+            event("stepped", tool=call["tool"], result=result, error="")
+        except pawl.PawlError as error:
+            event("stepped", tool=call["tool"], result=None, error=fault(error)["reason"])
+            if not call.get("catch"):
+                raise
+
+    def tool(self, name: str) -> Callable[[Any], Any]:
+        """The handler of a tool in a worker."""
+
+        def handle(payload: Any) -> Any:
+            call = pawl.current_call()
+            return self._make(name, payload, call.step, call.attempt)
+
+        return handle
+
+    def local_tool(self, name: str) -> Callable[[Any], Any]:
+        """A tool of a run that is driven here."""
+        return lambda payload: self._make(name, payload, 0, 0)
+
+    def _make(self, name: str, payload: Any, step: int, attempt: int) -> Any:
+        act = self._next("tool", name)
+        event("tool", tool=name, payload=payload, step=step, attempt=attempt)
+        if "hold" in act:
+            self._holds.wait(act["hold"])
+        if "raise" in act:
+            raise RuntimeError(act["raise"])
+        if "error" in act:
+            raise pawl.FailTurnError(act["error"]["code"], act["error"].get("message", ""))
+        return act.get("result")
+
+
+def reply(act: Mapping[str, Any]) -> pawl.Reply:
+    """What a turn is completed with."""
+    usage = act.get("usage")
+    return pawl.Reply(
+        event=act.get("event", ""),
+        artifacts=artifacts(act.get("artifacts")),
+        output=act.get("output"),
+        messages=[pawl.Message.of(m["role"], m["text"]) for m in act.get("messages", ())],
+        usage=pawl.Usage(**usage) if usage else None,
+    )
+
+
+def artifacts(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Artifacts as they are given to the client: {$bytes: BASE64} is bytes."""
+    return {name: _value(value) for name, value in (values or {}).items()}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict) and value.keys() == {"$bytes"}:
+        return base64.b64decode(value["$bytes"])
+    return value

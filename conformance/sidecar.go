@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// sidecar is a real process on one data directory. It listens on a Unix socket,
+// so that clients find it again after a restart.
+type sidecar struct {
+	binary string
+	flags  []string
+	dir    string
+	socket string
+
+	cmd    *exec.Cmd
+	done   chan struct{}
+	stderr tail
+}
+
+// binaryOf is the program under test.
+func binaryOf(root, named string) (string, error) {
+	if named == "" {
+		named = filepath.Join(root, "bin", "sidecar")
+	}
+	path, err := filepath.Abs(named)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("no sidecar: run `make build`: %w", err)
+	}
+	return path, nil
+}
+
+func newSidecar(binary string, flags []string) (*sidecar, error) {
+	// Paths of sockets are limited to 108 bytes.
+	dir, err := os.MkdirTemp("", "pawl-*")
+	if err != nil {
+		return nil, err
+	}
+	s := &sidecar{binary: binary, flags: flags, dir: dir, socket: filepath.Join(dir, "s")}
+	if err := s.start(); err != nil {
+		s.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *sidecar) address() string { return "unix:" + s.socket }
+
+// start returns when the process says that it serves.
+func (s *sidecar) start() error {
+	_ = os.Remove(s.socket)
+	args := append([]string{"serve", "--data", filepath.Join(s.dir, "data"), "--listen", "127.0.0.1:0", "--socket", s.socket}, s.flags...)
+	s.cmd = exec.Command(s.binary, args...)
+	s.cmd.Stderr = &s.stderr
+	output, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	// A process that neither serves nor ends is killed, which ends the read.
+	timer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	_, err = bufio.NewReader(output).ReadString('\n')
+	timer.Stop()
+	s.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait()
+		close(done)
+	}(s.cmd, s.done)
+	if err != nil {
+		return fmt.Errorf("the sidecar did not start: %w\n%s", err, s.stderr.String())
+	}
+	return nil
+}
+
+// kill ends it in the midst of whatever it does.
+func (s *sidecar) kill() error { return s.end(syscall.SIGKILL) }
+
+func (s *sidecar) end(signal os.Signal) error {
+	_ = s.cmd.Process.Signal(signal)
+	select {
+	case <-s.done:
+		return nil
+	case <-time.After(patience):
+		_ = s.cmd.Process.Kill()
+		return fmt.Errorf("the sidecar outlived %v by %v", signal, patience)
+	}
+}
+
+// verify lets it finish and checks its store: every journal must replay.
+func (s *sidecar) verify() error {
+	if err := s.end(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("the sidecar ended with %d\n%s", code, s.stderr.String())
+	}
+	output, err := exec.Command(s.binary, "check", "--data", filepath.Join(s.dir, "data")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("sidecar check: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// remove ends it, if it still runs, and removes its directory.
+func (s *sidecar) remove() {
+	if s.done != nil {
+		_ = s.kill()
+	}
+	_ = os.RemoveAll(s.dir)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// step is one thing that a scenario does, and what must come of it.
+type step struct {
+	verb string
+	args map[string]any
+	// later names a call that is not waited for; a join with that name does.
+	later string
+	// expect must be contained in the result; fault in the error. Neither: no error.
+	expect, fault any
+}
+
+// driverVerbs are made by the driver of the language through its own client.
+// docs/conformance.md says what each of them does.
+var driverVerbs = []string{
+	"artifacts", "cancel", "complete", "drive", "emit", "fail", "flood", "info", "input", "pause", "records",
+	"register", "request", "resolve", "resume", "set", "start", "suspend", "turn", "wait", "watch", "watched",
+}
+
+// runnerVerbs are made by the runner, each by a function of its own.
+var runnerVerbs = map[string]func(*play, step) (any, error){
+	"await":      (*play).await,
+	"cut":        (*play).cut,
+	"down":       (*play).down,
+	"executions": (*play).executions,
+	"join":       (*play).join,
+	"kill":       (*play).killWorker,
+	"release":    (*play).release,
+	"restart":    (*play).restart,
+	"stop":       (*play).stopWorker,
+	"up":         (*play).up,
+	"worker":     (*play).worker,
+}
+
+// parseStep reads the one verb of a step and what goes with it.
+func parseStep(fields map[string]any) (step, error) {
+	var s step
+	for key, value := range fields {
+		value, err := expand(value)
+		if err != nil {
+			return s, err
+		}
+		switch key {
+		case "expect":
+			s.expect = value
+		case "error":
+			if word, ok := value.(string); ok {
+				value = map[string]any{"reason": word}
+			}
+			s.fault = value
+		case "later":
+			s.later, _ = value.(string)
+		default:
+			if err := s.take(key, value); err != nil {
+				return s, err
+			}
+		}
+	}
+	if s.verb == "" {
+		return s, fmt.Errorf("no verb; there are %s", strings.Join(verbs(), ", "))
+	}
+	return s, nil
+}
+
+func (s *step) take(verb string, value any) error {
+	if s.verb != "" {
+		return fmt.Errorf("two verbs: %s and %s", s.verb, verb)
+	}
+	if !slices.Contains(verbs(), verb) {
+		return fmt.Errorf("%s is no verb; there are %s", verb, strings.Join(verbs(), ", "))
+	}
+	s.verb = verb
+	switch args := value.(type) {
+	case nil:
+		s.args = map[string]any{}
+	case map[string]any:
+		s.args = args
+	case string:
+		// The name of what it is about, in short.
+		s.args = map[string]any{"name": args}
+	default:
+		return fmt.Errorf("%s: a mapping or a name", verb)
+	}
+	return nil
+}
+
+func verbs() []string {
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(runnerVerbs)), driverVerbs...)))
+}
+
+// expand gives a value the form of JSON, and makes the long text of every
+// {$repeat: TEXT, times: N}.
+func expand(v any) (any, error) {
+	v, err := plain(v)
+	return long(v), err
+}
+
+func long(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if text, ok := v["$repeat"].(string); ok {
+			times, _ := v["times"].(float64)
+			return strings.Repeat(text, int(times))
+		}
+		for key := range v {
+			v[key] = long(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = long(v[i])
+		}
+	}
+	return v
+}

@@ -1,0 +1,249 @@
+/** The verbs, each by the client's own call. */
+
+import {
+  type Fault,
+  type Json,
+  PawlClient,
+  type Run,
+  RecordKind,
+  type StepCall,
+  type TurnInfo,
+  type TurnRef,
+  WaitUntil,
+} from "@pawl/client";
+import { canon } from "./canon.js";
+import { flood } from "./flood.js";
+import { Holds, Player, replyOf, type ReplyArgs, type Script, valuesOf } from "./script.js";
+import { Tail } from "./tail.js";
+import { type Served, serve } from "./work.js";
+
+/** Arguments of every verb; docs/conformance.md says which of them have which. */
+export interface Args extends ReplyArgs, Script {
+  readonly address?: string;
+  readonly content?: string;
+  readonly filename?: string;
+  readonly pack?: string;
+  readonly packs?: readonly string[];
+  readonly run?: string;
+  readonly run_id?: string;
+  readonly as?: string;
+  readonly name?: string;
+  readonly execution?: string;
+  readonly agent?: string;
+  readonly state?: string;
+  readonly variables?: Readonly<{ [name: string]: Json }>;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly input?: string;
+  readonly max_steps?: number;
+  readonly id?: string;
+  readonly expected_seq?: number;
+  readonly turn?: string;
+  readonly ref?: { readonly turn_seq: number; readonly attempt: number; readonly token?: string };
+  readonly code?: string;
+  readonly message?: string;
+  readonly final?: boolean;
+  readonly calls?: readonly StepCall[];
+  readonly step?: number;
+  readonly tool?: string;
+  readonly attempt?: number;
+  readonly result?: Json;
+  readonly error?: Fault;
+  readonly note?: string;
+  readonly until?: string;
+  readonly seconds?: number;
+  readonly kinds?: readonly string[];
+  readonly after_seq?: number;
+  readonly at_seq?: number;
+  readonly count?: number;
+  readonly beats?: number;
+}
+
+type Verb = (args: Args) => unknown;
+
+const CURRENT = "current";
+const WAIT_SECONDS = 20;
+
+/** Holds what a scenario has named so far. */
+export class Driver {
+  #client: PawlClient | undefined;
+  #address = "";
+  #runs = new Map<string, Run>();
+  #turns = new Map<string, TurnInfo>();
+  #tails = new Map<string, Tail>();
+  #holds = new Holds();
+  #served: Served | undefined;
+
+  /** Every verb by its name. */
+  readonly verbs: Readonly<Record<string, Verb>> = {
+    ping: () => undefined,
+    reset: (args) => this.#reset(args.address ?? ""),
+    register: async ({ content = "", filename }) =>
+      canon((await this.#clientNow.registerPack(content, { filename })).pack),
+    start: (args) => this.#start(args),
+    info: async (args) => canon(await this.#run(args).info({ atSeq: args.at_seq })),
+    artifacts: async (args) => canon(await this.#run(args).artifacts({ atSeq: args.at_seq })),
+    turn: (args) => this.#turn(args),
+    emit: async (args) => {
+      const options = { ...this.#write(args), artifacts: valuesOf(args.artifacts) };
+      return canon(await this.#run(args).emit(args.event ?? "", options));
+    },
+    set: async (args) =>
+      canon(await this.#run(args).setArtifacts(valuesOf(args.artifacts), this.#write(args))),
+    input: async (args) =>
+      canon(await this.#run(args).sendInput(args.input ?? "", this.#write(args))),
+    complete: async (args) =>
+      canon(
+        await this.#holder(args).complete(this.#held(args), replyOf(args), {
+          id: args.id,
+          slots: this.#slots(args),
+        }),
+      ),
+    fail: async (args) => canon(await this.#fail(args)),
+    suspend: async (args) =>
+      canon(await this.#holder(args).suspend(this.#held(args), { id: args.id })),
+    request: async (args) =>
+      canon(
+        await this.#holder(args).requestSteps(this.#held(args), args.calls ?? [], { id: args.id }),
+      ),
+    resolve: async (args) => canon(await this.#resolve(args)),
+    drive: (args) => this.#drive(args),
+    pause: async (args) => canon(await this.#run(args).pause(args.note, { id: args.id })),
+    resume: async (args) => canon(await this.#run(args).resume(args.note, { id: args.id })),
+    cancel: async (args) => canon(await this.#run(args).cancel(args.note, { id: args.id })),
+    wait: (args) => this.#wait(args),
+    records: (args) => this.#records(args),
+    watch: (args) => {
+      const { name = "watch", after_seq: afterSeq } = args;
+      const records = this.#run(args).transitions({ kinds: kindsOf(args.kinds), afterSeq });
+      this.#tails.set(name, new Tail(records));
+    },
+    watched: ({ name = "watch", count = 0 }) => this.#tails.get(name)?.wait(count),
+    worker: (args) => {
+      this.#served = serve(this.#clientNow, args, this.#holds);
+    },
+    release: ({ name = "" }) => this.#holds.release(name),
+    stop: () => this.#served?.stop(),
+    flood: (args) => flood(this.#address, args),
+  };
+
+  get #clientNow(): PawlClient {
+    if (!this.#client) {
+      throw new RangeError("reset comes first");
+    }
+    return this.#client;
+  }
+
+  /** Points the driver at a sidecar and forgets all names. */
+  #reset(address: string): void {
+    this.#client?.close();
+    this.#address = address;
+    this.#client = new PawlClient({ address });
+    this.#runs = new Map();
+    this.#turns = new Map();
+    this.#tails = new Map();
+    this.#holds = new Holds();
+  }
+
+  #run({ run_id, run = "run" }: Args): Run {
+    const found = run_id === undefined ? this.#runs.get(run) : this.#clientNow.attach(run_id);
+    if (!found) {
+      throw new RangeError(`no run ${run}`);
+    }
+    return found;
+  }
+
+  async #start(args: Args): Promise<unknown> {
+    const { agent, state, variables, input, labels } = args;
+    const how = args.execution === "workers" ? "start" : "open";
+    const run = await this.#clientNow[how](args.pack ?? "", {
+      ...{ agent, state, variables, input, labels },
+      requestId: args.id,
+      maxSteps: args.max_steps,
+    });
+    const alias = [...this.#runs].find(([, known]) => known.id === run.id)?.[0] ?? "";
+    this.#runs.set(args.as ?? "run", run);
+    return { ...(canon(await run.info()) as object), alias };
+  }
+
+  async #turn(args: Args): Promise<unknown> {
+    const info = await this.#run(args).turn();
+    this.#turns.set(args.as ?? CURRENT, info);
+    return canon(info);
+  }
+
+  /** The turn that a verb is about: one that was fetched, or one by hand. */
+  #held(args: Args): TurnRef {
+    if (args.ref) {
+      const { turn_seq: turnSeq, attempt, token = "" } = args.ref;
+      return { runId: this.#run(args).id, turnSeq, attempt, token };
+    }
+    const turn = this.#turns.get(args.turn ?? CURRENT)?.turn;
+    if (!turn) {
+      throw new RangeError(`no turn ${args.turn ?? CURRENT}`);
+    }
+    return turn;
+  }
+
+  #holder(args: Args): Run {
+    return this.#clientNow.attach(this.#held(args).runId);
+  }
+
+  #slots(args: Args) {
+    return this.#turns.get(args.turn ?? CURRENT)?.artifactSlots;
+  }
+
+  #token(args: Args): string {
+    return args.turn === undefined && args.ref === undefined ? "" : this.#held(args).token;
+  }
+
+  #write(args: Args) {
+    return {
+      id: args.id,
+      expectedSeq: args.expected_seq,
+      turnToken: this.#token(args),
+      slots: this.#slots(args),
+    };
+  }
+
+  #fail(args: Args) {
+    const error = { code: args.code ?? "", message: args.message };
+    const options = { id: args.id, retryable: !args.final, usage: replyOf(args).usage };
+    return this.#holder(args).fail(this.#held(args), error, options);
+  }
+
+  #resolve(args: Args) {
+    const answer = args.error ? { error: args.error } : { result: args.result ?? null };
+    const options = { attempt: args.attempt, token: this.#token(args) };
+    return this.#run(args).resolveStep(args.step ?? 0, args.tool ?? "", answer, options);
+  }
+
+  async #drive(args: Args): Promise<unknown> {
+    const player = new Player(args, this.#holds);
+    const handlers = Object.keys(args.turns ?? {}).map((name) => [name, player.turn("turns", name)]);
+    const tools = Object.keys(args.tools ?? {}).map((name) => [name, player.tool(name)]);
+    const result = await this.#run(args).drive(Object.fromEntries(handlers), {
+      tools: Object.fromEntries(tools),
+    });
+    return canon(result.run);
+  }
+
+  async #wait(args: Args): Promise<unknown> {
+    const until = args.until === "WAITING" ? WaitUntil.WAITING : WaitUntil.TERMINAL;
+    const waitMs = (args.seconds ?? WAIT_SECONDS) * 1000;
+    const { run, timedOut } = await this.#run(args).wait({ until, waitMs });
+    return { ...(canon(run) as object), timed_out: timedOut };
+  }
+
+  async #records(args: Args): Promise<unknown> {
+    const records: unknown[] = [];
+    const options = { kinds: kindsOf(args.kinds), afterSeq: args.after_seq };
+    for await (const record of this.#run(args).records(options)) {
+      records.push(canon(record));
+    }
+    return { records };
+  }
+}
+
+function kindsOf(words: readonly string[] = []): RecordKind[] {
+  return words.map((word) => RecordKind[word as keyof typeof RecordKind]);
+}

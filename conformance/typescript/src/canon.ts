@@ -1,0 +1,91 @@
+/** Values of the client as the scenarios have them. */
+
+import {
+  ArtifactMode,
+  Cause,
+  Disposition,
+  type Part,
+  PawlError,
+  type Record as PawlRecord,
+  RunStatus,
+  StepStatus,
+  textOf,
+} from "@pawl/client";
+
+/** Fields with words; `status` is a step's where there is a `step` beside it. */
+const WORDS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
+  cause: Cause,
+  disposition: Disposition,
+  mode: ArtifactMode,
+  status: RunStatus,
+};
+
+/** A value as JSON: fields in snake_case, words of enums, artifacts by their value. */
+export function canon(value: unknown): unknown {
+  if (value instanceof Uint8Array) {
+    return { $bytes: Buffer.from(value).toString("base64") };
+  }
+  if (value instanceof Date) {
+    return value.toISOString();
+  }
+  if (Array.isArray(value)) {
+    return value.map(canon);
+  }
+  if (typeof value !== "object" || value === null) {
+    return value ?? null;
+  }
+  if (isMessage(value)) {
+    return { role: value.role, text: textOf(value.parts) };
+  }
+  return isRecord(value) ? record(value) : fields(value as Shape);
+}
+
+type Shape = Readonly<Record<string, unknown>>;
+
+function fields(from: Shape): Shape {
+  const words = "step" in from && "key" in from ? { ...WORDS, status: StepStatus } : WORDS;
+  return Object.fromEntries(
+    Object.entries(from).map(([name, value]) => {
+      const table = words[name as keyof typeof words];
+      const word = table && typeof value === "number" ? table[value] : undefined;
+      // Maps have names of the scenario's own, which stay as they are.
+      const plain = MAPS.includes(name) ? value : canon(value);
+      return [snake(name), word ?? plain];
+    }),
+  );
+}
+
+const MAPS = ["labels", "visits", "payload", "result", "variables"];
+
+function isMessage(value: object): value is { role: string; parts: Part[] } {
+  return "role" in value && "parts" in value;
+}
+
+function isRecord(value: object): value is PawlRecord {
+  return "prevSeq" in value && "body" in value;
+}
+
+function record({ seq, prevSeq, cause, principal, body }: PawlRecord): Shape {
+  return {
+    seq,
+    prev_seq: prevSeq,
+    cause: Cause[cause],
+    principal,
+    kind: body.case === undefined ? "UNSPECIFIED" : snake(body.case).toUpperCase(),
+    body: canon(body.value),
+  };
+}
+
+function snake(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** An error; one that the client made without a reason has its kind. */
+export function fault(error: unknown): Shape {
+  if (error instanceof PawlError) {
+    const { code, message, metadata } = error;
+    return { code, reason: error.reason || (code ? "" : error.kind), message, metadata };
+  }
+  const known = error instanceof Error ? error : new Error(String(error));
+  return { code: "", reason: known.name, message: known.stack ?? known.message, metadata: {} };
+}

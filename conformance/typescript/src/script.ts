@@ -1,0 +1,193 @@
+/**
+ * What handlers do: for each prompt, agent or tool a list with one entry an execution,
+ * of which the last is repeated.
+ */
+
+import {
+  type ArtifactLike,
+  type Artifacts,
+  failTurn,
+  type Fault,
+  type Json,
+  type MessageLike,
+  PawlError,
+  type Reply,
+  type StepCall,
+  type ToolCall,
+  type Turn,
+} from "@pawl/client";
+import { canon, fault } from "./canon.js";
+import { event } from "./lines.js";
+
+/** What a turn is completed with. */
+export interface ReplyArgs {
+  readonly event?: string;
+  readonly artifacts?: Readonly<Record<string, Json>>;
+  readonly output?: string;
+  readonly messages?: readonly { readonly role: MessageLike["role"]; readonly text: string }[];
+  readonly usage?: Readonly<Record<string, number>>;
+}
+
+interface TurnAct extends ReplyArgs {
+  readonly steps?: readonly (StepCall & { readonly catch?: boolean })[];
+  readonly set?: Readonly<Record<string, Json>>;
+  readonly partial?: string;
+  readonly hold?: string;
+  readonly raise?: string;
+  readonly fail?: Fault & { readonly final?: boolean };
+  /** Returned as it is, whatever it is. */
+  readonly return?: Json;
+}
+
+interface ToolAct {
+  readonly hold?: string;
+  readonly raise?: string;
+  readonly error?: Fault;
+  readonly result?: Json;
+}
+
+/** A script. */
+export interface Script {
+  readonly turns?: Readonly<Record<string, readonly TurnAct[]>>;
+  readonly agents?: Readonly<Record<string, readonly TurnAct[]>>;
+  readonly tools?: Readonly<Record<string, readonly ToolAct[]>>;
+  readonly capacity?: number;
+  readonly allow_unknown?: boolean;
+  readonly handler_ms?: number;
+  readonly drain_ms?: number;
+}
+
+/** Points at which handlers wait, by name. */
+export class Holds {
+  readonly #points = new Map<string, { readonly wait: Promise<void>; readonly release: () => void }>();
+
+  #point(name: string) {
+    let point = this.#points.get(name);
+    if (!point) {
+      let release: () => void = () => undefined;
+      const wait = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      point = { wait, release };
+      this.#points.set(name, point);
+    }
+    return point;
+  }
+
+  /** Lets those go on that wait at a point, and all that come to it. */
+  release(name: string): void {
+    this.#point(name).release();
+  }
+
+  /** Waits at a point. */
+  async wait(name: string): Promise<void> {
+    event("holding", { name });
+    await this.#point(name).wait;
+  }
+}
+
+/** Plays a script and reports what it does. */
+export class Player {
+  readonly #count = new Map<string, number>();
+
+  constructor(
+    readonly script: Script,
+    readonly holds: Holds,
+  ) {}
+
+  #next<Act>(kind: string, name: string, acts: readonly Act[] = []): Act {
+    const number = this.#count.get(kind + name) ?? 0;
+    this.#count.set(kind + name, number + 1);
+    return acts[Math.min(number, acts.length - 1)] as Act;
+  }
+
+  /** The handler of a prompt or agent. */
+  turn(kind: "turns" | "agents", name: string): (turn: Turn) => Promise<Reply> {
+    return async (turn) => {
+      const act = this.#next(kind, name, this.script[kind]?.[name]);
+      const { prompt, state, visit, attempt } = turn;
+      event("turn", { prompt, state, visit, attempt, steps: canon(turn.steps) });
+      for (const call of act.steps ?? []) {
+        await this.#step(turn, call);
+      }
+      if (act.set) {
+        await turn.setArtifacts(valuesOf(act.set));
+      }
+      if (act.partial !== undefined) {
+        await turn.output(act.partial);
+      }
+      if (act.hold !== undefined) {
+        await this.holds.wait(act.hold);
+      }
+      if (act.raise !== undefined) {
+        throw new Error(act.raise);
+      }
+      if (act.fail) {
+        throw failTurn(act.fail.code, act.fail.message, { retryable: !act.fail.final });
+      }
+      return "return" in act ? (act.return as Reply) : replyOf(act);
+    };
+  }
+
+  async #step(turn: Turn, call: StepCall & { readonly catch?: boolean }): Promise<void> {
+    const { tool, payload, key } = call;
+    try {
+      const result = await turn.step(tool, payload ?? {}, { key });
+      event("stepped", { tool, result, error: "" });
+    } catch (error) {
+      if (error instanceof PawlError) {
+        event("stepped", { tool, result: null, error: fault(error).reason });
+      }
+      if (!call.catch) {
+        throw error;
+      }
+    }
+  }
+
+  /** The handler of a tool; without a call where the run is driven here. */
+  tool(name: string): (payload: Json, call?: ToolCall) => Promise<Json> {
+    return async (payload, call) => {
+      const act = this.#next<ToolAct>("tools", name, this.script.tools?.[name]);
+      event("tool", { tool: name, payload, step: call?.step ?? 0, attempt: call?.attempt ?? 0 });
+      if (act.hold !== undefined) {
+        await this.holds.wait(act.hold);
+      }
+      if (act.raise !== undefined) {
+        throw new Error(act.raise);
+      }
+      if (act.error) {
+        throw failTurn(act.error.code, act.error.message);
+      }
+      return act.result ?? null;
+    };
+  }
+}
+
+/** What a turn is completed with, as it is given to the client. */
+export function replyOf(act: ReplyArgs): Reply {
+  const { usage } = act;
+  return {
+    event: act.event,
+    artifacts: valuesOf(act.artifacts),
+    output: act.output,
+    messages: act.messages?.map(({ role, text }) => ({ role, content: text })),
+    usage: usage && {
+      inputTokens: usage.input_tokens,
+      outputTokens: usage.output_tokens,
+      costMicroUsd: usage.cost_micro_usd,
+      toolCalls: usage.tool_calls,
+    },
+  };
+}
+
+/** Artifacts as they are given to the client: {$bytes: BASE64} is bytes. */
+export function valuesOf(values: Readonly<Record<string, Json>> = {}): Artifacts {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, valueOf(value)]));
+}
+
+function valueOf(value: Json): ArtifactLike {
+  if (typeof value === "object" && value !== null && "$bytes" in value) {
+    return new Uint8Array(Buffer.from(String(value.$bytes), "base64"));
+  }
+  return value;
+}

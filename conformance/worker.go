@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+)
+
+// worker is a process of the scenario's language that executes turns and steps.
+type worker struct {
+	driver *driver
+	// seen is how many of its events were awaited.
+	seen int
+}
+
+// defaultWorker is the name of a worker that is given none.
+const defaultWorker = "w1"
+
+func nameOf(s step, key string) string {
+	if name, ok := s.args[key].(string); ok {
+		return name
+	}
+	return defaultWorker
+}
+
+// worker starts a worker process.
+func (p *play) worker(s step) (any, error) {
+	name := nameOf(s, "name")
+	if p.workers[name] != nil {
+		return nil, fmt.Errorf("there is a worker %s", name)
+	}
+	d, err := p.lane.take()
+	if err != nil {
+		return nil, err
+	}
+	p.workers[name] = &worker{driver: d}
+	if err := p.reset(d); err != nil {
+		return nil, err
+	}
+	args := maps.Clone(s.args)
+	fill(args, map[string]any{"name": name, "packs": []any{p.pack}})
+	r, err := d.call("worker", args)
+	if err == nil && r.Error != nil {
+		err = fmt.Errorf("%s", short(r.Error))
+	}
+	return r.Result, err
+}
+
+func (p *play) workerOf(s step, key string) (*worker, error) {
+	w := p.workers[nameOf(s, key)]
+	if w == nil {
+		return nil, fmt.Errorf("no worker %s", nameOf(s, key))
+	}
+	return w, nil
+}
+
+// await waits for an event of a worker, behind the last one that was awaited.
+func (p *play) await(s step) (any, error) {
+	w, err := p.workerOf(s, "worker")
+	if err != nil {
+		return nil, err
+	}
+	want := map[string]any{}
+	for key, value := range s.args {
+		if key != "worker" {
+			want[key] = value
+		}
+	}
+	seen, event, err := w.driver.await(want, w.seen)
+	if err == nil {
+		w.seen = seen
+	}
+	return event, err
+}
+
+// killWorker sends SIGKILL to a worker.
+func (p *play) killWorker(s step) (any, error) {
+	w, err := p.workerOf(s, "name")
+	if err != nil {
+		return nil, err
+	}
+	return nil, w.driver.kill()
+}
+
+// stopWorker drains a worker.
+func (p *play) stopWorker(s step) (any, error) { return p.tell(s, "name", "stop") }
+
+// release lets a handler of a worker go on that holds.
+func (p *play) release(s step) (any, error) { return p.tell(s, "worker", "release") }
+
+func (p *play) tell(s step, key, op string) (any, error) {
+	w, err := p.workerOf(s, key)
+	if err != nil {
+		return nil, err
+	}
+	r, err := w.driver.call(op, s.args)
+	if err == nil && r.Error != nil {
+		err = fmt.Errorf("%s", short(r.Error))
+	}
+	return r.Result, err
+}
+
+// executions counts how often the tools were executed by all workers, the dead
+// ones included.
+func (p *play) executions(s step) (any, error) {
+	counts := map[string]any{}
+	for name := range s.args {
+		counts[name] = float64(0)
+	}
+	for _, w := range p.workers {
+		events, err := w.driver.settled()
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range events {
+			if tool, ok := event["tool"].(string); ok && event["kind"] == "tool" {
+				count, _ := counts[tool].(float64)
+				counts[tool] = count + 1
+			}
+		}
+	}
+	return counts, match("executions", s.args, any(counts))
+}

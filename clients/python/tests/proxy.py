@@ -9,7 +9,11 @@ from types import TracebackType
 
 
 class Proxy:
-    """Forwards a loopback port to `target` ("HOST:PORT") until it is cut."""
+    """Forwards a loopback port to `target` ("HOST:PORT") until it is cut.
+
+    `connections` counts those that were made, `cuts` those that broke since
+    `cut_after` more bytes had gone to the target.
+    """
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
@@ -17,8 +21,10 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._open: set[socket.socket] = set()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self.connections = 0
+        self.cuts = 0
+        self.cut_after: int | None = None
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self) -> Proxy:
@@ -37,12 +43,18 @@ class Proxy:
 
     def cut(self) -> None:
         """Breaks all connections."""
-        with self._lock:
+        with self._changed:
             broken, self._open = self._open, set()
         for end in broken:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+
+    def wait_for_connections(self, number: int, timeout: float = 30) -> None:
+        """Waits until that many were made."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.connections >= number, timeout):
+                raise TimeoutError(f"{self.connections} connections, not {number}")
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -53,17 +65,33 @@ class Proxy:
                 except OSError:
                     near.close()
                     continue
-                with self._lock:
+                with self._changed:
                     self._open |= {near, far}
                     self.connections += 1
-                for source, sink in ((near, far), (far, near)):
-                    threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+                    self._changed.notify_all()
+                for source, sink, to_target in ((near, far, True), (far, near, False)):
+                    threading.Thread(
+                        target=self._pump, args=(source, sink, to_target), daemon=True
+                    ).start()
 
-
-def _pump(source: socket.socket, sink: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            sink.sendall(data)
-    for end in (source, sink):
+    def _pump(self, source: socket.socket, sink: socket.socket, to_target: bool) -> None:
         with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+            while data := source.recv(65536):
+                if to_target and self._is_spent(len(data)):
+                    self.cut()
+                    return
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _is_spent(self, size: int) -> bool:
+        with self._changed:
+            if self.cut_after is None:
+                return False
+            self.cut_after -= size
+            if self.cut_after > 0:
+                return False
+            self.cut_after = None
+            self.cuts += 1
+            return True

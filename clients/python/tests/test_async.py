@@ -175,3 +175,11 @@ async def test_closed_and_opened_again(sidecar: Sidecar) -> None:
         await client.get_pack("steps")
     async with client:
         await client.get_pack("steps")
+
+
+async def test_what_a_run_was_started_with(aclient: AsyncClient) -> None:
+    run = await aclient.open("steps", variables={"n": 3})
+    assert run.started is not None
+    assert run.started.turn is not None
+    assert await run.variables() == {"n": 3}
+    assert (await run.snapshot(include_variables=True)).variables == {"n": 3}

@@ -159,6 +159,39 @@ def test_an_id_of_the_callers_own(client: Client) -> None:
     assert one.transition == two.transition
 
 
+def test_what_a_start_answers(client: Client) -> None:
+    run = client.open("steps", variables={"n": 1}, request_id="started-1")
+    assert run.started is not None
+    assert run.started.record is not None
+    assert run.started.turn is not None
+    assert (run.started.run.run_id, run.started.duplicate) == (run.id, False)
+    assert (run.started.record.seq, run.started.turn.state) == (1, "calc")
+    again = client.open("steps", variables={"n": 1}, request_id="started-1")
+    assert again.started is not None
+    assert again.started.duplicate
+    assert client.attach(run.id).started is None
+
+
+def test_the_variables_of_a_run(client: Client) -> None:
+    run = client.open("steps", variables={"n": 1})
+    assert run.variables() == {"n": 1}
+    assert run.snapshot().variables is None
+    snapshot = run.snapshot(include_variables=True)
+    assert (snapshot.variables, snapshot.run.run_id) == ({"n": 1}, run.id)
+
+
+def test_why_a_pack_is_bounded(client: Client) -> None:
+    bounded = client.get_pack("self-correcting").termination
+    assert bounded is not None
+    assert bounded.bounded
+    assert "max_visits" in bounded.bounded_by
+    loose = client.get_pack("steps").termination
+    assert loose is not None
+    assert (loose.bounded, loose.bounded_by) == (False, ())
+    assert "max_transitions" in loose.also_limited_by
+    assert [edge.event for edge in loose.cycle]
+
+
 def test_driving_goes_on_after_the_outside_moved_it(client: Client) -> None:
     script = Script({"calc": [Reply(event="Ask")], "end": [Reply(output="ok")]})
     result = client.run("steps", script, variables={"n": 1})

@@ -10,6 +10,7 @@ The raw messages and stubs are in `pawl.v1`.
 from pawl._async_client import AsyncClient
 from pawl._async_run import AsyncHandler, AsyncHandlers, AsyncRun, AsyncTool
 from pawl._binary import sidecar_path
+from pawl._blobs import AsyncBlobData, BlobData
 from pawl._client import Client
 from pawl._enums import (
     ArtifactMode,
@@ -66,7 +67,7 @@ from pawl._errors import (
     WorkerReplacedError,
 )
 from pawl._operations import StepCall
-from pawl._outcomes import Outcome, Reply, RunResult, StepAnswer, StepOutcomes, Waited
+from pawl._outcomes import Outcome, Reply, RunResult, Started, StepAnswer, StepOutcomes, Waited
 from pawl._packs import (
     CycleEdge,
     Diagnostic,
@@ -107,6 +108,8 @@ from pawl._run import Handler, Handlers, Run, Tool
 from pawl._runs import (
     ArtifactSlot,
     EdgeCount,
+    OutputChunk,
+    OutputPosition,
     PackRef,
     Parent,
     RunFilter,
@@ -126,6 +129,8 @@ from pawl._values import (
     ArtifactHead,
     ArtifactLike,
     ArtifactWrite,
+    BlobHead,
+    BlobPiece,
     Content,
     Denial,
     Fault,
@@ -135,6 +140,7 @@ from pawl._values import (
     Part,
     PartLike,
     Usage,
+    blob_ref,
 )
 from pawl._work import ToolCall, current_call
 from pawl._worker import Worker
@@ -150,6 +156,7 @@ __all__ = [
     "ArtifactWrite",
     "ArtifactsSet",
     "Assignment",
+    "AsyncBlobData",
     "AsyncClient",
     "AsyncHandler",
     "AsyncHandlers",
@@ -157,6 +164,9 @@ __all__ = [
     "AsyncTool",
     "AsyncTurn",
     "AuthenticationError",
+    "BlobData",
+    "BlobHead",
+    "BlobPiece",
     "Body",
     "CallCancelledError",
     "Cause",
@@ -191,6 +201,8 @@ __all__ = [
     "Orchestration",
     "Origin",
     "Outcome",
+    "OutputChunk",
+    "OutputPosition",
     "OverloadedError",
     "Pack",
     "PackDetails",
@@ -229,6 +241,7 @@ __all__ = [
     "Severity",
     "SidecarError",
     "Snapshot",
+    "Started",
     "StateError",
     "Step",
     "StepAnswer",
@@ -274,6 +287,7 @@ __all__ = [
     "Waited",
     "Worker",
     "WorkerReplacedError",
+    "blob_ref",
     "current_call",
     "sidecar_path",
 ]

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import inspect
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import grpc
-
+from pawl._async_caller import AsyncCaller
 from pawl._async_run import AsyncHandlers, AsyncRun, AsyncTool
-from pawl._base import BaseClient, document, start_of
-from pawl._errors import PawlError
-from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Sleep, T
+from pawl._base import document, start_of
+from pawl._blobs import AsyncBlobData
 from pawl._outcomes import RunResult
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
 from pawl._runs import RunFilter, RunInfo
-from pawl._status import error_from_rpc
-from pawl._streams import STREAM, Tail
-from pawl._values import Content, Json
-from pawl.v1 import run_pb2
+from pawl._values import BlobHead, BlobPiece, Content, Json
 
 
-class AsyncClient(BaseClient):
+class AsyncClient(AsyncCaller):
     """A client of one sidecar for coroutines. Belongs to one event loop.
 
     Settings and errors are those of `Client`. Cancelling a task cancels its call; a
@@ -40,23 +31,6 @@ class AsyncClient(BaseClient):
     ValueError: address: HOST:PORT or unix:PATH, not empty
     """
 
-    def _connect(self) -> None:
-        # The channel belongs to an event loop, which need not run yet.
-        self._opened: grpc.aio.Channel | None = None
-        self._methods: dict[str, Callable[..., Any]] = {}
-
-    @property
-    def _channel(self) -> grpc.aio.Channel:
-        if self._opened is None:
-            settings = self._settings
-            if settings.tls is None:
-                self._opened = grpc.aio.insecure_channel(settings.address, settings.options())
-            else:
-                self._opened = grpc.aio.secure_channel(
-                    settings.address, settings.tls.credentials(), settings.options()
-                )
-        return self._opened
-
     async def __aenter__(self) -> AsyncClient:
         return self
 
@@ -67,13 +41,6 @@ class AsyncClient(BaseClient):
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-    async def close(self) -> None:
-        """Closes the connection. Calls under way end with CallCancelledError."""
-        channel, self._opened = self._opened, None
-        self._methods = {}
-        if channel is not None:
-            await channel.close()
 
     # Packs
 
@@ -226,109 +193,52 @@ class AsyncClient(BaseClient):
             )
         )
 
+    # Blobs
+
+    async def put_blob(
+        self,
+        data: AsyncBlobData,
+        *,
+        media_type: str = "",
+        upload_id: str = "",
+        timeout: float | None = None,
+    ) -> BlobHead:
+        """Stores large content; `ref` of the answer goes into artifacts and results.
+
+        `data` is bytes, text, a file, or an iterable of pieces, also an asynchronous one.
+        The same bytes again are the same blob. An upload whose connection is lost is gone
+        on with where the server is, for up to `retry_for` seconds. `upload_id` is a name
+        of the caller's own (default: a fresh one): another process that gives it with the
+        same data from its beginning goes on with the upload. At most 8 MiB are held in
+        memory unless the data is; `timeout` bounds the sending of each 8 MiB (default:
+        the client's).
+
+        Raises LimitError (BLOB_TOO_LARGE), RequestError (BLOB_MISMATCH: the upload was
+        begun with other data), ConflictError (UPLOAD_CONTENDED), StateError (BLOBS_OFF),
+        UnavailableError.
+        """
+        return await self.perform(self._upload(data, media_type, upload_id, timeout).put())
+
+    async def get_blob(self, ref: str | BlobHead, *, timeout: float | None = None) -> bytes:
+        """A blob as a whole, its digest checked. Raises NotFoundError, DeadlineError."""
+        reader = self._download(ref, 0, self._settings.retry_for)
+        limit = self._settings.timeout if timeout is None else timeout
+        pieces = [piece.data async for piece in self.read(reader, timeout=limit)]
+        return reader.whole(b"".join(pieces), limit)
+
+    def stream_blob(
+        self, ref: str | BlobHead, *, offset: int = 0, reconnect_for: float = 60.0
+    ) -> AsyncIterator[BlobPiece]:
+        """A blob piece by piece, from an offset in bytes on, over lost connections.
+
+        Read from its beginning to its end, its digest is checked. Raises NotFoundError,
+        PositionError (BLOB_OFFSET: it is shorter), ServerError (BLOB_DIGEST).
+        """
+        return self.read(self._download(ref, offset, reconnect_for))
+
     async def _start(self, execution: str, pack: str, **what: Any) -> AsyncRun:
-        info = await self.call(self._runs.start(start_of(pack, **what), execution))
-        return AsyncRun(self, info.run_id)
-
-    # Performing
-
-    async def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
-        """Makes one call with repetitions."""
-        return await self.perform(self._attempt(operation, timeout))
-
-    async def perform(self, flow: Flow[T]) -> T:
-        """Runs a flow to its end by blocking."""
-        result: Any = None
-        error: BaseException | None = None
-        while True:
-            try:
-                effect = flow.send(result) if error is None else flow.throw(error)
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
-            try:
-                result, error = await self._effect(effect), None
-            except BaseException as fault:
-                result, error = None, fault
-
-    async def _effect(self, effect: Effect) -> Any:
-        if isinstance(effect, Invoke):
-            return await self._invoke(effect)
-        if isinstance(effect, Sleep):
-            return await asyncio.sleep(effect.seconds)
-        if isinstance(effect, Handle):
-            value = effect.function(*effect.arguments)
-            return await value if inspect.isawaitable(value) else value
-        return await self._follow(effect)
-
-    async def _invoke(self, effect: Invoke) -> Any:
-        operation = effect.operation
-        method = self._methods.get(operation.path)
-        if method is None:
-            method = self._channel.unary_unary(
-                operation.path,
-                request_serializer=type(operation.request).SerializeToString,
-                response_deserializer=operation.response.FromString,
-            )
-            self._methods[operation.path] = method
-        try:
-            return await method(
-                operation.request, timeout=effect.timeout, metadata=self._settings.metadata()
-            )
-        except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
-
-    async def _follow(self, effect: Follow) -> Record | None:
-        tail = self._tail(
-            effect.run_id,
-            effect.after_seq,
-            "",
-            runs=None,
-            kinds=effect.kinds,
-            follow=True,
-            snapshots=False,
-            reconnect_for=self._settings.retry_for,
-        )
-        async with contextlib.aclosing(self.read(tail, timeout=effect.timeout)) as records:
-            async for record in records:
-                if effect.enough(record):
-                    return record
-        return None
-
-    async def read(
-        self, tail: Tail, *, timeout: float | None = None
-    ) -> AsyncGenerator[Record, None]:
-        """Records of a tail, over as many connections as it takes. `timeout` ends it."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            try:
-                async with contextlib.aclosing(self._read_once(tail, end)) as records:
-                    async for record in records:
-                        yield record
-                return
-            except PawlError as error:
-                if end is not None and time.monotonic() >= end:
-                    return
-                pause = tail.pause(error)
-            await asyncio.sleep(pause)
-
-    async def _read_once(self, tail: Tail, end: float | None) -> AsyncGenerator[Record, None]:
-        left = None if end is None else max(end - time.monotonic(), 0.001)
-        stream = self._channel.unary_stream(
-            STREAM,
-            request_serializer=run_pb2.StreamTransitionsRequest.SerializeToString,
-            response_deserializer=run_pb2.StreamTransitionsResponse.FromString,
-        )
-        call = stream(tail.request(), timeout=left, metadata=self._settings.metadata())
-        try:
-            async for item in call:
-                record = tail.read(item)
-                if record is not None:
-                    yield record
-        except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
-        finally:
-            call.cancel()
+        started = await self.call(self._runs.start(start_of(pack, **what), execution))
+        return AsyncRun(self, started.run.run_id, started)
 
 
 def _without_self(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pawl._drive import Driver, Holder
 from pawl._operations import StepCall
-from pawl._outcomes import Outcome, Reply, RunResult, StepAnswer, StepOutcomes, Waited, values_of
+from pawl._outcomes import (
+    Outcome,
+    Reply,
+    RunResult,
+    Started,
+    StepAnswer,
+    StepOutcomes,
+    Waited,
+    values_of,
+)
 from pawl._records import Record
-from pawl._runs import ArtifactSlot, RunInfo, Snapshot, TurnInfo, TurnRef
+from pawl._runs import (
+    ArtifactSlot,
+    OutputChunk,
+    OutputPosition,
+    RunInfo,
+    Snapshot,
+    TurnInfo,
+    TurnRef,
+)
 from pawl._turn import AsyncTurn
 from pawl._values import ArtifactLike, Content, Fault, Json, Usage
 
@@ -22,32 +39,41 @@ AsyncTool: TypeAlias = Callable[[Any], Any]
 
 
 class AsyncRun:
-    """A run by its id. It holds no state of its own: each method is a call.
+    """A run by its id. It follows no state: each method is a call.
 
     Ids (`event_id`, `request_id`, ...) are made afresh where none is given, and kept
     over the repetitions of the call. `expected_seq` is the seq of the last transition
     that the caller has seen (`RunInfo.visit_seq`), 0: not asked.
     """
 
-    def __init__(self, client: AsyncClient, run_id: str) -> None:
+    def __init__(self, client: AsyncClient, run_id: str, started: Started | None = None) -> None:
         self._client = client
         self._runs = client._runs
         self.id = run_id
+        self.started = started
+        """What the call that started it answered; None for one that was attached."""
 
     def __repr__(self) -> str:
         return f"<AsyncRun {self.id}>"
 
     async def info(self, *, at_seq: int = 0) -> RunInfo:
         """The run as it is, or as it was at a record. Raises NotFoundError."""
-        return (await self._client.call(self._runs.get(self.id, at_seq, False))).run
+        return (await self._client.call(self._runs.get(self.id, at_seq))).run
 
-    async def snapshot(self, *, at_seq: int = 0) -> Snapshot:
-        """The run with the values of its artifacts."""
-        return await self._client.call(self._runs.get(self.id, at_seq, True))
+    async def snapshot(self, *, at_seq: int = 0, include_variables: bool = False) -> Snapshot:
+        """The run with the values of its artifacts and, if asked, its variables."""
+        operation = self._runs.get(self.id, at_seq, artifacts=True, variables=include_variables)
+        return await self._client.call(operation)
 
     async def artifacts(self, *, at_seq: int = 0) -> dict[str, ArtifactLike]:
         """The values of its artifacts by name."""
         return values_of((await self.snapshot(at_seq=at_seq)).artifacts)
+
+    async def variables(self) -> dict[str, Json]:
+        """The variables that it was started with, defaults applied."""
+        operation = self._runs.get(self.id, 0, variables=True)
+        variables: dict[str, Json] = (await self._client.call(operation)).variables
+        return variables
 
     async def drive(
         self, handler: AsyncHandlers, *, tools: Mapping[str, AsyncTool] | None = None
@@ -214,6 +240,19 @@ class AsyncRun:
                 reconnect_for=reconnect_for,
             )
         )
+
+    def output(
+        self, *, after: OutputPosition | None = None, reconnect_for: float = 60.0
+    ) -> AsyncIterator[OutputChunk]:
+        """Pieces of the output of turns that workers have under way, until the run ends.
+
+        It begins with what is kept of the open turn (at least its last 256 KiB), or
+        behind `after` (`OutputChunk.position` of the last piece read). A chunk with
+        `reset` voids what was read of its turn: it is executed anew, or a part was
+        missed. A lost connection is taken up again as by `transitions`. Output is not
+        durable; the final one is in the records of kind TURN_COMPLETED.
+        """
+        return self._client.read(self._client._output(self.id, after, reconnect_for))
 
 
 class _DrivenTurn(AsyncTurn):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pawl._flow import Flow, Operation, T, attempt
+from pawl._blobs import AsyncBlobData, Download, Upload, source_of
+from pawl._flow import Flow, Follow, Operation, T, attempt
 from pawl._operations import Packs, Runs, Start
+from pawl._output import OutputReader
 from pawl._position import Position
-from pawl._runs import RunFilter
+from pawl._runs import OutputPosition, RunFilter
 from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
 from pawl._streams import Tail
-from pawl._values import Content, Json
+from pawl._values import BlobHead, Content, Json
 
 
 class BaseClient:
@@ -77,6 +79,43 @@ class BaseClient:
             kinds=kinds,
             follow=follow,
             snapshots=snapshots,
+            reconnect_for=reconnect_for,
+        )
+
+    def _follower(self, effect: Follow) -> Tail:
+        return self._tail(
+            effect.run_id,
+            effect.after_seq,
+            "",
+            runs=None,
+            kinds=effect.kinds,
+            follow=True,
+            snapshots=False,
+            reconnect_for=self._settings.retry_for,
+        )
+
+    def _output(
+        self, run_id: str, after: OutputPosition | None, reconnect_for: float
+    ) -> OutputReader:
+        return OutputReader(
+            namespace=self._settings.namespace,
+            run_id=run_id,
+            after=after or OutputPosition(),
+            reconnect_for=reconnect_for,
+        )
+
+    def _upload(
+        self, data: AsyncBlobData, media_type: str, upload_id: str, timeout: float | None
+    ) -> Upload:
+        settings = self._settings
+        limit = settings.timeout if timeout is None else timeout
+        return Upload(settings.namespace, settings, source_of(data), media_type, upload_id, limit)
+
+    def _download(self, ref: str | BlobHead, offset: int, reconnect_for: float) -> Download:
+        return Download(
+            namespace=self._settings.namespace,
+            ref=str(ref),
+            offset=offset,
             reconnect_for=reconnect_for,
         )
 

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import grpc
-
-from pawl._base import BaseClient, document, start_of
-from pawl._errors import PawlError
-from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Sleep, T
+from pawl._base import document, start_of
+from pawl._blobs import BlobData
+from pawl._caller import Caller
 from pawl._outcomes import RunResult
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
 from pawl._run import Handlers, Run, Tool
 from pawl._runs import RunFilter, RunInfo
-from pawl._status import error_from_rpc
-from pawl._streams import STREAM, Tail
-from pawl._values import Content, Json
-from pawl.v1 import run_pb2
+from pawl._values import BlobHead, BlobPiece, Content, Json
 
 
-class Client(BaseClient):
+class Client(Caller):
     """A blocking client of one sidecar. Safe to share between threads.
 
     `address` is "HOST:PORT" or "unix:PATH" (default 127.0.0.1:7291). `token` is a bearer
@@ -42,21 +35,6 @@ class Client(BaseClient):
     ValueError: timeout: more than 0, not 0
     """
 
-    def _connect(self) -> None:
-        settings = self._settings
-        if settings.tls is None:
-            self._channel = grpc.insecure_channel(settings.address, settings.options())
-        else:
-            self._channel = grpc.secure_channel(
-                settings.address, settings.tls.credentials(), settings.options()
-            )
-        self._methods: dict[str, Callable[..., Any]] = {}
-        self._stream = self._channel.unary_stream(
-            STREAM,
-            request_serializer=run_pb2.StreamTransitionsRequest.SerializeToString,
-            response_deserializer=run_pb2.StreamTransitionsResponse.FromString,
-        )
-
     def __enter__(self) -> Client:
         return self
 
@@ -67,10 +45,6 @@ class Client(BaseClient):
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def close(self) -> None:
-        """Closes the connection. Calls under way end with CallCancelledError."""
-        self._channel.close()
 
     # Packs
 
@@ -220,105 +194,51 @@ class Client(BaseClient):
             )
         )
 
+    # Blobs
+
+    def put_blob(
+        self,
+        data: BlobData,
+        *,
+        media_type: str = "",
+        upload_id: str = "",
+        timeout: float | None = None,
+    ) -> BlobHead:
+        """Stores large content; `ref` of the answer goes into artifacts and results.
+
+        `data` is bytes, text, a file, or an iterable of pieces. The same bytes again are
+        the same blob. An upload whose connection is lost is gone on with where the
+        server is, for up to `retry_for` seconds. `upload_id` is a name of the caller's
+        own (default: a fresh one): another process that gives it with the same data from
+        its beginning goes on with the upload. At most 8 MiB are held in memory unless
+        the data is; `timeout` bounds the sending of each 8 MiB (default: the client's).
+
+        Raises LimitError (BLOB_TOO_LARGE), RequestError (BLOB_MISMATCH: the upload was
+        begun with other data), ConflictError (UPLOAD_CONTENDED), StateError (BLOBS_OFF),
+        UnavailableError.
+        """
+        return self.perform(self._upload(data, media_type, upload_id, timeout).put())
+
+    def get_blob(self, ref: str | BlobHead, *, timeout: float | None = None) -> bytes:
+        """A blob as a whole, its digest checked. Raises NotFoundError, DeadlineError."""
+        reader = self._download(ref, 0, self._settings.retry_for)
+        limit = self._settings.timeout if timeout is None else timeout
+        whole = b"".join(piece.data for piece in self.read(reader, timeout=limit))
+        return reader.whole(whole, limit)
+
+    def stream_blob(
+        self, ref: str | BlobHead, *, offset: int = 0, reconnect_for: float = 60.0
+    ) -> Iterator[BlobPiece]:
+        """A blob piece by piece, from an offset in bytes on, over lost connections.
+
+        Read from its beginning to its end, its digest is checked. Raises NotFoundError,
+        PositionError (BLOB_OFFSET: it is shorter), ServerError (BLOB_DIGEST).
+        """
+        return self.read(self._download(ref, offset, reconnect_for))
+
     def _start(self, execution: str, pack: str, **what: Any) -> Run:
-        info = self.call(self._runs.start(start_of(pack, **what), execution))
-        return Run(self, info.run_id)
-
-    # Performing
-
-    def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
-        """Makes one call with repetitions."""
-        return self.perform(self._attempt(operation, timeout))
-
-    def perform(self, flow: Flow[T]) -> T:
-        """Runs a flow to its end by blocking."""
-        result: Any = None
-        error: BaseException | None = None
-        while True:
-            try:
-                effect = flow.send(result) if error is None else flow.throw(error)
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
-            try:
-                result, error = self._effect(effect), None
-            except BaseException as fault:
-                result, error = None, fault
-
-    def _effect(self, effect: Effect) -> Any:
-        if isinstance(effect, Invoke):
-            return self._invoke(effect)
-        if isinstance(effect, Sleep):
-            return time.sleep(effect.seconds)
-        if isinstance(effect, Handle):
-            return _plain(effect.function(*effect.arguments))
-        return self._follow(effect)
-
-    def _invoke(self, effect: Invoke) -> Any:
-        operation = effect.operation
-        method = self._methods.get(operation.path)
-        if method is None:
-            method = self._channel.unary_unary(
-                operation.path,
-                request_serializer=type(operation.request).SerializeToString,
-                response_deserializer=operation.response.FromString,
-            )
-            self._methods[operation.path] = method
-        try:
-            return method(
-                operation.request, timeout=effect.timeout, metadata=self._settings.metadata()
-            )
-        except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
-
-    def _follow(self, effect: Follow) -> Record | None:
-        tail = self._tail(
-            effect.run_id,
-            effect.after_seq,
-            "",
-            runs=None,
-            kinds=effect.kinds,
-            follow=True,
-            snapshots=False,
-            reconnect_for=self._settings.retry_for,
-        )
-        with contextlib.closing(self.read(tail, timeout=effect.timeout)) as records:
-            return next((record for record in records if effect.enough(record)), None)
-
-    def read(self, tail: Tail, *, timeout: float | None = None) -> Generator[Record, None, None]:
-        """Records of a tail, over as many connections as it takes. `timeout` ends it."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            try:
-                yield from self._read_once(tail, end)
-                return
-            except PawlError as error:
-                if end is not None and time.monotonic() >= end:
-                    return
-                pause = tail.pause(error)
-            time.sleep(pause)
-
-    def _read_once(self, tail: Tail, end: float | None) -> Iterator[Record]:
-        left = None if end is None else max(end - time.monotonic(), 0.001)
-        call = self._stream(tail.request(), timeout=left, metadata=self._settings.metadata())
-        try:
-            for item in call:
-                record = tail.read(item)
-                if record is not None:
-                    yield record
-        except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
-        finally:
-            call.cancel()
-
-
-def _plain(value: Any) -> Any:
-    """Refuses a coroutine, which nothing here would ever run."""
-    if hasattr(value, "__await__"):
-        if hasattr(value, "close"):
-            value.close()
-        raise TypeError("a coroutine function as handler needs AsyncClient")
-    return value
+        started = self.call(self._runs.start(start_of(pack, **what), execution))
+        return Run(self, started.run.run_id, started)
 
 
 def _without_self(arguments: dict[str, Any]) -> dict[str, Any]:

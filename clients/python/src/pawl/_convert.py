@@ -1,8 +1,9 @@
 """Wire messages to the dataclasses of this package, field by field.
 
 Each dataclass has the field names of its message. Exceptions to that:
-a field `payload` is read from `payload_json`, and one whose name is a keyword names
-its origin in its metadata. A test compares every dataclass with its descriptor.
+a field `payload` is read from `payload_json`, and one whose name is a keyword, or that
+is read from a message within, names its origin in its metadata. Tests compare every
+dataclass with its descriptor.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ _ALIASES = {
     "RegisterPackResponse": _packs.RegisteredPack,
     "GetPackResponse": _packs.PackDetails,
     "GetPackGraphResponse": _packs.PackGraph,
+    "PutBlobResponse": _values.BlobHead,
+    "GetBlobResponse": _values.BlobPiece,
 }
 _ENUMS: dict[str, type] = _named(_enums)
 
@@ -137,6 +140,11 @@ def _getter(field: Any) -> Getter:
     return lambda message: getattr(message, name)
 
 
+def _inner_getter(path: str) -> Getter:
+    outer, _, inner = path.partition(".")
+    return lambda message: getattr(getattr(message, outer), inner)
+
+
 def _json_getter(name: str) -> Getter:
     return lambda message: parse_json(getattr(message, name))
 
@@ -154,7 +162,9 @@ def plan(message_type: Any) -> tuple[type, tuple[tuple[str, Getter], ...]]:
     for item in dataclasses.fields(cls):
         name = item.metadata.get("proto", item.name)
         field = descriptor.fields_by_name.get(name)
-        if field is not None:
+        if "." in name:
+            getters.append((item.name, _inner_getter(name)))
+        elif field is not None:
             getters.append((item.name, _getter(field)))
         else:
             origin = descriptor.fields_by_name[name + "_json"]

@@ -283,7 +283,7 @@ class Driver:
                 yield Sleep(left)
 
     def _result(self) -> Flow[RunResult]:
-        snapshot = yield from self._call(self.runs.get(self.run_id, 0, True))
+        snapshot = yield from self._call(self.runs.get(self.run_id, 0, artifacts=True))
         run: RunInfo = snapshot.run
         values: dict[str, ArtifactLike] = values_of(snapshot.artifacts)
         return RunResult(run=run, artifacts=values, output=self.output, errors=tuple(self.errors))

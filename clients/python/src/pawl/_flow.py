@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -39,6 +39,17 @@ class Invoke:
 
 
 @dataclass(frozen=True, slots=True)
+class Send:
+    """Send several requests in one call, once. Its result is the raw answer."""
+
+    path: str
+    request: type[Message]
+    messages: Iterable[Message]
+    response: type[Message]
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
 class Sleep:
     """Let `seconds` pass."""
 
@@ -64,7 +75,7 @@ class Follow:
     timeout: float | None
 
 
-Effect: TypeAlias = "Invoke | Sleep | Handle | Follow"
+Effect: TypeAlias = "Invoke | Send | Sleep | Handle | Follow"
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

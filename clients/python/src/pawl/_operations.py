@@ -10,9 +10,9 @@ from google.protobuf.duration_pb2 import Duration
 
 from pawl import _outcomes as outcomes
 from pawl import _requests as wire
-from pawl._convert import from_proto, record_from_proto
+from pawl._convert import from_proto, parse_json, record_from_proto
 from pawl._flow import Operation, new_id
-from pawl._outcomes import Outcome, Reply, StepAnswer, StepOutcomes, Waited
+from pawl._outcomes import Outcome, Reply, Started, StepAnswer, StepOutcomes, Waited
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
 from pawl._runs import ArtifactSlot, RunFilter, RunInfo, Snapshot, TurnInfo, TurnRef
@@ -28,6 +28,7 @@ def _snapshot(message: Any) -> Snapshot:
     return Snapshot(
         run=from_proto(message.run),
         artifacts=tuple(from_proto(item) for item in message.artifacts),
+        variables=parse_json(message.variables_json),
     )
 
 
@@ -106,7 +107,7 @@ class Runs:
 
     namespace: str
 
-    def start(self, what: Start, execution: str) -> Operation[RunInfo]:
+    def start(self, what: Start, execution: str) -> Operation[Started]:
         request = run_pb2.StartRunRequest(
             namespace=self.namespace,
             pack=what.pack,
@@ -124,7 +125,7 @@ class Runs:
         if what.state:
             request.state = what.state
         response = run_pb2.StartRunResponse
-        return Operation(_RUN + "StartRun", request, response, lambda m: from_proto(m.run))
+        return Operation(_RUN + "StartRun", request, response, outcomes.started)
 
     def emit(
         self,
@@ -243,9 +244,15 @@ class Runs:
 
         return Operation(_RUN + "ListTransitions", request, run_pb2.ListTransitionsResponse, read)
 
-    def get(self, run_id: str, at_seq: int, artifacts: bool) -> Operation[Snapshot]:
+    def get(
+        self, run_id: str, at_seq: int, *, artifacts: bool = False, variables: bool = False
+    ) -> Operation[Snapshot]:
         request = run_pb2.GetRunRequest(
-            namespace=self.namespace, run_id=run_id, at_seq=at_seq, include_artifacts=artifacts
+            namespace=self.namespace,
+            run_id=run_id,
+            at_seq=at_seq,
+            include_artifacts=artifacts,
+            include_variables=variables,
         )
         return Operation(_RUN + "GetRun", request, run_pb2.GetRunResponse, _snapshot)
 

@@ -34,6 +34,21 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What starting a run did.
+
+    `record` is its first one: the Transition into the entry, or Ended. `turn` is the
+    turn that is open; None: none. `duplicate`: the `request_id` was used before, this is
+    the first answer.
+    """
+
+    run: RunInfo
+    record: Record | None
+    turn: TurnRef | None
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcomes:
     """What became of step requests, one outcome each, in order."""
 
@@ -132,6 +147,16 @@ def outcome(message: Any) -> Outcome:
         seq=message.seq,
         turn=optional(message, "turn") if "turn" in names else None,
         queued=message.queued if "queued" in names else False,
+        duplicate=message.duplicate,
+    )
+
+
+def started(message: Any) -> Started:
+    """Reads the answer of StartRun."""
+    return Started(
+        run=from_proto(message.run),
+        record=optional_record(message, "record"),
+        turn=optional(message, "turn"),
         duplicate=message.duplicate,
     )
 

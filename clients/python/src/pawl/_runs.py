@@ -142,10 +142,15 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A run as of one record, with the values of its artifacts."""
+    """A run as of one record, with the values of its artifacts.
+
+    `variables` are those that it was started with, defaults applied; None unless they
+    were asked for.
+    """
 
     run: RunInfo
     artifacts: tuple[Artifact, ...]
+    variables: Json = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,3 +216,41 @@ class TurnInfo:
     visit_seq: int
     suspended: bool
     not_before: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPosition:
+    """How far the output of a turn was read: `offset` bytes of a delivery of it."""
+
+    turn_seq: int = 0
+    delivery: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputChunk:
+    """A piece of the output of a turn that is under way.
+
+    It begins at byte `offset` of the output of a `delivery` of the turn. `reset`: forget
+    what was read of this turn; it is executed anew, or what precedes the offset is not
+    kept any more. It is no record: the final output is that of TurnCompleted.
+    """
+
+    turn_seq: int
+    attempt: int
+    delivery: int
+    offset: int
+    text: str
+    reset: bool
+
+    @property
+    def position(self) -> OutputPosition:
+        """Behind this piece; give it to `Run.output(after=...)`.
+
+        >>> OutputChunk(
+        ...     turn_seq=1, attempt=1, delivery=1, offset=3, text="ä", reset=False
+        ... ).position.offset
+        5
+        """
+        end = self.offset + len(self.text.encode())
+        return OutputPosition(turn_seq=self.turn_seq, delivery=self.delivery, offset=end)

@@ -8,7 +8,14 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from pawl._errors import PawlError, UnavailableError, error_of
 
 _DETAILS = "grpc-status-details-bin"
-_LOST_STREAM = ("stream removed", "rst_stream", "goaway", "connection reset", "socket closed")
+_LOST_STREAM = (
+    "stream removed",
+    "rst_stream",
+    "goaway",
+    "connection reset",
+    "socket closed",
+    "internal error from core",  # What grpc.aio says of a write that met the break.
+)
 
 
 def error_from_status(status: status_pb2.Status) -> PawlError:

@@ -146,9 +146,8 @@ class Turn(TurnView, ABC):
 
     @abstractmethod
     def output(self, text: str) -> None:
-        """Shows a piece of output to those who watch. Not durable: the final output is
-        that of the reply. Without watchers (a run that the caller drives) it does
-        nothing."""
+        """Shows a piece of output to those who read `Run.output`. Not durable: the final
+        output is that of the reply. In a run that the caller drives it does nothing."""
 
 
 class AsyncTurn(TurnView, ABC):

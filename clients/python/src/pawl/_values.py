@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pawl._enums import ArtifactMode
@@ -166,6 +167,7 @@ class ArtifactWrite:
 
     name: str
     value: ArtifactLike
+    media_type: str = field(default="", metadata={"proto": "value.media_type"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,3 +198,41 @@ class Artifact:
     def name(self) -> str:
         """Name in the run."""
         return self.head.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobHead:
+    """A stored blob; `size` is in bytes, `duplicate`: these bytes were stored before.
+
+    `ref` ("blob:sha256:<64 hex>") is what to write into an artifact or a tool's result:
+    a blob that no run's journal refers to is removed a day after it was stored last.
+    """
+
+    ref: str
+    size: int
+    duplicate: bool
+
+    def __str__(self) -> str:
+        return self.ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobPiece:
+    """A piece of a blob of `size` bytes; `data` begins at byte `offset` of it.
+
+    `media_type` is what the blob's first writer gave; it may be empty.
+    """
+
+    size: int
+    media_type: str
+    offset: int
+    data: bytes = field(repr=False)
+
+
+def blob_ref(data: bytes) -> str:
+    """The reference of some bytes.
+
+    >>> blob_ref(b"")[:24]
+    'blob:sha256:e3b0c44298fc'
+    """
+    return f"blob:sha256:{hashlib.sha256(data).hexdigest()}"

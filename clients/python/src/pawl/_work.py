@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pawl._convert import from_proto, instant, parse_json
 from pawl._enums import StepStatus
-from pawl._errors import DeadlineError, TurnStaleError
+from pawl._errors import DeadlineError, PawlError, TurnStaleError
 from pawl._flow import new_id
 from pawl._operations import StepCall, step_request
 from pawl._requests import artifacts as wire_artifacts
@@ -99,6 +99,7 @@ class HeldTurn(Held):
         self.labels = dict(assignment.labels)
         self.asked = 0
         self.written = 0
+        self.showing = asyncio.Lock()
         self._answers: dict[int, Step] = {}
         self._news = asyncio.Event()
 
@@ -196,15 +197,30 @@ class WorkTurn(AsyncTurn):
 
     async def output(self, text: str) -> None:
         """See `Turn.output`."""
-        for piece in _pieces(text):
-            offset, self._held.written = self._held.written, self._held.written + len(piece)
-            await self._worker._tell(
-                worker_pb2.WorkRequest(
-                    output=worker_pb2.WorkerOutput(
-                        token=self._held.lease.token, offset=offset, text=piece.decode()
-                    )
+        async with self._held.showing:
+            for piece in _pieces(text):
+                await self._show(piece)
+
+    async def _show(self, piece: bytes) -> None:
+        """Sends a piece of output behind those before it."""
+        held = self._held
+
+        def make() -> worker_pb2.WorkRequest:
+            return worker_pb2.WorkRequest(
+                output=worker_pb2.WorkerOutput(
+                    token=held.lease.token, offset=held.written, text=piece.decode()
                 )
             )
+
+        try:
+            await self._worker._ask_turn(held, make)
+        except PawlError as error:
+            if error.reason != "CHUNK_GAP":
+                raise
+            # A sidecar that was restarted has lost what was shown: its readers are told.
+            held.written = error.limit or 0
+            await self._worker._ask_turn(held, make)
+        held.written += len(piece)
 
 
 def _pieces(text: str) -> list[bytes]:

@@ -1,0 +1,154 @@
+"""Performs the calls of the asynchronous client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from pawl._base import BaseClient
+from pawl._errors import PawlError
+from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Send, Sleep
+from pawl._records import Record
+from pawl._status import error_from_rpc
+from pawl._streams import Reader
+
+T = TypeVar("T")
+
+
+class AsyncCaller(BaseClient):
+    """The channel of a client, and how flows are performed by awaiting."""
+
+    def _connect(self) -> None:
+        # The channel belongs to an event loop, which need not run yet.
+        self._opened: grpc.aio.Channel | None = None
+        self._methods: dict[str, Callable[..., Any]] = {}
+
+    @property
+    def _channel(self) -> grpc.aio.Channel:
+        if self._opened is None:
+            settings = self._settings
+            if settings.tls is None:
+                self._opened = grpc.aio.insecure_channel(settings.address, settings.options())
+            else:
+                self._opened = grpc.aio.secure_channel(
+                    settings.address, settings.tls.credentials(), settings.options()
+                )
+        return self._opened
+
+    async def close(self) -> None:
+        """Closes the connection. Calls under way end with CallCancelledError."""
+        channel, self._opened = self._opened, None
+        self._methods = {}
+        if channel is not None:
+            await channel.close()
+
+    async def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
+        """Makes one call with repetitions."""
+        return await self.perform(self._attempt(operation, timeout))
+
+    async def perform(self, flow: Flow[T]) -> T:
+        """Runs a flow to its end by awaiting."""
+        result: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                effect = flow.send(result) if error is None else flow.throw(error)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            try:
+                result, error = await self._effect(effect), None
+            except BaseException as fault:
+                result, error = None, fault
+
+    async def _effect(self, effect: Effect) -> Any:
+        if isinstance(effect, Invoke):
+            return await self._invoke(effect)
+        if isinstance(effect, Send):
+            return await self._send(effect)
+        if isinstance(effect, Sleep):
+            return await asyncio.sleep(effect.seconds)
+        if isinstance(effect, Handle):
+            value = effect.function(*effect.arguments)
+            return await value if inspect.isawaitable(value) else value
+        return await self._follow(effect)
+
+    async def _invoke(self, effect: Invoke) -> Any:
+        operation = effect.operation
+        method = self._methods.get(operation.path)
+        if method is None:
+            method = self._channel.unary_unary(
+                operation.path,
+                request_serializer=type(operation.request).SerializeToString,
+                response_deserializer=operation.response.FromString,
+            )
+            self._methods[operation.path] = method
+        try:
+            return await method(
+                operation.request, timeout=effect.timeout, metadata=self._settings.metadata()
+            )
+        except grpc.RpcError as error:
+            raise error_from_rpc(error) from None
+
+    async def _send(self, effect: Send) -> Any:
+        method = self._channel.stream_unary(
+            effect.path,
+            request_serializer=effect.request.SerializeToString,
+            response_deserializer=effect.response.FromString,
+        )
+        try:
+            return await method(
+                iter(effect.messages), timeout=effect.timeout, metadata=self._settings.metadata()
+            )
+        except grpc.RpcError as error:
+            raise error_from_rpc(error) from None
+
+    async def _follow(self, effect: Follow) -> Record | None:
+        tail = self._follower(effect)
+        async with contextlib.aclosing(self.read(tail, timeout=effect.timeout)) as records:
+            async for record in records:
+                if effect.enough(record):
+                    return record
+        return None
+
+    async def read(
+        self, reader: Reader[T], *, timeout: float | None = None
+    ) -> AsyncGenerator[T, None]:
+        """What a reader reads, over as many connections as it takes. `timeout` ends it."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                async with contextlib.aclosing(self._read_once(reader, end)) as values:
+                    async for value in values:
+                        yield value
+                reader.end()
+                return
+            except PawlError as error:
+                if end is not None and time.monotonic() >= end:
+                    return
+                pause = reader.pause(error)
+            await asyncio.sleep(pause)
+
+    async def _read_once(self, reader: Reader[T], end: float | None) -> AsyncGenerator[T, None]:
+        stream: Callable[..., Any] = self._channel.unary_stream(
+            reader.path,
+            request_serializer=lambda request: request.SerializeToString(),
+            response_deserializer=reader.response.FromString,
+        )
+        left = None if end is None else max(end - time.monotonic(), 0.001)
+        call = stream(reader.request(), timeout=left, metadata=self._settings.metadata())
+        try:
+            async for item in call:
+                value = reader.read(item)
+                if value is not None:
+                    yield value
+        except grpc.RpcError as error:
+            raise error_from_rpc(error) from None
+        finally:
+            call.cancel()

@@ -67,6 +67,8 @@ func Writes(body machine.Body) []machine.ArtifactWrite {
 		return b.Artifacts
 	case *machine.Ended:
 		return b.Artifacts
+	case *machine.Origin:
+		return b.Artifacts
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -47,22 +46,14 @@ func (e *Engine) PackContent(ctx context.Context, namespace, digest string) (*pa
 	return e.programs.pack(ctx, ns, digest)
 }
 
-// VariablesOf returns the variables that a state's run was started with,
+// VariablesOf returns the variables that a state's run was started or forked with,
 // defaults applied, as one compact JSON object.
 func (e *Engine) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
 	ns, err := e.namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
-	first, err := e.store.Entry(ctx, ns, s.RunID, 1)
-	if err != nil {
-		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", s.RunID, err)
-	}
-	start, ok := first.Input.Command.(machine.Start)
-	if !ok || len(start.Variables) == 0 {
-		return []byte("{}"), nil
-	}
-	return start.Variables, nil
+	return e.startVariablesOf(ctx, runKey{ns: ns, id: s.RunID})
 }
 
 // CursorAt is the place behind the i-th record of a committed entry, as a watch

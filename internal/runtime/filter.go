@@ -80,6 +80,11 @@ func (m moment) after(body machine.Body, g *machine.Graph) moment {
 	switch b := body.(type) {
 	case *machine.Transition:
 		m.state, m.status = b.To, machine.Running
+	case *machine.Origin:
+		m.state, m.status = b.State.Current, machine.Waiting
+		if b.State.Turn != nil {
+			m.status = machine.Running
+		}
 	case *machine.TurnOpened, *machine.TurnReady:
 		m.status = machine.Running
 	case *machine.TurnCompleted, *machine.TurnAbandoned, *machine.TurnSuspended:

@@ -89,7 +89,13 @@ func (e *Engine) stateAt(ctx context.Context, key runKey, seq uint64) (*machine.
 	if err != nil {
 		return nil, err
 	}
-	return e.replay(ctx, key, prog.graph, seq)
+	past, err := e.replay(ctx, key, prog.graph, seq)
+	if err != nil || !head.Imported {
+		return past, err
+	}
+	shown := *past
+	shown.Imported = true
+	return &shown, nil
 }
 
 func recordNotFound(seq uint64) error {

@@ -30,7 +30,7 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	if err := e.checkStart(&req); err != nil {
 		return Answer{}, err
 	}
-	c := &change{principal: req.Principal, id: req.RequestID, hash: startHash(&req)}
+	c := &change{principal: req.Principal, id: req.RequestID, hash: startHash(&req), command: machine.Start{}}
 	c.key = runKey{ns: ns, id: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
 	start, err := e.prepareStart(ctx, ns, c.key.id, &req, c)
 	if err != nil {
@@ -40,10 +40,10 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	return e.apply(ctx, c)
 }
 
-// refuseStart answers a start that cannot be made, unless it was made before.
+// refuseStart answers a start or fork that cannot be made, unless it was made
+// before.
 func (e *Engine) refuseStart(ctx context.Context, c *change, reason error) (Answer, error) {
 	t := &transit{e: e, c: c}
-	t.c.command = machine.Start{}
 	t.c.start = &program{graph: &machine.Graph{}}
 	t.input = machine.Input{ID: c.id, BodyHash: c.hash}
 	return t.refuse(ctx, reason)

@@ -51,10 +51,24 @@ func (e *Engine) readAnswer(ctx context.Context, key runKey, step *StepAnswer) e
 	if err != nil {
 		return err
 	}
-	if resolved, ok := body.(*machine.StepResolved); ok {
-		step.Result, step.Error = resolved.Result, resolved.Error
+	switch b := body.(type) {
+	case *machine.StepResolved:
+		step.Result, step.Error = b.Result, b.Error
+	case *machine.Origin:
+		taken := takenStep(b, step.Step)
+		step.Result, step.Error = taken.Result, taken.Error
 	}
 	return nil
+}
+
+// takenStep finds a step that a fork took over.
+func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
+	for i := range origin.Steps {
+		if origin.Steps[i].Step == step {
+			return origin.Steps[i]
+		}
+	}
+	return machine.TakenStep{}
 }
 
 // record reads the body of one record.
@@ -88,10 +102,13 @@ func (e *Engine) stepViews(ctx context.Context, key runKey, steps []machine.Tool
 		if err != nil {
 			return nil, err
 		}
-		if requested, ok := body.(*machine.StepRequested); ok {
-			views[i].Payload = requested.Payload
+		switch b := body.(type) {
+		case *machine.StepRequested:
+			views[i].Payload = b.Payload
+		case *machine.Origin:
+			views[i].Payload = takenStep(b, steps[i].Step).Payload
 		}
-		answer := StepAnswer{StepOutcome: machine.StepOutcome{AnswerSeq: steps[i].AnswerSeq}}
+		answer := StepAnswer{StepOutcome: machine.StepOutcome{Step: steps[i].Step, AnswerSeq: steps[i].AnswerSeq}}
 		if err := e.readAnswer(ctx, key, &answer); err != nil {
 			return nil, err
 		}

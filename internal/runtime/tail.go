@@ -103,6 +103,12 @@ func recordBytes(body machine.Body) int64 {
 		for i := range b.Messages {
 			size += partsBytes(b.Messages[i].Parts) + len(b.Messages[i].ToolCalls)
 		}
+	case *machine.Origin:
+		for _, talk := range b.Conversations {
+			for i := range talk.Messages {
+				size += partsBytes(talk.Messages[i].Parts) + len(talk.Messages[i].ToolCalls)
+			}
+		}
 	case *machine.StepRequested:
 		size += len(b.Payload)
 	case *machine.StepResolved:

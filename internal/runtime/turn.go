@@ -225,16 +225,12 @@ func artifactsNamed(src string, fragments map[string]string) []string {
 
 // variables reads what the run was started with.
 func (e *Engine) variables(ctx context.Context, key runKey) (map[string]any, error) {
-	first, err := e.store.Entry(ctx, key.ns, key.id, 1)
+	variables, err := e.startVariablesOf(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.id, err)
-	}
-	start, ok := first.Input.Command.(machine.Start)
-	if !ok || len(start.Variables) == 0 {
-		return nil, nil
+		return nil, err
 	}
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(start.Variables, &raw); err != nil {
+	if err := json.Unmarshal(variables, &raw); err != nil {
 		return nil, fmt.Errorf("runtime: variables of run %s: %w", key.id, err)
 	}
 	values := make(map[string]any, len(raw))
@@ -250,8 +246,12 @@ func (e *Engine) messages(ctx context.Context, key runKey, s *machine.State) ([]
 	if i < 0 {
 		return nil, nil
 	}
-	window := s.Conversations[i]
-	rows, err := e.store.MessageRows(ctx, key.ns, key.id, s.Current, window.From, window.Next)
+	return e.conversation(ctx, key, s.Conversations[i])
+}
+
+// conversation reads a window of a state's conversation.
+func (e *Engine) conversation(ctx context.Context, key runKey, window machine.Conversation) ([]machine.Message, error) {
+	rows, err := e.store.MessageRows(ctx, key.ns, key.id, window.State, window.From, window.Next)
 	if err != nil {
 		return nil, fmt.Errorf("runtime: messages of run %s: %w", key.id, err)
 	}
@@ -261,14 +261,14 @@ func (e *Engine) messages(ctx context.Context, key runKey, s *machine.State) ([]
 		if err != nil {
 			return nil, err
 		}
-		messages = append(messages, messagesOf(body)...)
+		messages = append(messages, messagesOf(body, window.State)...)
 	}
 	return messages, nil
 }
 
-// messagesOf is what a record adds to the conversation. An output without
+// messagesOf is what a record adds to a state's conversation. An output without
 // messages is the assistant's.
-func messagesOf(body machine.Body) []machine.Message {
+func messagesOf(body machine.Body, state string) []machine.Message {
 	switch b := body.(type) {
 	case *machine.InputReceived:
 		return []machine.Message{{Role: "user", Parts: b.Parts}}
@@ -277,6 +277,12 @@ func messagesOf(body machine.Body) []machine.Message {
 			return []machine.Message{{Role: "assistant", Parts: b.Output}}
 		}
 		return b.Messages
+	case *machine.Origin:
+		for i := range b.Conversations {
+			if b.Conversations[i].State == state {
+				return b.Conversations[i].Messages
+			}
+		}
 	}
 	return nil
 }

@@ -1,0 +1,289 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ForkRequest is the argument of [Engine.ForkRun]; RunRef names the source.
+type ForkRequest struct {
+	RunRef
+	// AtSeq is the record to begin from: the state after the commit that holds it;
+	// 0 = as the run is now.
+	AtSeq uint64
+	// Pack is "id", "id@version" or "sha256:<hex>"; "" = the source's.
+	Pack string
+	// Variables is one JSON object, set over the source's; empty = {}.
+	Variables []byte
+	// Artifacts replace what these artifacts hold, whatever their mode.
+	Artifacts []machine.ArtifactWrite
+	// Labels are set over the source's.
+	Labels []machine.Label
+	// Execution of the new run; unset = the source's.
+	Execution machine.Execution
+	// MaxSteps and MaxWallTime lower the pack's; 0 = the pack's.
+	MaxSteps    int
+	MaxWallTime time.Duration
+	// ReuseSteps: the answered steps of the visit are answered from the record; nil
+	// = unless pack or artifacts are changed.
+	ReuseSteps *bool
+	// RequestID is the idempotency id, unique per principal and namespace; "" = none.
+	RequestID string
+}
+
+// ForkRun begins a run as a copy of another at one of its records (§12) and
+// returns it with its Origin and its open turn. The copy stands alone; pending
+// steps are not copied. Idempotent by RequestID like StartRun.
+//
+// Errors: PERMISSION_DENIED without the scope runs:write; NOT_FOUND
+// RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
+// FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables
+// and labels, and of SetArtifacts for artifacts.
+func (e *Engine) ForkRun(ctx context.Context, req ForkRequest) (Answer, error) {
+	source, err := e.findReadable(req.RunRef)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := policy.Require(req.Principal, policy.RunsWrite); err != nil {
+		return Answer{}, denied(err)
+	}
+	if err := e.checkFork(&req); err != nil {
+		return Answer{}, err
+	}
+	c := &change{principal: req.Principal, id: req.RequestID, hash: forkHash(&req), command: machine.Fork{}}
+	c.key = runKey{ns: source.ns, id: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
+	fork, err := e.prepareFork(ctx, source, &req, c)
+	if err != nil {
+		return e.refuseStart(ctx, c, err)
+	}
+	c.command = fork
+	return e.apply(ctx, c)
+}
+
+func (e *Engine) checkFork(req *ForkRequest) error {
+	if err := checkID("request_id", req.RequestID); err != nil {
+		return err
+	}
+	if len(req.Variables) > 0 && !isObject(req.Variables) {
+		return malformed("INVALID_JSON", "variables", "must be one JSON object")
+	}
+	return tooLarge("variables", "VARIABLES_TOO_LARGE", len(req.Variables), e.cfg.MaxVariableBytes)
+}
+
+// prepareFork reads everything that is copied.
+func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkRequest, c *change) (machine.Fork, error) {
+	from, err := e.stateAt(ctx, source, req.AtSeq)
+	if err != nil {
+		return machine.Fork{}, err
+	}
+	own := *from
+	own.Imported = false
+	from = &own
+	prog, entry, err := e.forkProgram(ctx, source.ns, req.Pack, from)
+	if err != nil {
+		return machine.Fork{}, err
+	}
+	c.start = prog
+	if err := e.inflight.admit(ctx, e.cfg.Namespaces); err != nil {
+		return machine.Fork{}, err
+	}
+	fork := machine.Fork{
+		Namespace: source.ns, RunID: c.key.id, EntryOverride: from.EntryOverride, Execution: req.Execution,
+		Labels: setOver(from.Labels, req.Labels), Limits: e.cfg.Limits, MaxWallTime: req.MaxWallTime, MaxSteps: req.MaxSteps,
+		Seq: req.AtSeq, From: from, Changes: compactWrites(prog.graph, req.Artifacts),
+	}
+	if fork.Execution == machine.ExecutionUnset {
+		fork.Execution = from.Execution
+	}
+	if fork.Seq == 0 {
+		fork.Seq = from.Seq
+	}
+	if err := tooLarge("labels", "MAX_LABELS", len(fork.Labels), e.cfg.MaxLabels); err != nil {
+		return machine.Fork{}, err
+	}
+	fork.ReuseSteps = from.Digest == prog.graph.Digest && len(req.Artifacts) == 0
+	if req.ReuseSteps != nil {
+		fork.ReuseSteps = *req.ReuseSteps
+	}
+	if fork.Variables, err = e.forkVariables(ctx, source, prog, entry, from.Digest, req.Variables); err != nil {
+		return machine.Fork{}, err
+	}
+	return fork, e.copyBodies(ctx, source, prog.graph, &fork)
+}
+
+// forkProgram is the program of the new run: the source's, or its entry in
+// another pack.
+func (e *Engine) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*program, pack.Entry, error) {
+	entry := pack.Entry{Agent: from.Agent}
+	if from.EntryOverride {
+		entry.State = from.Entry
+	}
+	if ref == "" {
+		ref = from.Digest
+	}
+	prog, err := e.programs.start(ctx, ns, ref, entry)
+	return prog, entry, err
+}
+
+// setOver puts the labels of a request over those of the source.
+func setOver(from, over []machine.Label) []machine.Label {
+	labels := slices.DeleteFunc(slices.Clone(from), func(l machine.Label) bool {
+		return slices.ContainsFunc(over, func(o machine.Label) bool { return o.Key == l.Key })
+	})
+	return append(labels, over...)
+}
+
+// forkVariables puts the request's variables over the source's. Into another
+// pack only those go that it knows.
+func (e *Engine) forkVariables(ctx context.Context, source runKey, prog *program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
+	raw, err := e.startVariablesOf(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &values); err != nil {
+		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.id, err)
+	}
+	if digest != prog.graph.Digest {
+		known, err := prog.pack.Variables(entry)
+		if err != nil {
+			return nil, entryRefused(err)
+		}
+		for name := range values {
+			if !slices.ContainsFunc(known, func(d pack.Declared) bool { return d.Name == name }) {
+				delete(values, name)
+			}
+		}
+	}
+	over := map[string]json.RawMessage{}
+	if len(given) > 0 {
+		if err := json.Unmarshal(given, &over); err != nil {
+			return nil, malformed("INVALID_JSON", "variables", "must be one JSON object")
+		}
+	}
+	maps.Copy(values, over)
+	merged, err := json.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.id, err)
+	}
+	return startVariables(prog, entry, merged)
+}
+
+// copyBodies reads values, messages, inputs and answers as of the source's state.
+func (e *Engine) copyBodies(ctx context.Context, source runKey, g *machine.Graph, fork *machine.Fork) error {
+	from := fork.From
+	values, err := e.artifactsAt(ctx, source, from, from.Seq)
+	if err != nil {
+		return err
+	}
+	for _, v := range values {
+		fork.Values = append(fork.Values, machine.ArtifactWrite{Name: v.Name, Value: v.Value})
+	}
+	if fork.Conversations, err = e.talks(ctx, source, g, from); err != nil {
+		return err
+	}
+	for _, seq := range from.Queue {
+		body, err := e.record(ctx, source, seq)
+		if err != nil {
+			return err
+		}
+		if in, ok := body.(*machine.InputReceived); ok {
+			fork.Queued = append(fork.Queued, machine.QueuedInput{Parts: in.Parts, MessageID: in.MessageID})
+		}
+	}
+	if !fork.ReuseSteps {
+		return nil
+	}
+	views, err := e.stepViews(ctx, source, machine.Resolved(from))
+	for i, v := range views {
+		fork.Steps = append(fork.Steps, machine.TakenStep{Step: uint32(i) + 1, Payload: v.Payload, Result: v.Result, Error: v.Error})
+	}
+	return err
+}
+
+// talks reads the conversations that a turn can still see: that of the visit
+// under way and those of persistent states.
+func (e *Engine) talks(ctx context.Context, key runKey, g *machine.Graph, s *machine.State) ([]machine.Talk, error) {
+	var talks []machine.Talk
+	for _, window := range s.Conversations {
+		node := g.States[window.State]
+		if node == nil || window.State != s.Current && !node.Persistent {
+			continue
+		}
+		messages, err := e.conversation(ctx, key, window)
+		if err != nil {
+			return nil, err
+		}
+		if len(messages) > 0 {
+			talks = append(talks, machine.Talk{State: window.State, Messages: messages})
+		}
+	}
+	return talks, nil
+}
+
+// startVariablesOf is the object that a run was started or forked with.
+func (e *Engine) startVariablesOf(ctx context.Context, key runKey) ([]byte, error) {
+	first, err := e.store.Entry(ctx, key.ns, key.id, 1)
+	if errors.Is(err, machine.ErrNoRecord) {
+		return nil, runNotFound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.id, err)
+	}
+	var variables []byte
+	switch c := first.Input.Command.(type) {
+	case machine.Start:
+		variables = c.Variables
+	case machine.Fork:
+		variables = c.Variables
+	}
+	if len(variables) == 0 {
+		return []byte("{}"), nil
+	}
+	return variables, nil
+}
+
+// forkHash covers the request as it was made, like startHash.
+func forkHash(req *ForkRequest) [32]byte {
+	b := newBody(machine.CmdFork)
+	defer b.free()
+	b.text(req.RunID)
+	b.number(req.AtSeq)
+	b.text(req.Pack)
+	b.json(req.Variables)
+	writes := slices.Clone(req.Artifacts)
+	slices.SortStableFunc(writes, func(a, c machine.ArtifactWrite) int { return strings.Compare(a.Name, c.Name) })
+	b.number(uint64(len(writes)))
+	for _, w := range writes {
+		b.text(w.Name)
+		if w.Form == machine.FormJSON {
+			w.Value = canonical(w.Value)
+		}
+		b.bytes(w.Value)
+	}
+	b.number(uint64(req.Execution))
+	labels := slices.Clone(req.Labels)
+	slices.SortFunc(labels, func(a, c machine.Label) int { return strings.Compare(a.Key, c.Key) })
+	b.number(uint64(len(labels)))
+	for _, l := range labels {
+		b.text(l.Key)
+		b.text(l.Value)
+	}
+	b.number(uint64(req.MaxSteps))
+	b.number(uint64(req.MaxWallTime))
+	if req.ReuseSteps != nil {
+		b.number(1)
+		b.flag(*req.ReuseSteps)
+	}
+	return b.sum()
+}

@@ -38,6 +38,7 @@ var scopesOf = map[string]string{
 	"CompleteTurn":      "runs:write events:external",
 	"FailTurn":          "runs:write events:external",
 	"SuspendTurn":       "runs:write",
+	"WriteOutput":       "runs:write",
 	"RequestStep":       "runs:write",
 	"ResolveStep":       "runs:write",
 	"StreamTransitions": "runs:read",

@@ -19,7 +19,7 @@ func recordToProto(row *runtime.RecordRow, types mediaTypes, final []*pawlv1.Art
 		out.Body = &pawlv1.Record_Ended{Ended: endedToProto(types, ended, final)}
 		return out
 	}
-	if !runBody(types, out, rec.Body) && !turnBody(types, out, rec.Body) {
+	if !runBody(types, out, rec.Body) && !turnBody(types, out, rec.Body) && !agentBody(out, rec.Body) {
 		stepBody(types, out, rec.Body)
 	}
 	return out
@@ -41,6 +41,7 @@ func runBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	case *machine.InputReceived:
 		out.Body = &pawlv1.Record_InputReceived{InputReceived: &pawlv1.InputReceived{
 			Parts: partsToProto(b.Parts), MessageId: b.MessageID, Queued: b.Queued,
+			Envelope: envelopeToProto(b.Envelope), Step: b.Step,
 		}}
 	case *machine.ArtifactsSet:
 		out.Body = &pawlv1.Record_ArtifactsSet{ArtifactsSet: &pawlv1.ArtifactsSet{ArtifactsWritten: types.writesToProto(b.Artifacts)}}
@@ -88,6 +89,7 @@ func turnBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		out.Body = &pawlv1.Record_TurnCompleted{TurnCompleted: &pawlv1.TurnCompleted{
 			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Output: partsToProto(b.Output), Messages: messagesToProto(b.Messages),
 			Usage: usageToProto(b.Usage), Event: b.Event, ArtifactsWritten: types.writesToProto(b.Artifacts),
+			Await: pawlv1.Awaiting(b.Await), Reply: b.Reply,
 		}}
 	case *machine.TurnFailed:
 		out.Body = &pawlv1.Record_TurnFailed{TurnFailed: &pawlv1.TurnFailed{

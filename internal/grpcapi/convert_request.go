@@ -87,6 +87,7 @@ func inputFromProto(ctx context.Context, req *pawlv1.SendInputRequest) (runtime.
 	parts, err := partsFromProto("parts", req.GetParts())
 	return runtime.InputRequest{
 		RunRef: refOf(ctx, req), Parts: parts, MessageID: req.GetMessageId(), ExpectedSeq: req.GetExpectedSeq(),
+		Step: req.GetStep(),
 	}, err
 }
 
@@ -109,14 +110,20 @@ func completeFromProto(ctx context.Context, req *pawlv1.CompleteTurnRequest) (ru
 	return runtime.CompleteRequest{
 		TurnCall: turnCallOf(ctx, req), Output: output, Messages: messages, Usage: usageFromProto(req.GetUsage()),
 		Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()), ExpectedSeq: req.GetExpectedSeq(),
+		Await: machine.Awaiting(req.GetAwait()), Reply: req.GetReply(),
 	}, nil
 }
 
 func failFromProto(ctx context.Context, req *pawlv1.FailTurnRequest) runtime.FailRequest {
 	return runtime.FailRequest{
 		TurnCall: turnCallOf(ctx, req), Error: faultFromProto(req.GetError()),
-		Retryable: req.GetRetryable(), Usage: usageFromProto(req.GetUsage()),
+		Retryable: req.GetRetryable(), Usage: usageFromProto(req.GetUsage()), Reject: req.GetReject(),
 	}
+}
+
+func outputFromProto(ctx context.Context, req *pawlv1.WriteOutputRequest) (runtime.OutputRequest, error) {
+	piece, err := pieceFromProto(req.GetPiece())
+	return runtime.OutputRequest{TurnCall: turnCallOf(ctx, req), Piece: piece}, err
 }
 
 func stepsFromProto(ctx context.Context, req *pawlv1.RequestStepRequest) (runtime.StepsRequest, error) {

@@ -24,6 +24,7 @@ func runToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 		QueuedInputs: int32(len(s.Queue)), Steps: stepsToProto(s.Steps), LastStep: s.LastStep,
 		Artifacts: headsToProto(s.Artifacts), ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Parent: parentToProto(s.Parent), Depth: int32(s.Depth), Limits: limitsToProto(s.Limits),
+		Awaiting: pawlv1.Awaiting(s.Awaiting), StatusAt: timeToProto(s.StatusAt), Task: taskToProto(s.Task),
 	}
 	countsToProto(out, s)
 	if s.Turn != nil {
@@ -88,7 +89,7 @@ func parentToProto(p *machine.Parent) *pawlv1.Parent {
 	if p == nil {
 		return nil
 	}
-	return &pawlv1.Parent{RunId: p.RunID, Step: p.Step, Attempt: int32(p.Attempt)}
+	return &pawlv1.Parent{RunId: p.RunID, Step: p.Step, Attempt: int32(p.Attempt), Origin: p.Origin}
 }
 
 func limitsToProto(l machine.Limits) *pawlv1.RunLimits {
@@ -111,6 +112,7 @@ func stepToProto(s *machine.ToolStep) *pawlv1.Step {
 	return &pawlv1.Step{
 		Step: s.Step, Key: s.Key, Tool: s.Tool, Status: pawlv1.StepStatus(s.Status), Attempt: int32(s.Attempt),
 		TurnSeq: s.TurnSeq, Deadline: timeToProto(s.Deadline), Delegation: s.Delegation,
+		Remote: remoteToProto(s.Remote),
 	}
 }
 

@@ -194,6 +194,7 @@ func messagesToProto(in []machine.Message) []*pawlv1.Message {
 		out[i] = &pawlv1.Message{
 			Role: in[i].Role, Parts: partsToProto(in[i].Parts),
 			ToolCallsJson: string(in[i].ToolCalls), ToolCallId: in[i].ToolCallID,
+			Envelope: envelopeToProto(in[i].Envelope),
 		}
 	}
 	return out

@@ -48,6 +48,20 @@ func (s *runService) FailTurn(ctx context.Context, in *pawlv1.FailTurnRequest) (
 	}, nil
 }
 
+// WriteOutput implements pawl.v1.RunService.
+func (s *runService) WriteOutput(ctx context.Context, in *pawlv1.WriteOutputRequest) (*pawlv1.WriteOutputResponse, error) {
+	req, err := outputFromProto(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.engine.WriteOutput(ctx, req)
+	a, err := s.answer(ctx, req.Call, got, err)
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.WriteOutputResponse{Record: a.record(machine.RecOutputWritten), Seq: a.seq(), Duplicate: a.Duplicate}, nil
+}
+
 // SuspendTurn implements pawl.v1.RunService.
 func (s *runService) SuspendTurn(ctx context.Context, in *pawlv1.SuspendTurnRequest) (*pawlv1.SuspendTurnResponse, error) {
 	req := turnCallOf(ctx, in)

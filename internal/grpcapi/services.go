@@ -68,6 +68,7 @@ func requiredScopes() map[string]runtime.Scopes {
 		pawlv1.RunService_CompleteTurn_FullMethodName:      write | events,
 		pawlv1.RunService_FailTurn_FullMethodName:          write | events,
 		pawlv1.RunService_SuspendTurn_FullMethodName:       write,
+		pawlv1.RunService_WriteOutput_FullMethodName:       write,
 		pawlv1.RunService_RequestStep_FullMethodName:       write,
 		pawlv1.RunService_ResolveStep_FullMethodName:       write | admin,
 		pawlv1.RunService_StreamTransitions_FullMethodName: read,

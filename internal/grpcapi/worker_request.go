@@ -99,6 +99,8 @@ func aboutRun(in *pawlv1.WorkRequest) runRequest {
 		return item.ResolveStep
 	case *pawlv1.WorkRequest_SetArtifacts:
 		return item.SetArtifacts
+	case *pawlv1.WorkRequest_WriteOutput:
+		return item.WriteOutput
 	}
 	return nil
 }
@@ -138,6 +140,10 @@ func (l *workLink) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.Wo
 	case *pawlv1.WorkRequest_ResolveStep:
 		got, err := runs.ResolveStep(ctx, item.ResolveStep)
 		out.Answer = &pawlv1.WorkReceipt_ResolveStep{ResolveStep: got}
+		return out, err
+	case *pawlv1.WorkRequest_WriteOutput:
+		got, err := runs.WriteOutput(ctx, item.WriteOutput)
+		out.Answer = &pawlv1.WorkReceipt_WriteOutput{WriteOutput: got}
 		return out, err
 	}
 	got, err := runs.SetArtifacts(ctx, in.GetSetArtifacts())

@@ -15,6 +15,7 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdFailTurn:     policy.Execute,
 	machine.CmdSuspendTurn:  policy.Execute,
 	machine.CmdRequestSteps: policy.Execute,
+	machine.CmdWriteOutput:  policy.Execute,
 	machine.CmdResolveStep:  policy.Resolve,
 	machine.CmdSendInput:    policy.Drive,
 	machine.CmdPause:        policy.Drive,

@@ -113,11 +113,44 @@ func (b body) messages(messages []machine.Message) {
 	}
 }
 
+// envelope is part of what was said; nil is nothing.
+func (b body) envelope(e *machine.Envelope) {
+	if e == nil {
+		b.number(0)
+		return
+	}
+	b.number(1)
+	b.text(e.MessageID)
+	b.text(e.ContextID)
+	b.texts(e.References)
+	b.texts(e.Extensions)
+	b.json(e.Metadata)
+}
+
+func (b body) texts(list []string) {
+	b.number(uint64(len(list)))
+	for _, s := range list {
+		b.text(s)
+	}
+}
+
+func (b body) piece(p *machine.OutputPiece) {
+	b.text(p.ID)
+	b.text(p.Name)
+	b.text(p.Description)
+	b.parts(p.Parts)
+	b.flag(p.Append)
+	b.flag(p.Last)
+	b.json(p.Metadata)
+}
+
 // plain takes the commands that have few fields.
 func (b body) plain(c machine.Command) {
 	switch c := c.(type) {
 	case machine.SendInput:
 		b.parts(c.Parts)
+		b.number(uint64(c.Step))
+		b.envelope(c.Envelope)
 	case machine.Pause:
 		b.text(c.Note)
 	case machine.Resume:

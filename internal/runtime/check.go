@@ -28,6 +28,8 @@ func checkRequest(req *Request) error {
 		return checkParts("parts", cmd.Parts)
 	case machine.CompleteTurn:
 		return checkCompletion(&cmd)
+	case machine.WriteOutput:
+		return checkParts("piece.parts", cmd.Piece.Parts)
 	case machine.RequestSteps:
 		return checkSteps(req, cmd)
 	case machine.ResolveStep:

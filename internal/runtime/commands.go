@@ -22,7 +22,7 @@ func (e *Engine) EmitEvent(ctx context.Context, req EmitRequest) (Answer, error)
 func (e *Engine) SendInput(ctx context.Context, req InputRequest) (Answer, error) {
 	return e.Apply(ctx, Request{
 		RunRef: req.RunRef, ID: req.MessageID,
-		Command: machine.SendInput{Parts: req.Parts, ExpectedSeq: req.ExpectedSeq},
+		Command: machine.SendInput{Parts: req.Parts, ExpectedSeq: req.ExpectedSeq, Envelope: req.Envelope, Step: req.Step},
 	})
 }
 
@@ -43,6 +43,7 @@ func (e *Engine) CompleteTurn(ctx context.Context, req CompleteRequest) (Answer,
 		Command: machine.CompleteTurn{
 			TurnSeq: req.TurnSeq, Attempt: req.Attempt, Output: req.Output, Messages: req.Messages,
 			Usage: req.Usage, Event: req.Event, Artifacts: req.Artifacts, ExpectedSeq: req.ExpectedSeq,
+			Await: req.Await, Reply: req.Reply,
 		},
 	})
 }
@@ -54,7 +55,17 @@ func (e *Engine) FailTurn(ctx context.Context, req FailRequest) (Answer, error) 
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
 		Command: machine.FailTurn{
 			TurnSeq: req.TurnSeq, Attempt: req.Attempt, Error: req.Error, Retryable: req.Retryable, Usage: req.Usage,
+			Reject: req.Reject,
 		},
+	})
+}
+
+// WriteOutput keeps a piece of the output of the open turn, for those who watch
+// the run before the turn is completed. Idempotent by ID.
+func (e *Engine) WriteOutput(ctx context.Context, req OutputRequest) (Answer, error) {
+	return e.Apply(ctx, Request{
+		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
+		Command: machine.WriteOutput{TurnSeq: req.TurnSeq, Attempt: req.Attempt, Piece: req.Piece},
 	})
 }
 

@@ -31,7 +31,8 @@ type Request struct {
 	ID string
 	// TurnToken is the word that the open turn's holder was given; "" = none.
 	TurnToken string
-	// Command must be any but Start, FireTimer, LoseTurn and LoseStep.
+	// Command must be any but Start, FireTimer, LoseTurn, LoseStep and
+	// NoteDelegation.
 	Command machine.Command
 }
 
@@ -62,6 +63,9 @@ type StartRequest struct {
 	// Parent and Depth are set for the child run of a delegation.
 	Parent *machine.Parent
 	Depth  int
+	// Task and Envelope are set for a run that begins with a message to an agent.
+	Task     *machine.Task
+	Envelope *machine.Envelope
 }
 
 // EmitRequest is the argument of [Engine.EmitEvent].
@@ -81,6 +85,11 @@ type InputRequest struct {
 	Parts       []machine.Part
 	MessageID   string
 	ExpectedSeq uint64
+	// Envelope of a message to an agent; nil = none.
+	Envelope *machine.Envelope
+	// Step gives the parts to the agent of a pending delegation that asks; 0 = the
+	// turn.
+	Step uint32
 }
 
 // ArtifactsRequest is the argument of [Engine.SetArtifacts].
@@ -117,6 +126,10 @@ type CompleteRequest struct {
 	Event       string
 	Artifacts   []machine.ArtifactWrite
 	ExpectedSeq uint64
+	// Await makes the run wait whatever the state; not with an Event.
+	Await machine.Awaiting
+	// Reply answers whoever asked with a message instead of a task.
+	Reply bool
 }
 
 // FailRequest is the argument of [Engine.FailTurn].
@@ -125,6 +138,14 @@ type FailRequest struct {
 	Error     machine.Fault
 	Retryable bool
 	Usage     machine.Usage
+	// Reject: the agent refuses the work; not with Retryable.
+	Reject bool
+}
+
+// OutputRequest is the argument of [Engine.WriteOutput].
+type OutputRequest struct {
+	TurnCall
+	Piece machine.OutputPiece
 }
 
 // StepsRequest is the argument of [Engine.RequestSteps]. PayloadHash and Denied

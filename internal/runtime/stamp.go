@@ -32,11 +32,17 @@ func (t *transit) stamp(outside bool) {
 		b.fault(cmd.Error)
 		b.flag(cmd.Retryable)
 		b.usage(cmd.Usage)
+		b.flag(cmd.Reject)
 		t.input.Command = cmd
 		t.naturalID(cmd.TurnSeq, cmd.Attempt)
 	case machine.SuspendTurn:
 		t.execution(&cmd.TurnSeq, &cmd.Attempt)
 		cmd.Assigned = t.asked.assignment()
+		t.input.Command = cmd
+	case machine.WriteOutput:
+		t.execution(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Assigned = t.asked.assignment()
+		b.piece(&cmd.Piece)
 		t.input.Command = cmd
 	case machine.RequestSteps:
 		t.input.Command = t.stampSteps(cmd, &b)
@@ -61,6 +67,8 @@ func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *body)
 	b.usage(cmd.Usage)
 	b.text(cmd.Event)
 	b.writes(t.program.graph, cmd.Artifacts)
+	b.number(uint64(cmd.Await))
+	b.flag(cmd.Reply)
 	t.naturalID(cmd.TurnSeq, cmd.Attempt)
 	return cmd
 }

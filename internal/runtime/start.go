@@ -109,7 +109,7 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	return machine.Start{
 		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution,
 		Variables: variables, Input: req.Input, Labels: req.Labels, Limits: e.cfg.Limits,
-		Parent: req.Parent, Depth: req.Depth, MaxWallTime: req.MaxWallTime, MaxSteps: req.MaxSteps,
+		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: req.MaxWallTime, MaxSteps: req.MaxSteps,
 	}, nil
 }
 
@@ -160,7 +160,14 @@ func startHash(req *StartRequest) [32]byte {
 		b.text(req.Parent.RunID)
 		b.number(uint64(req.Parent.Step))
 		b.number(uint64(req.Parent.Attempt))
+		b.text(req.Parent.Origin)
 	}
 	b.number(uint64(req.Depth))
+	b.envelope(req.Envelope)
+	if req.Task != nil {
+		b.text(req.Task.ContextID)
+		b.text(req.Task.Owner)
+		b.text(req.Task.Tenant)
+	}
 	return b.sum()
 }

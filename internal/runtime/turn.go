@@ -271,7 +271,7 @@ func (e *Engine) conversation(ctx context.Context, key runKey, window machine.Co
 func messagesOf(body machine.Body, state string) []machine.Message {
 	switch b := body.(type) {
 	case *machine.InputReceived:
-		return []machine.Message{{Role: "user", Parts: b.Parts}}
+		return []machine.Message{{Role: "user", Parts: b.Parts, Envelope: b.Envelope}}
 	case *machine.TurnCompleted:
 		if len(b.Messages) == 0 && len(b.Output) > 0 {
 			return []machine.Message{{Role: "assistant", Parts: b.Output}}

@@ -89,7 +89,7 @@ func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
 	if failed == nil {
 		req.Answer = &pawlv1.ResolveStepRequest_ResultJson{ResultJson: result}
 	} else {
-		fault, _ := faultOf(failed)
+		fault, _, _ := faultOf(failed)
 		req.Answer = &pawlv1.ResolveStepRequest_Error{Error: fault}
 	}
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}

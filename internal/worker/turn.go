@@ -55,6 +55,7 @@ func (t *Turn) execute(ctx context.Context) {
 			return &pawlv1.WorkRequest{Credits: t.w.oneTurn(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
 				RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
 				Output: done.Output, Messages: done.Messages, Usage: done.Usage, Event: done.Event, Artifacts: done.Artifacts,
+				Await: done.Await, Reply: done.Reply,
 			}}}
 		})
 		if err == nil {
@@ -67,22 +68,22 @@ func (t *Turn) execute(ctx context.Context) {
 
 // fail reports a failed execution, or a completion that was refused.
 func (t *Turn) fail(ctx context.Context, cause error) {
-	fault, final := faultOf(cause)
+	fault, final, reject := faultOf(cause)
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_FailTurn{FailTurn: &pawlv1.FailTurnRequest{
 			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
-			Error: fault, Retryable: !final,
+			Error: fault, Retryable: !final, Reject: reject,
 		}}}
 	})
 	_ = err // a lease that is lost needs no report
 	t.w.forget(t)
 }
 
-func faultOf(err error) (*pawlv1.Fault, bool) {
+func faultOf(err error) (fault *pawlv1.Fault, final, reject bool) {
 	if failure, ok := errors.AsType[*Failure](err); ok {
-		return &pawlv1.Fault{Code: failure.Code, Message: failure.Message}, failure.Final
+		return &pawlv1.Fault{Code: failure.Code, Message: failure.Message}, failure.Final || failure.Reject, failure.Reject
 	}
-	return &pawlv1.Fault{Code: "HANDLER_ERROR", Message: err.Error()}, false
+	return &pawlv1.Fault{Code: "HANDLER_ERROR", Message: err.Error()}, false, false
 }
 
 // ask makes a request under the lease as it is, again and again while the
@@ -135,6 +136,17 @@ func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, err
 		return "", &Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
 	}
 	return step.GetResultJson(), nil
+}
+
+// Write keeps a piece of output: a durable record, shown to whoever watches the
+// run or its A2A task. Unlike Output it is not lost when the sidecar restarts.
+func (t *Turn) Write(ctx context.Context, piece *pawlv1.OutputPiece) error {
+	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_WriteOutput{WriteOutput: &pawlv1.WriteOutputRequest{
+			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(), Piece: piece,
+		}}}
+	})
+	return err
 }
 
 // answer waits for the answer of a step.

@@ -35,6 +35,11 @@ type Completion struct {
 	Messages  []*pawlv1.Message
 	Artifacts []*pawlv1.ArtifactWrite
 	Usage     *pawlv1.Usage
+	// Await makes the run wait for an input or an authorisation, whatever the
+	// state; not with an Event.
+	Await pawlv1.Awaiting
+	// Reply answers the sender of an A2A message with a message instead of a task.
+	Reply bool
 }
 
 // Failure is a failed execution with a code of its own.
@@ -42,6 +47,8 @@ type Failure struct {
 	Code, Message string
 	// Final: another attempt cannot help (turns only).
 	Final bool
+	// Reject: the agent refuses the work; implies Final (turns only).
+	Reject bool
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }

@@ -20,7 +20,7 @@ from pawl.testing import Sidecar
 import turns
 from page import Page
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 PACK = HERE / "agentic-loop.pack.yaml"
 TURNS = (sys.executable, str(HERE / "turns.py"))
 TOOLS = ("node", str(HERE / "tools.js"))

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "vitest";
 import { blobRef } from "./blobs.js";
-import { Cuttable, useSidecar } from "./fixture.js";
+import { useSidecar } from "./fixture.js";
+import { Cuttable } from "./fixture_cuttable.js";
 import { PawlClient } from "./index.js";
 
 const shared = useSidecar();

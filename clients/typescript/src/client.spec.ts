@@ -1,8 +1,6 @@
 /** Runs from start to end through the client, against a real sidecar. */
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { all, STEPS, useSidecar } from "./fixture.js";
 import {
@@ -10,7 +8,6 @@ import {
   Execution,
   failTurn,
   json,
-  PawlClient,
   PawlError,
   RecordKind,
   type Reply,
@@ -18,7 +15,7 @@ import {
   textOf,
   WaitUntil,
 } from "./index.js";
-import { Sidecar, script } from "./testing.js";
+import { script } from "./testing.js";
 
 const shared = useSidecar();
 
@@ -189,21 +186,4 @@ describe("the calls one by one", () => {
     expect(read.content).toEqual(new Uint8Array(document));
     expect((await shared.client.packGraph("steps")).entry).toBe("calc");
   });
-});
-
-test("a Unix socket, and a sidecar that stops and starts again", async () => {
-  const directory = mkdtempSync(join(tmpdir(), "pawl-socket-"));
-  const socket = join(directory, "s");
-  const sidecar = await Sidecar.start({ flags: [`--socket=${socket}`] });
-  const client = new PawlClient({ address: `unix:${socket}` });
-  try {
-    expect(await all(client.listPacks())).toEqual([]);
-    expect(await sidecar.stop()).toBe(0);
-    await sidecar.start();
-    expect(await all(client.listPacks())).toEqual([]);
-  } finally {
-    client.close();
-    await sidecar.close();
-    rmSync(directory, { recursive: true });
-  }
 });

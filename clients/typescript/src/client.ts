@@ -1,6 +1,5 @@
 /** The client for Node. */
 
-import type { Http2SessionManager } from "@connectrpc/connect-node";
 import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
 import { BaseClient } from "./client_base.js";
 import type { Handlers, RunResult } from "./drive.js";
@@ -17,6 +16,7 @@ import { type NodeOptions, nodeTransport } from "./node_transport.js";
 import type { Json, Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
+import type { Sessions } from "./sessions.js";
 import { type Content, partsOf, toJsonText } from "./values.js";
 import { Worker } from "./worker.js";
 import type { WorkerOptions } from "./worker_options.js";
@@ -54,7 +54,7 @@ export interface PackOptions extends CallOptions {
  * PawlError. Use `await using`, or call `close`.
  */
 export class PawlClient extends BaseClient {
-  readonly #sessions: Http2SessionManager;
+  readonly #sessions: Sessions;
 
   constructor(options: NodeOptions = {}) {
     const { transport, sessions } = nodeTransport(options);

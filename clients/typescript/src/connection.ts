@@ -7,6 +7,7 @@ import {
   type CallOptions as RpcOptions,
   type Transport,
 } from "@connectrpc/connect";
+import { milliseconds } from "./bounds.js";
 import { PackService } from "./gen/pawl/v1/pack_pb.js";
 import { RunService } from "./gen/pawl/v1/run_pb.js";
 import { WorkerService } from "./gen/pawl/v1/worker_pb.js";
@@ -40,8 +41,8 @@ export class Connection {
     this.workers = createClient(WorkerService, transport);
     this.namespace = options.namespace ?? "";
     this.patience = {
-      timeoutMs: positive("timeoutMs", options.timeoutMs ?? TIMEOUT_MS),
-      retryForMs: notNegative("retryForMs", options.retryForMs ?? RETRY_FOR_MS),
+      timeoutMs: milliseconds("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1),
+      retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),
     };
   }
 
@@ -65,18 +66,4 @@ export async function* pages<T>(
     yield* page.items;
     token = page.next;
   } while (token !== "");
-}
-
-function positive(name: string, value: number): number {
-  if (!(value > 0)) {
-    throw new RangeError(`${name}: more than 0, not ${value}`);
-  }
-  return value;
-}
-
-function notNegative(name: string, value: number): number {
-  if (!(value >= 0)) {
-    throw new RangeError(`${name}: 0 or more, not ${value}`);
-  }
-  return value;
 }

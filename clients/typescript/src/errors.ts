@@ -25,6 +25,8 @@ import {
  * - step_denied, step_failed, step_cancelled: a tool call of a turn did not end well
  * - schema: a tool's payload or result does not fit its JSON Schema
  * - handler: a handler answered with something that cannot be used, or too late
+ * - suspended: the turn was given back until its steps are answered; stop, it is
+ *   executed again (see WorkerOptions.suspendAfterMs)
  * - fail_turn: made by `failTurn`
  * - sidecar: the sidecar's process could not be started
  */
@@ -46,6 +48,7 @@ export type ErrorKind =
   | "step_cancelled"
   | "schema"
   | "handler"
+  | "suspended"
   | "fail_turn"
   | "sidecar";
 

@@ -1,8 +1,9 @@
 /** Executing what a worker holds, and reporting what became of it. */
 
 import { PawlError } from "./errors.js";
-import { type HandlerTable, within } from "./handlers.js";
-import type { Ask, HeldStep, HeldTurn } from "./held.js";
+import type { HandlerTable } from "./handlers.js";
+import type { HeldStep } from "./held_step.js";
+import type { Ask, HeldTurn } from "./held_turn.js";
 import { answerOf, completionOf, faultRequest, turnTarget } from "./request.js";
 import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
@@ -20,6 +21,8 @@ export interface ExecutorHost {
   /** Something went wrong in a handler or with its answer. */
   told(error: unknown): void;
 }
+
+type Answer = Parameters<typeof answerOf>[0];
 
 const ONE_TURN: WorkInit = { credits: { turns: 1, steps: 0 } };
 
@@ -43,9 +46,9 @@ export class Executor {
   async turn(held: HeldTurn): Promise<void> {
     let credited = false;
     try {
-      const turn = new Turn(held, held.info, held.signal, held);
+      const turn = new Turn(held, held.info, held.handlerSignal, held);
       const work = async () => this.#handlers.ofTurn(held)(turn);
-      const reply = replyOf(await within(this.#limitMs, held.signal, work()));
+      const reply = replyOf(await held.execute(this.#limitMs, work));
       const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
       await this.#host.ask(() => {
         const request = { ...value, ...turnTarget("", held.ref) };
@@ -57,8 +60,10 @@ export class Executor {
       }, held.signal);
       credited = !this.#host.draining;
     } catch (error) {
-      this.#host.told(error);
-      await this.#failTurn(held, error);
+      if (!(await held.isSuspended())) {
+        this.#host.told(error);
+        await this.#failTurn(held, error);
+      }
     }
     this.#host.forget(held);
     if (!credited) {
@@ -81,14 +86,26 @@ export class Executor {
   /** Makes a tool call and answers its step. */
   async step(held: HeldStep): Promise<void> {
     try {
-      await this.#resolve(held, await this.#handlers.answer(held, this.#limitMs));
+      await this.#resolve(held, await this.#outcome(held));
     } finally {
       this.#host.forget(held);
       this.#host.credit(0, 1);
     }
   }
 
-  async #resolve(held: HeldStep, answer: Parameters<typeof answerOf>[0]): Promise<void> {
+  /** The result of a tool call, or what went wrong as data. */
+  async #outcome(held: HeldStep): Promise<Answer> {
+    try {
+      return { result: await this.#handlers.call(held, this.#limitMs) };
+    } catch (error) {
+      held.signal.throwIfAborted();
+      this.#host.told(error);
+      const { code, message } = faultOf(error);
+      return { error: { code, message } };
+    }
+  }
+
+  async #resolve(held: HeldStep, answer: Answer): Promise<void> {
     try {
       const value = answerOf(answer);
       await this.#host.ask(() => held.resolution(value), held.signal);

@@ -1,10 +1,11 @@
 /** What the specs share: packs, and a sidecar for a whole file. */
 
-import { createServer, connect as dial, type Server, type Socket } from "node:net";
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, afterEach, beforeAll } from "vitest";
 import type { PawlClient } from "./client.js";
 import { Sidecar, type SidecarOptions } from "./testing.js";
+import type { Worker } from "./worker.js";
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -13,6 +14,34 @@ export const SELF_CORRECTING = at("../../../testdata/packs/rfc0009-3-self-correc
 
 /** calc (tools add, boom, forbidden) -> ask (external) -> end. */
 export const STEPS = at("../testdata/steps.pack.json");
+
+/** RFC 0011: triage -> investigate -> triage ... -> done, with agents triage and analyst. */
+export const AGENTS = at("../../../testdata/packs/rfc0011-1-security-review.yaml");
+
+/** The steps pack under another id, with other bounds. */
+export function stepsPack(id: string, bounds: object): string {
+  const pack = JSON.parse(readFileSync(STEPS, "utf8"));
+  const { x_pawl } = pack.workflow.engine;
+  return JSON.stringify({
+    ...pack,
+    id,
+    workflow: { ...pack.workflow, engine: { x_pawl: { ...x_pawl, ...bounds } } },
+  });
+}
+
+/** Lets workers serve until the end of a spec. */
+export function useWorkers(): (worker: Worker) => Promise<void> {
+  const working: Worker[] = [];
+  afterEach(async () => {
+    await Promise.all(working.splice(0).map((worker) => worker.stop()));
+  });
+  return (worker) => {
+    const served = worker.serve();
+    served.catch(() => undefined);
+    working.push(worker);
+    return served;
+  };
+}
 
 /** One sidecar and one client for all specs of a file. */
 export function useSidecar(options: SidecarOptions = {}): { sidecar: Sidecar; client: PawlClient } {
@@ -47,53 +76,4 @@ export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
     out.push(item);
   }
   return out;
-}
-
-/** A way to the sidecar that can be cut. */
-export class Cuttable {
-  readonly #sockets = new Set<Socket>();
-  readonly #server: Server;
-  cuts = 0;
-  /** Cuts once, when this many bytes have gone to the sidecar; 0: does not. */
-  cutAfter = 0;
-
-  constructor(address: string) {
-    const [host, port] = address.split(":");
-    this.#server = createServer((near) => {
-      const far = dial(Number(port), host);
-      for (const socket of [near, far]) {
-        this.#sockets.add(socket);
-        socket.on("error", () => undefined);
-        socket.on("close", () => this.#sockets.delete(socket));
-      }
-      near.on("data", (data) => this.#count(data.length));
-      near.pipe(far).pipe(near);
-    });
-  }
-
-  #count(bytes: number): void {
-    if (this.cutAfter > 0) {
-      this.cutAfter -= Math.min(bytes, this.cutAfter);
-      if (this.cutAfter === 0) {
-        this.cut();
-      }
-    }
-  }
-
-  async listen(): Promise<string> {
-    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
-    return `127.0.0.1:${(this.#server.address() as { port: number }).port}`;
-  }
-
-  cut(): void {
-    this.cuts += 1;
-    for (const socket of this.#sockets) {
-      socket.resetAndDestroy();
-    }
-  }
-
-  close(): void {
-    this.cut();
-    this.#server.close();
-  }
 }

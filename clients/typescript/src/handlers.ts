@@ -1,11 +1,11 @@
 /** What a worker executes, by name. */
 
 import { failTurn, PawlError } from "./errors.js";
-import type { HeldStep, HeldTurn, ToolCall } from "./held.js";
+import type { HeldStep, ToolCall } from "./held_step.js";
+import type { HeldTurn } from "./held_turn.js";
 import type { Json } from "./plain.js";
-import type { Fault } from "./request.js";
 import { checkSchema } from "./schema.js";
-import { faultOf, type Handler } from "./turn.js";
+import type { Handler } from "./turn.js";
 
 /** Executes one tool call. What it throws is the error of the step. */
 export type ToolHandler<Payload = Json, Result = Json> = (
@@ -66,26 +66,18 @@ export class HandlerTable {
     return handler;
   }
 
-  /** Makes a tool call: its result, or what went wrong as data. */
-  async answer(
-    held: HeldStep,
-    limitMs: number,
-  ): Promise<{ readonly result: Json } | { readonly error: Fault }> {
-    const entry = this.#tools.get(held.call.tool) ?? this.#tools.get("*");
+  /** Makes a tool call and gives its result. What it throws is the error of the step. */
+  async call(held: HeldStep, limitMs: number): Promise<Json> {
+    const { tool } = held.call;
+    const entry = this.#tools.get(tool) ?? this.#tools.get("*");
     if (!entry) {
-      return { error: { code: "NO_HANDLER", message: `no handler for tool ${held.call.tool}` } };
+      throw failTurn("NO_HANDLER", `no handler for tool ${tool}`);
     }
-    try {
-      fits(held.payload, entry.parameters, "PAYLOAD_INVALID", `payload of ${held.call.tool}`);
-      const work = async () => entry.handler(held.payload, held.call);
-      const result = (await within(limitMs, held.signal, work())) ?? null;
-      fits(result, entry.result, "RESULT_INVALID", `result of ${held.call.tool}`);
-      return { result };
-    } catch (error) {
-      held.signal.throwIfAborted();
-      const { code, message } = faultOf(error);
-      return { error: { code, message } };
-    }
+    fits(held.payload, entry.parameters, "PAYLOAD_INVALID", `payload of ${tool}`);
+    const work = async () => entry.handler(held.payload, held.call);
+    const result = (await held.execute(limitMs, work)) ?? null;
+    fits(result, entry.result, "RESULT_INVALID", `result of ${tool}`);
+    return result;
   }
 }
 
@@ -107,26 +99,3 @@ function fits(value: Json, schema: Json | undefined, reason: string, what: strin
     throw new PawlError("schema", text, { reason, cause: error });
   }
 }
-
-/** Awaits a handler for as long as it may take and its work is wanted. */
-export function within<T>(limitMs: number, signal: AbortSignal, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason);
-    const late = () => {
-      const text = `the handler did not return within ${limitMs} ms`;
-      reject(new PawlError("handler", text, { reason: "HANDLER_TIMEOUT" }));
-    };
-    const timer = limitMs > 0 ? setTimeout(late, Math.min(limitMs, LONGEST_TIMER_MS)) : undefined;
-    if (signal.aborted) {
-      stop();
-    }
-    signal.addEventListener("abort", stop, { once: true });
-    work.then(resolve, reject).finally(() => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", stop);
-    });
-  });
-}
-
-/** What setTimeout takes. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;

@@ -26,7 +26,7 @@ export {
 } from "./gen/pawl/v1/record_pb.js";
 export { Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ToolHandler, ToolOptions } from "./handlers.js";
-export type { ToolCall } from "./held.js";
+export type { ToolCall } from "./held_step.js";
 export type { Tool, Tools } from "./holder.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";

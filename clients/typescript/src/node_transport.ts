@@ -3,8 +3,10 @@
 import type { SecureClientSessionOptions } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import type { Interceptor, Transport } from "@connectrpc/connect";
-import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { milliseconds } from "./bounds.js";
 import type { ClientOptions } from "./connection.js";
+import { Sessions } from "./sessions.js";
 
 /** Where a sidecar listens by default. */
 export const DEFAULT_ADDRESS = "127.0.0.1:7291";
@@ -30,32 +32,39 @@ export interface NodeOptions extends ClientOptions {
   readonly token?: TokenSource;
   /** Default: no TLS. */
   readonly tls?: Tls;
+  /**
+   * How often a silent connection is asked for a sign of life, in milliseconds, also while
+   * no call is under way; half of it without an answer ends the connection. Default
+   * 20 000; at least 6 000, since a sidecar hangs up on those who ask every 5 s.
+   */
+  readonly keepaliveMs?: number;
 }
 
-/** How often an unanswering connection is asked for a sign of life. */
-const PING_MS = 20_000;
-const PING_TIMEOUT_MS = 10_000;
+const KEEPALIVE_MS = 20_000;
+const LEAST_KEEPALIVE_MS = 6_000;
+/** What a sidecar sends at most: a whole conversation in one turn, for example. */
+const MOST_ANSWER_BYTES = 64 << 20;
 
 /** Connects lazily: the first call opens the connection. */
 export function nodeTransport(options: NodeOptions): {
   transport: Transport;
-  sessions: Http2SessionManager;
+  sessions: Sessions;
 } {
   const address = options.address ?? DEFAULT_ADDRESS;
+  const keepalive = options.keepaliveMs ?? KEEPALIVE_MS;
+  const keepaliveMs = milliseconds("keepaliveMs", keepalive, LEAST_KEEPALIVE_MS);
   const unix = address.startsWith("unix:");
   const scheme = options.tls ? "https" : "http";
   const baseUrl = `${scheme}://${unix ? "localhost" : address}`;
   if (!unix && !URL.canParse(baseUrl)) {
     throw new RangeError(`address: HOST:PORT or unix:PATH, not ${address}`);
   }
-  const sessions = new Http2SessionManager(
-    baseUrl,
-    { pingIntervalMs: PING_MS, pingTimeoutMs: PING_TIMEOUT_MS, pingIdleConnection: true },
-    sessionOptions(unix ? address.slice("unix:".length) : undefined, options.tls),
-  );
+  const path = unix ? address.slice("unix:".length) : undefined;
+  const sessions = new Sessions(baseUrl, keepaliveMs, sessionOptions(path, options.tls));
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager: sessions,
+    readMaxBytes: MOST_ANSWER_BYTES,
     interceptors: options.token === undefined ? [] : [bearer(options.token)],
   });
   return { transport, sessions };

@@ -3,7 +3,8 @@
 import { create } from "@bufbuild/protobuf";
 import { afterEach, describe, expect, test } from "vitest";
 import { PawlClient as PageClient } from "./browser.js";
-import { all, Cuttable, Gate, SELF_CORRECTING, STEPS, useSidecar } from "./fixture.js";
+import { all, Gate, SELF_CORRECTING, STEPS, useSidecar } from "./fixture.js";
+import { Cuttable } from "./fixture_cuttable.js";
 import { StreamTransitionsResponseSchema } from "./gen/pawl/v1/run_pb.js";
 import { type OutputChunk, PawlClient, type Turn, type Worker } from "./index.js";
 import { OutputReader } from "./output.js";

@@ -1,7 +1,8 @@
 /** Streams that lose their connection, and what a position accepts. */
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { all, Cuttable, SELF_CORRECTING, useSidecar } from "./fixture.js";
+import { all, SELF_CORRECTING, useSidecar } from "./fixture.js";
+import { Cuttable } from "./fixture_cuttable.js";
 import { PawlClient, PawlError, type Record, RecordKind } from "./index.js";
 import { Position, type Positioned } from "./position.js";
 import { Sidecar } from "./testing.js";

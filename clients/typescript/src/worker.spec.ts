@@ -1,30 +1,12 @@
 /** Workers against a real sidecar. */
 
-import { afterEach, describe, expect, test } from "vitest";
-import { all, STEPS, useSidecar } from "./fixture.js";
-import {
-  type Json,
-  type PawlError,
-  RecordKind,
-  RunStatus,
-  type Turn,
-  type Worker,
-} from "./index.js";
+import { describe, expect, test } from "vitest";
+import { AGENTS, all, Gate, STEPS, useSidecar, useWorkers } from "./fixture.js";
+import { type Json, RecordKind, RunStatus, type Turn } from "./index.js";
 import { Sidecar } from "./testing.js";
 
-const shared = useSidecar();
-const working: { worker: Worker; served: Promise<void> }[] = [];
-
-function serve(worker: Worker): Promise<void> {
-  const served = worker.serve();
-  served.catch(() => undefined);
-  working.push({ worker, served });
-  return served;
-}
-
-afterEach(async () => {
-  await Promise.all(working.splice(0).map(({ worker }) => worker.stop()));
-});
+const shared = useSidecar({ packs: [STEPS, AGENTS], allowTools: ["add", "boom"] });
+const serve = useWorkers();
 
 const start = () => shared.client.start("steps", { variables: { n: 1 } });
 
@@ -87,74 +69,73 @@ describe("a worker", () => {
     expect(seen).toMatchObject([{ message: "boom" }]);
   });
 
-  test.each<[string, (turn: Turn) => Promise<unknown>, string]>([
-    ["an event", async () => ({ event: "Nope" }), "UNKNOWN_EVENT"],
-    ["an artifact", async () => ({ artifacts: { nope: 1 } }), "UNDECLARED_ARTIFACT"],
-    ["10 MB", async () => ({ artifacts: { log: "x".repeat(1e7) } }), "MESSAGE_TOO_LARGE"],
-    ["no reply", async () => 7, "BAD_REPLY"],
-    ["a handler that never returns", () => new Promise(() => undefined), "HANDLER_TIMEOUT"],
-    ["a payload", (turn) => turn.step("add", { a: "1" }), "SCHEMA"],
-    ["a tool that is not listed", (turn) => turn.step("none"), "TOOL_NOT_LISTED"],
-    ["a tool's error", (turn) => turn.step("boom"), "RangeError"],
-  ])("is told of what cannot be taken: %s", async (_, bad, word) => {
-    const seen: unknown[] = [];
-    const worker = shared.client.worker({
-      handlerTimeoutMs: 300,
-      onError: (error) => seen.push(error),
-    });
-    worker.tool("boom", () => {
-      throw new RangeError("no");
-    });
-    worker.prompt("calc", async (turn) => {
-      if (turn.terminal) {
-        return;
-      }
-      return turn.attempt === 1 ? ((await bad(turn)) as undefined) : { event: "Done" };
-    });
-    serve(worker);
+  test("takes by prompt, then by agent, then what nobody else has", async () => {
+    const taken: string[][] = [];
+    const by = (name: string) => (turn: Turn) => {
+      taken.push([name, turn.prompt, turn.agent]);
+      const event = taken.length === 1 ? "NextFinding" : "AllTriaged";
+      return turn.terminal ? {} : { event: turn.state === "investigate" ? "Done" : event };
+    };
+    serve(
+      shared.client
+        .worker({ packs: ["security-review"] })
+        .prompt("investigator", by("prompt"))
+        .agent("triage", by("agent"))
+        .prompt("*", by("any prompt"))
+        .agent("*", by("any agent")),
+    );
+    for (const agent of ["triage", "analyst"]) {
+      const run = await shared.client.start("security-review", { agent });
+      expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+    }
+    expect(taken).toEqual([
+      ["agent", "triage", "triage"],
+      ["prompt", "investigator", "triage"],
+      ["agent", "triage", "triage"],
+      ["agent", "triage", "triage"],
+      ["any prompt", "analyst", "analyst"],
+    ]);
+  });
+
+  test("takes all agents by one handler", async () => {
+    const agents: string[] = [];
+    serve(
+      shared.client.worker({ packs: ["security-review"] }).agent("*", ({ agent }) => {
+        agents.push(agent);
+        return {};
+      }),
+    );
+    const run = await shared.client.start("security-review", { agent: "analyst" });
+    expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+    expect(agents).toEqual(["analyst"]);
+  });
+
+  test("makes the calls of all tools by one handler", async () => {
+    const calls: unknown[] = [];
+    const worker = shared.client.worker({ packs: ["steps"] }).prompt("*", calc);
+    serve(
+      worker.tool("*", (payload, { tool, key, attempt }) => {
+        calls.push([tool, key, attempt, payload]);
+        return 7;
+      }),
+    );
     const run = await start();
     expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
-    expect(seen).toHaveLength(1);
-    expect((seen[0] as PawlError).reason).toBe(word);
-    const failed = await all(run.records({ kinds: [RecordKind.TURN_FAILED] }));
-    expect(failed).toHaveLength(1);
-  });
-
-  test("is refused for names that no pack has, and when it is replaced", async () => {
-    const unknown = shared.client.worker().prompt("nope", calc);
-    await expect(unknown.serve()).rejects.toMatchObject({ reason: "UNKNOWN_PROMPT" });
-    const first = shared.client.worker({ workerId: "same" }).prompt("calc", calc);
-    const served = serve(first);
-    const second = shared.client.worker({ workerId: "same" }).prompt("calc", calc);
-    serve(second);
-    await expect(Promise.race([served, working[1]?.served])).rejects.toMatchObject({
-      reason: "WORKER_REPLACED",
-    });
-  });
-
-  test("checks schemas of its own", async () => {
-    const worker = shared.client.worker().prompt("calc", calc);
-    worker.tool("add", () => "three", { result: { type: "number" } });
-    serve(worker);
-    const run = await start();
-    expect((await run.wait()).run?.reason).toBe("turn_failed");
-    const answers = await all(run.records({ kinds: [RecordKind.STEP_RESOLVED] }));
-    const body = answers[0]?.body;
-    expect(body?.case === "stepResolved" && body.value.error?.code).toBe("RESULT_INVALID");
+    expect(calls).toEqual([["add", "1", 1, { a: 1, b: 2 }]]);
+    expect(await run.artifacts()).toEqual({ sum: 7 });
   });
 });
 
 describe("a drain", () => {
   const gated = (options = {}) => {
-    const gate = new EventTarget();
-    const begun = new Promise((resolve) => gate.addEventListener("begun", resolve));
-    const opened = new Promise((resolve) => gate.addEventListener("open", resolve));
+    const begun = new Gate();
+    const gate = new Gate();
     const worker = shared.client.worker(options).prompt("calc", async () => {
-      gate.dispatchEvent(new Event("begun"));
-      await opened;
+      begun.open();
+      await gate.opened;
       return { event: "Done" };
     });
-    return { worker, begun, open: () => gate.dispatchEvent(new Event("open")) };
+    return { worker, begun: begun.opened, open: gate.open };
   };
 
   test("lets what is under way finish, and takes nothing more", async () => {
@@ -193,30 +174,24 @@ test("what is under way is kept over a killed sidecar", async () => {
   const sidecar = await Sidecar.start({ packs: [STEPS], allowTools: ["add"] });
   const client = sidecar.client();
   const calls: Json[] = [];
-  let open: () => void = () => undefined;
-  const gate = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  let began: () => void = () => undefined;
-  const begun = new Promise<void>((resolve) => {
-    began = resolve;
-  });
+  const gate = new Gate();
+  const begun = new Gate();
   const worker = client.worker().prompt("calc", async (turn) => {
     if (turn.terminal) {
       return;
     }
     const sum = await turn.step("add", { a: 1, b: 2 });
-    began();
-    await gate;
+    begun.open();
+    await gate.opened;
     return { event: "Done", artifacts: { sum } };
   });
   worker.tool("add", (payload) => calls.push(payload));
   const served = worker.serve();
   try {
     const run = await client.start("steps", { variables: { n: 1 } });
-    await begun;
+    await begun.opened;
     await sidecar.restart();
-    open();
+    gate.open();
     expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
     expect(calls).toHaveLength(1);
     await worker.stop();

@@ -1,0 +1,54 @@
+/** Answers to the steps of a turn, and who waits for them. */
+
+import { PawlError } from "./errors.js";
+import type { Step } from "./turn.js";
+
+/** What was answered, and what is waited for. */
+export class AwaitedSteps {
+  readonly #answers = new Map<number, Step>();
+  readonly #waiting = new Map<number, (step: Step) => void>();
+
+  /** How many steps are waited for. */
+  get count(): number {
+    return this.#waiting.size;
+  }
+
+  /** Takes an answer; it may come before anybody waits for it. */
+  take(step: Step): void {
+    this.#answers.set(step.step, step);
+    this.#waiting.get(step.step)?.(step);
+  }
+
+  /** Waits for the answer of a step: no longer than `timeoutMs`, and until the signal. */
+  answer(step: Step, timeoutMs: number | undefined, signal: AbortSignal): Promise<Step> {
+    const known = this.#answers.get(step.step);
+    if (known) {
+      return Promise.resolve(known);
+    }
+    return new Promise((resolve, reject) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(step.step);
+        signal.removeEventListener("abort", stop);
+      };
+      const stop = () => {
+        done();
+        reject(signal.reason);
+      };
+      const late = () => {
+        done();
+        reject(tooLate(step, timeoutMs));
+      };
+      const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
+      signal.addEventListener("abort", stop, { once: true });
+      this.#waiting.set(step.step, (answered) => {
+        done();
+        resolve(answered);
+      });
+    });
+  }
+}
+
+function tooLate({ step, tool }: Step, timeoutMs: number | undefined): PawlError {
+  return new PawlError("deadline", `step ${step} (${tool}): no answer within ${timeoutMs} ms`);
+}

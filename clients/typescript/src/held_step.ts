@@ -1,0 +1,56 @@
+/** A tool call that a worker holds. */
+
+import {
+  type StepAssignment,
+  StepAssignmentSchema,
+  type StepLease,
+} from "./gen/pawl/v1/worker_pb.js";
+import { Held } from "./held.js";
+import { type Json, plain } from "./plain.js";
+import type { answerOf } from "./request.js";
+import type { WorkInit } from "./session.js";
+
+/** The tool call that a handler makes now. The payload cannot override these. */
+export interface ToolCall {
+  /** With `step` and `attempt`: an idempotency key for what the tool does elsewhere. */
+  readonly runId: string;
+  readonly step: number;
+  readonly tool: string;
+  readonly attempt: number;
+  /** Unique in the visit. */
+  readonly key: string;
+  readonly turnSeq: number;
+  /** When its outcome counts as unknown. */
+  readonly deadline: Date | undefined;
+  /** Aborted when the call is not wanted any more, or its time is up. */
+  readonly signal: AbortSignal;
+}
+
+/** A step that is held. Its lease changes when the worker connects again. */
+export class HeldStep extends Held {
+  lease: StepLease;
+  readonly payload: Json;
+  readonly call: ToolCall;
+
+  constructor(assignment: StepAssignment, lease: StepLease) {
+    super();
+    this.lease = lease;
+    const { key, turnSeq, deadline, payload } = plain(StepAssignmentSchema, assignment);
+    this.payload = payload ?? {};
+    const { runId, step, tool, attempt } = lease;
+    const signal = this.handlerSignal;
+    this.call = { runId, step, tool, attempt, key, turnSeq, deadline, signal };
+  }
+
+  /** As errors name it. */
+  get title(): string {
+    return `step ${this.lease.step} of ${this.lease.runId}`;
+  }
+
+  /** The request that answers it. */
+  resolution(answer: ReturnType<typeof answerOf>): WorkInit {
+    const { runId, step, tool, attempt, token } = this.lease;
+    const value = { runId, step, tool, attempt, turnToken: token, answer };
+    return { item: { case: "resolveStep", value } };
+  }
+}

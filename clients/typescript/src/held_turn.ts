@@ -1,0 +1,155 @@
+/** A turn that a worker holds. */
+
+import { create } from "@bufbuild/protobuf";
+import { AwaitedSteps } from "./awaited_steps.js";
+import { PawlError } from "./errors.js";
+import { StepStatus } from "./gen/pawl/v1/record_pb.js";
+import { GetTurnResponseSchema, StepOutcomeSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
+import type {
+  StepAnswers,
+  TurnAssignment,
+  TurnLease,
+  WorkReceipt,
+} from "./gen/pawl/v1/worker_pb.js";
+import { Held } from "./held.js";
+import { Idleness } from "./idleness.js";
+import { plain } from "./plain.js";
+import { type TurnRef, turnTarget } from "./request.js";
+import { newId } from "./retry.js";
+import type { WorkInit } from "./session.js";
+import { deniedBy, type Step, type StepCall, type TurnHost, type TurnInfo } from "./turn.js";
+import { TurnOutput } from "./turn_output.js";
+import { type Artifacts, toJsonText, writesOf } from "./values.js";
+
+/** Sends a request, again over new streams, until it has its receipt. */
+export type Ask = (make: () => WorkInit, signal: AbortSignal) => Promise<WorkReceipt>;
+
+/** A turn that is held. Its lease changes when the worker connects again. */
+export class HeldTurn extends Held implements TurnHost {
+  lease: TurnLease;
+  readonly info: TurnInfo;
+  readonly agent: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Steps that the execution has asked for. */
+  asked = 0;
+  readonly #ask: Ask;
+  readonly #awaited = new AwaitedSteps();
+  readonly #idleness: Idleness;
+  #suspending: Promise<void> | undefined;
+  readonly #output = new TurnOutput((piece) => this.#send(piece));
+
+  /** `suspendAfterMs`: see WorkerOptions; 0: never. */
+  constructor(assignment: TurnAssignment, lease: TurnLease, ask: Ask, suspendAfterMs: number) {
+    super();
+    this.lease = lease;
+    this.info = plain(GetTurnResponseSchema, assignment.turn ?? create(GetTurnResponseSchema));
+    this.agent = assignment.agent;
+    this.labels = assignment.labels;
+    this.#ask = ask;
+    const waits = () => this.#awaited.count > 0;
+    this.#idleness = new Idleness(suspendAfterMs, waits, () => {
+      this.#suspending = this.#suspend();
+    });
+    this.signal.addEventListener("abort", () => this.#idleness.end(), { once: true });
+  }
+
+  /** As errors name it. */
+  get title(): string {
+    return `turn ${this.lease.turnSeq} of ${this.lease.runId}`;
+  }
+
+  /** Whether it was given back until its steps are answered, or just is. */
+  async isSuspended(): Promise<boolean> {
+    await this.#suspending;
+    const { reason } = this.signal;
+    return reason instanceof PawlError && reason.kind === "suspended";
+  }
+
+  /** The turn with the token of its lease as it is now. */
+  get ref(): TurnRef {
+    const { runId, turnSeq, attempt, token } = this.lease;
+    return { runId, turnSeq: Number(turnSeq), attempt, token };
+  }
+
+  /** Takes answers to its steps. */
+  answered(answers: StepAnswers): void {
+    for (const step of answers.steps) {
+      this.#awaited.take(plain(StepSchema, step));
+    }
+    this.#idleness.changed();
+  }
+
+  async step(call: StepCall & { key: string }, timeoutMs: number | undefined): Promise<Step> {
+    const step = await this.#idleness.during(() => this.#request(call));
+    if (step.status !== StepStatus.PENDING) {
+      return step;
+    }
+    const answer = this.#awaited.answer(step, timeoutMs, this.signal);
+    this.#idleness.changed();
+    return answer;
+  }
+
+  async setArtifacts(artifacts: Artifacts): Promise<void> {
+    const writeId = newId();
+    const writes = writesOf(artifacts, this.info.artifactSlots);
+    await this.#tell(() => {
+      const { runId, token } = this.lease;
+      const value = { runId, turnToken: token, artifacts: writes, writeId };
+      return { item: { case: "setArtifacts", value } };
+    });
+  }
+
+  output(text: string): Promise<void> {
+    return this.#output.write(text);
+  }
+
+  async #send({ offset, text }: { offset: number; text: string }): Promise<void> {
+    await this.#tell(() => {
+      const value = { token: this.lease.token, offset: BigInt(offset), text };
+      return { item: { case: "output", value } };
+    });
+  }
+
+  async #request(call: StepCall & { key: string }): Promise<Step> {
+    this.asked += 1;
+    const request = {
+      key: call.key,
+      tool: call.tool,
+      payloadJson: toJsonText(call.payload ?? {}, "payload"),
+      reframe: call.reframe ?? false,
+    };
+    const requestId = newId();
+    const { answer } = await this.#tell(() => {
+      const value = { ...turnTarget("", this.ref), requests: [request], requestId };
+      return { item: { case: "requestStep", value } };
+    });
+    const first = answer.case === "requestStep" ? answer.value.outcomes[0] : undefined;
+    const outcome = first && plain(StepOutcomeSchema, first);
+    const refused = outcome && deniedBy(outcome);
+    if (refused || !outcome?.step) {
+      throw refused ?? new PawlError("server", "a step request without an outcome");
+    }
+    return outcome.step;
+  }
+
+  #tell(make: () => WorkInit): Promise<WorkReceipt> {
+    return this.#idleness.during(() => this.#ask(make, this.signal));
+  }
+
+  /** Gives the turn back until its steps are answered. */
+  async #suspend(): Promise<void> {
+    const requestId = newId();
+    const make = (): WorkInit => {
+      const value = { ...turnTarget("", this.ref), requestId };
+      return { item: { case: "suspendTurn", value } };
+    };
+    try {
+      await this.#ask(make, this.signal);
+    } catch {
+      // The answers are on their way, or the turn is lost, which is told by itself.
+      return;
+    }
+    const text = `${this.title} waits for its steps and is executed again with their answers`;
+    this.revoke(new PawlError("suspended", text, { reason: "TURN_SUSPENDED" }));
+  }
+}

@@ -1,0 +1,91 @@
+/** All that a worker holds. */
+
+import { durationMs } from "@bufbuild/protobuf/wkt";
+import type { Revocation, StepAnswers, WorkerRegistered } from "./gen/pawl/v1/worker_pb.js";
+import { stale } from "./held.js";
+import type { HeldStep } from "./held_step.js";
+import type { HeldTurn } from "./held_turn.js";
+
+/** The turns and steps that a worker executes now. */
+export class Holdings {
+  readonly turns = new Set<HeldTurn>();
+  readonly steps = new Set<HeldStep>();
+
+  /** Takes something out; what its handler still does is told that it is over. */
+  drop(held: HeldTurn | HeldStep): void {
+    this.turns.delete(held as HeldTurn);
+    this.steps.delete(held as HeldStep);
+    held.revoke(stale(held.title));
+  }
+
+  /** As a registration names them. */
+  leases() {
+    return {
+      heldTurns: [...this.turns].map(({ lease, asked }) => ({ ...lease, stepRequests: asked })),
+      heldSteps: [...this.steps].map(({ lease }) => lease),
+    };
+  }
+
+  /** Goes on with what the sidecar lets the worker keep, and stops the rest. */
+  keep({ keptTurns, keptSteps }: WorkerRegistered): void {
+    for (const held of this.turns) {
+      const { runId, turnSeq } = held.lease;
+      const kept = keptTurns.find((lease) => lease.runId === runId && lease.turnSeq === turnSeq);
+      held.lease = kept ?? held.lease;
+      if (!kept) {
+        held.revoke(stale(held.title));
+      }
+    }
+    for (const held of this.steps) {
+      const { runId, step } = held.lease;
+      const kept = keptSteps.find((lease) => lease.runId === runId && lease.step === step);
+      held.lease = kept ?? held.lease;
+      if (!kept) {
+        held.revoke(stale(held.title));
+      }
+    }
+  }
+
+  /** Stops what was taken back. */
+  revoke({ work, cause }: Revocation): void {
+    for (const held of work.case === "turn" ? this.turns : this.steps) {
+      if (held.lease.token === work.value?.token) {
+        held.revoke(stale(held.title, cause));
+      }
+    }
+  }
+
+  /** Stops the turns whose leases a heartbeat did not extend. */
+  lost(tokens: readonly string[]): void {
+    for (const held of this.turns) {
+      if (tokens.includes(held.lease.token)) {
+        held.revoke(stale(held.title));
+      }
+    }
+  }
+
+  /** Tells a turn of answers to its steps. */
+  answered(answers: StepAnswers): void {
+    for (const held of this.turns) {
+      if (held.lease.runId === answers.runId && held.lease.turnSeq === answers.turnSeq) {
+        held.answered(answers);
+      }
+    }
+  }
+
+  /** Stops everything. */
+  revokeAll(): void {
+    for (const held of [...this.turns, ...this.steps]) {
+      held.revoke(stale(held.title));
+    }
+  }
+
+  /** The shortest lease in milliseconds; undefined: none ends by time. */
+  shortestLeaseMs(): number | undefined {
+    const all = [...this.turns].map(({ lease }) =>
+      lease.duration ? durationMs(lease.duration) : 0,
+    );
+    const bounded = all.filter((ms) => ms > 0);
+    return bounded.length > 0 ? Math.min(...bounded) : undefined;
+  }
+}

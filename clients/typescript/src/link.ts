@@ -1,0 +1,127 @@
+/** A worker's connection to its sidecar, over as many streams as it takes. */
+
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Connection } from "./connection.js";
+import { PawlError } from "./errors.js";
+import type {
+  WorkerRegistered,
+  WorkerRegistrationSchema,
+  WorkReceipt,
+  WorkResponse,
+} from "./gen/pawl/v1/worker_pb.js";
+import { unless } from "./held.js";
+import { aborted, Backoff, repeatable, sleep } from "./retry.js";
+import { Session, type WorkInit } from "./session.js";
+
+/** What a link needs of its worker. */
+export interface LinkHost {
+  /** What each stream begins with. */
+  registration(): MessageInitShape<typeof WorkerRegistrationSchema>;
+  /** A stream is registered; what is returned is called when it has ended. */
+  registered(session: Session, registered: WorkerRegistered): () => void;
+  /** Something came in that is no receipt. */
+  take(response: WorkResponse): void;
+}
+
+/** Kinds of errors that end a stream and that no new stream can help. */
+const PERMANENT = ["request", "authentication", "permission", "not_found", "state", "server"];
+
+/** Keeps a registered stream open until it is closed. */
+export class Link {
+  readonly #connection: Connection;
+  readonly #host: LinkHost;
+  readonly #over = new AbortController();
+  #session: Session | undefined;
+  #connected = new Connected();
+
+  constructor(connection: Connection, host: LinkHost) {
+    this.#connection = connection;
+    this.#host = host;
+  }
+
+  /** Serves until `close`. Throws a PawlError if the sidecar refuses the worker for good. */
+  async live(): Promise<void> {
+    const backoff = new Backoff();
+    while (!this.#over.signal.aborted) {
+      const session = new Session(this.#connection.workers);
+      const error = await this.#serve(session, backoff).catch((thrown: unknown) => thrown);
+      session.close();
+      if (this.#over.signal.aborted) {
+        return;
+      }
+      if (!(error instanceof PawlError) || isPermanent(error)) {
+        throw error;
+      }
+      const pause = Math.max(backoff.next(), error.retryAfterMs ?? 0);
+      await sleep(pause, this.#over.signal).catch(() => undefined);
+    }
+  }
+
+  /** Ends the stream for good. */
+  close(): void {
+    this.#over.abort();
+    this.#session?.close();
+  }
+
+  /** Sends a request, again over new streams, until it has its receipt. */
+  readonly ask = async (make: () => WorkInit, signal: AbortSignal): Promise<WorkReceipt> => {
+    const backoff = new Backoff();
+    for (;;) {
+      if (signal.aborted) {
+        throw aborted(signal);
+      }
+      const session = this.#session;
+      if (!session) {
+        await unless(signal, this.#connected.promise);
+        continue;
+      }
+      try {
+        return await session.ask(make());
+      } catch (error) {
+        if (!(error instanceof PawlError) || !repeatable(error)) {
+          throw error;
+        }
+        await sleep(Math.max(backoff.next(), error.retryAfterMs ?? 0), signal);
+      }
+    }
+  };
+
+  /** Sends a request over the stream that there is now; undefined: there is none. */
+  askNow(init: WorkInit): Promise<WorkReceipt> | undefined {
+    return this.#session?.ask(init);
+  }
+
+  /** Sends a request that needs no receipt; without a stream it is not needed either. */
+  tell(init: WorkInit): void {
+    this.#session?.send(init);
+  }
+
+  /** Serves over one stream, and gives why it ended. */
+  async #serve(session: Session, backoff: Backoff): Promise<PawlError> {
+    const { namespace } = this.#connection;
+    const registered = await session.register(namespace, this.#host.registration());
+    backoff.reset();
+    this.#session = session;
+    const end = this.#host.registered(session, registered);
+    this.#connected.open();
+    try {
+      return await session.receive((response) => this.#host.take(response));
+    } finally {
+      end();
+      this.#session = undefined;
+      this.#connected = new Connected();
+    }
+  }
+}
+
+/** Resolves once there is a registered stream. */
+class Connected {
+  open: () => void = () => undefined;
+  readonly promise = new Promise<void>((resolve) => {
+    this.open = resolve;
+  });
+}
+
+function isPermanent(error: PawlError): boolean {
+  return PERMANENT.includes(error.kind) || error.reason === "WORKER_REPLACED";
+}

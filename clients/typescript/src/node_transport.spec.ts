@@ -1,0 +1,194 @@
+/** Connections from Node: large answers, silence, TLS, sockets. */
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { all, Gate, SELF_CORRECTING, STEPS } from "./fixture.js";
+import { Cuttable } from "./fixture_cuttable.js";
+import { PawlClient, WaitUntil } from "./index.js";
+import { Sidecar } from "./testing.js";
+
+test("answers of more than 4 MiB are read, and turns of that size are executed", async () => {
+  const limits = ["message", "conversation"].map((what) => `--limits-${what}-bytes=32MiB`);
+  await using sidecar = await Sidecar.start({ packs: [STEPS], flags: limits });
+  using client = sidecar.client();
+  const input = "x".repeat(6 << 20);
+  const options = { variables: { n: 1 }, input };
+  const read = async () => {
+    const run = await client.open("steps", options);
+    return (await run.turn()).messages[0]?.parts[0]?.content.value;
+  };
+  expect((await read()) === input).toBe(true);
+  let length = 0;
+  const worker = client.worker().prompt("calc", (turn) => {
+    length = String(turn.messages[0]?.parts[0]?.content.value).length;
+    return turn.terminal ? {} : { event: "Ask" };
+  });
+  const served = worker.serve();
+  const run = await client.start("steps", options);
+  await run.wait({ until: WaitUntil.WAITING });
+  await worker.stop();
+  await served;
+  expect(length).toBe(input.length);
+});
+
+// A sidecar hangs up on clients that ask for a sign of life more often than every 5 s;
+// this is as often as a client may be set to.
+describe("a silent connection", { timeout: 60_000 }, () => {
+  const keepaliveMs = 6_000;
+
+  test.concurrent("of an idle worker and an idle stream outlives three pings", async () => {
+    await using sidecar = await Sidecar.start({ packs: [STEPS, SELF_CORRECTING] });
+    const way = new Cuttable(sidecar.address);
+    using direct = sidecar.client();
+    using client = new PawlClient({ address: await way.listen(), keepaliveMs });
+    const run = await direct.open("self-correcting");
+    const ready = new Gate();
+    const reading = (async () => {
+      const kinds: unknown[] = [];
+      for await (const record of client.attach(run.id).transitions()) {
+        kinds.push(record.body.case);
+        ready.open();
+      }
+      return kinds;
+    })();
+    const worker = client.worker().prompt("calc", () => ({ event: "Ask" }));
+    const served = worker.serve();
+    await ready.opened;
+    await way.pinged(3);
+    await run.cancel();
+    expect(await reading).toEqual(["transition", "ended"]);
+    const work = await direct.start("steps", { variables: { n: 1 } });
+    expect((await work.wait({ until: WaitUntil.WAITING })).run?.state).toBe("ask");
+    expect(way.connections).toBe(1);
+    await worker.stop();
+    await served;
+    way.close();
+  });
+
+  test.concurrent("that gives no sign of life is replaced", async () => {
+    await using sidecar = await Sidecar.start({ packs: [SELF_CORRECTING] });
+    const way = new Cuttable(sidecar.address);
+    using direct = sidecar.client();
+    using client = new PawlClient({ address: await way.listen(), keepaliveMs });
+    const run = await direct.open("self-correcting");
+    const kinds: unknown[] = [];
+    for await (const record of client.attach(run.id).transitions()) {
+      kinds.push(record.body.case);
+      if (kinds.length === 1) {
+        way.swallow();
+        await run.cancel();
+      }
+    }
+    expect(kinds).toEqual(["transition", "ended"]);
+    expect(way.connections).toBe(2);
+    way.close();
+  });
+});
+
+describe("TLS", () => {
+  let directory: string;
+  const file = (name: string) => join(directory, name);
+  const openssl = (...given: string[]) => execFileSync("openssl", given, { stdio: "ignore" });
+  const secret = "0123456789abcdef0123456789abcdef";
+
+  /** A key, and a certificate that is signed by `ca`, or by itself. */
+  const certificate = (name: string, ca?: string) => {
+    const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    const about = ["-subj", `/CN=${name}`, "-addext", `subjectAltName=DNS:${name}`];
+    const signed = ca ? ["-CA", file(`${ca}.pem`), "-CAkey", file(`${ca}.key`)] : [];
+    const out = ["-keyout", file(`${name}.key`), "-out", file(`${name}.pem`), "-days", "2"];
+    openssl("req", "-x509", ...key, ...out, ...about, ...signed);
+  };
+
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), "pawl-tls-"));
+    certificate("ca");
+    certificate("localhost", "ca");
+    certificate("app", "ca");
+    certificate("stranger");
+    const tokens = `app packs:write,runs:write,runs:read ${secret}\n`;
+    writeFileSync(file("tokens"), tokens, { mode: 0o600 });
+  });
+  afterAll(() => rmSync(directory, { recursive: true }));
+
+  const serverFlags = () => [
+    `--tls-cert=${file("localhost.pem")}`,
+    `--tls-key=${file("localhost.key")}`,
+    `--tokens-file=${file("tokens")}`,
+  ];
+  const trusting = () => ({ ca: readFileSync(file("ca.pem")), serverName: "localhost" });
+  const showing = (name: string) => ({
+    ...trusting(),
+    cert: readFileSync(file(`${name}.pem`)),
+    key: readFileSync(file(`${name}.key`)),
+  });
+
+  /** Lists packs by each client, and tells what became of it: "" or kind and reason. */
+  async function asked(sidecar: Sidecar, settings: Parameters<Sidecar["client"]>[0][]) {
+    return Promise.all(
+      settings.map(async (options) => {
+        using client = sidecar.client({ ...options, retryForMs: 0 });
+        const error = await all(client.listPacks()).then(
+          () => undefined,
+          (thrown) => thrown,
+        );
+        return error ? `${error.kind} ${error.reason}`.trim() : "";
+      }),
+    );
+  }
+
+  test("and tokens", async () => {
+    await using sidecar = await Sidecar.start({ packs: [SELF_CORRECTING], flags: serverFlags() });
+    const tls = trusting();
+    const answers = await asked(sidecar, [
+      { tls, token: async () => secret },
+      { tls, token: "wrong-token-0123456789abcdef0123" },
+      { tls },
+      { tls: { serverName: "localhost" }, token: secret },
+    ]);
+    expect(answers).toEqual([
+      "",
+      "authentication TOKEN_UNKNOWN",
+      "authentication TOKEN_MISSING",
+      "unavailable",
+    ]);
+  });
+
+  test("with a certificate of the client", async () => {
+    const flags = [...serverFlags(), `--tls-client-ca=${file("ca.pem")}`];
+    await using sidecar = await Sidecar.start({ packs: [SELF_CORRECTING], flags });
+    const answers = await asked(sidecar, [
+      { tls: showing("app"), token: secret },
+      { tls: showing("stranger"), token: secret },
+      { tls: trusting(), token: secret },
+    ]);
+    expect(answers).toEqual(["", "unavailable", "unavailable"]);
+  });
+});
+
+test("a Unix socket, and a sidecar that stops and starts again", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "pawl-socket-"));
+  const socket = join(directory, "s");
+  await using sidecar = await Sidecar.start({ flags: [`--socket=${socket}`] });
+  using client = new PawlClient({ address: `unix:${socket}` });
+  try {
+    expect(await all(client.listPacks())).toEqual([]);
+    expect(await sidecar.stop()).toBe(0);
+    await sidecar.start();
+    expect(await all(client.listPacks())).toEqual([]);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
+test("settings that make no sense are refused by name", () => {
+  const refused = (options: ConstructorParameters<typeof PawlClient>[0]) => () =>
+    new PawlClient(options);
+  expect(refused({ timeoutMs: 0 })).toThrow("timeoutMs: 1 to 2147483647 milliseconds, not 0");
+  expect(refused({ retryForMs: -1 })).toThrow("retryForMs: 0 to 2147483647 milliseconds, not -1");
+  expect(refused({ keepaliveMs: 5_000 })).toThrow("keepaliveMs: 6000 to");
+  expect(refused({ address: "no port:x" })).toThrow("address: HOST:PORT");
+});

@@ -67,6 +67,11 @@ type Store interface {
 	// Outbox lists rows of a kind with Due <= now, earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
 
+	// HoldStep stores in the row of a step's outgoing work which worker it goes to;
+	// [machine.ErrNoStep] if there is no such row any more. StepHolder reads it back.
+	HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error
+	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)
+
 	// ListRuns returns heads in order of creation, after the given run id ("" =
 	// from the start), and the run id after which the next page begins ("" = no
 	// more).

@@ -29,7 +29,8 @@ func (w *work) space(ns uint32) *workSpace {
 	return w.spaces[ns]
 }
 
-// open makes the namespace's space and looks for what is ready.
+// open finds or makes the namespace's space; its first worker makes it look for
+// what is ready.
 func (w *work) open(ns uint32) *workSpace {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,7 +39,6 @@ func (w *work) open(ns uint32) *workSpace {
 	}
 	sp := newWorkSpace(w.e, ns)
 	w.spaces[ns] = sp
-	go sp.scan()
 	return sp
 }
 
@@ -56,7 +56,7 @@ func (w *work) observe(t *transit) {
 		sp.mu.Unlock()
 		return
 	}
-	told := sp.settle(s, t.program.graph, t)
+	told := sp.settle(s, t.program.graph, t, issued(t))
 	sp.mu.Unlock()
 	if told != nil {
 		go told()

@@ -24,8 +24,10 @@ type workSpace struct {
 	waiting  map[string]int
 	overflow bool
 	draining bool
-	sticky   stickyNames
-	outputs  outputs
+	// scanned: somebody looks, or has looked, for what is ready.
+	scanned bool
+	sticky  stickyNames
+	outputs outputs
 }
 
 // maxWaiting bounds, per pack, the ready work that is held in memory; the rest
@@ -70,7 +72,11 @@ type stepWork struct {
 	// nil: it was not lost.
 	orphan *alarm
 	// lostBy is that worker.
-	lostBy string
+	lostBy workerName
+	// row is its outgoing work; storing: whoever holds it is being stored there,
+	// and it must not be offered meanwhile.
+	row     machine.OutboxRow
+	storing bool
 }
 
 func newWorkSpace(e *Engine, ns uint32) *workSpace {
@@ -93,9 +99,9 @@ func (sp *workSpace) run(id string) *workRun {
 }
 
 // settle brings a run's work in line with its state. t is the commit that made
-// the state, nil for one that was read. It returns what is to be done without
-// the lock, or nil.
-func (sp *workSpace) settle(s *machine.State, g *machine.Graph, t *transit) func() {
+// the state, nil for one that was read, and held what is known of its steps. It
+// returns what is to be done without the lock, or nil.
+func (sp *workSpace) settle(s *machine.State, g *machine.Graph, t *transit, held holders) func() {
 	run := sp.run(s.RunID)
 	if s.Seq < run.seq {
 		return nil
@@ -104,7 +110,9 @@ func (sp *workSpace) settle(s *machine.State, g *machine.Graph, t *transit) func
 	sp.endWork(run, s, t)
 	told := sp.answered(run, t)
 	sp.offerTurn(run, s, g)
-	sp.offerSteps(run, s, g)
+	if !sp.offerSteps(run, s, g, held) && t != nil {
+		go sp.refresh(run.id)
+	}
 	if run.turn == nil && len(run.steps) == 0 {
 		delete(sp.runs, run.id)
 	}
@@ -182,8 +190,10 @@ func classOf(s *machine.State) machine.WorkClass {
 	return machine.WorkClass{Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion}
 }
 
-// offerSteps puts pending steps among the waiting work.
-func (sp *workSpace) offerSteps(run *workRun, s *machine.State, g *machine.Graph) {
+// offerSteps puts pending steps among the waiting work. False: of some it is not
+// known who holds them.
+func (sp *workSpace) offerSteps(run *workRun, s *machine.State, g *machine.Graph, held holders) (all bool) {
+	all = true
 	for i := range s.Steps {
 		p := &s.Steps[i]
 		if p.Status != machine.StepStatusPending || p.Delegation || s.Status.Terminal() {
@@ -191,10 +201,15 @@ func (sp *workSpace) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 		}
 		step := run.steps[p.Step]
 		if step == nil {
-			step = &stepWork{step: p.Step, attempt: p.Attempt, turn: p.TurnSeq, class: classOf(s)}
+			holder, known := held[p.Step]
+			if !known {
+				all = false
+				continue
+			}
+			step = &stepWork{step: p.Step, attempt: p.Attempt, turn: p.TurnSeq, class: classOf(s), row: outgoing(g, s, p.Step)}
 			step.class.Kind, step.class.Tool = machine.StepWork, p.Tool
 			run.steps[p.Step] = step
-			sp.awaitHolder(run, step, requestedAt(g, s, p.Step))
+			sp.awaitHolder(run, step, holder)
 		}
 		if s.Paused {
 			sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
@@ -202,12 +217,13 @@ func (sp *workSpace) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 			sp.offerStep(run, step)
 		}
 	}
+	return all
 }
 
 // offerStep offers a step that nobody has, unless its last holder may come back.
 func (sp *workSpace) offerStep(run *workRun, step *stepWork) {
 	id := machine.WorkID{RunID: run.id, Step: step.step}
-	if step.lease != nil || step.orphan != nil || sp.matcher.Waits(id) {
+	if step.lease != nil || step.orphan != nil || step.storing || sp.matcher.Waits(id) {
 		return
 	}
 	if !sp.offer(machine.Work{

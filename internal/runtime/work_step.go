@@ -14,6 +14,7 @@ import (
 type stepLease struct {
 	run        string
 	worker     *Worker
+	work       *stepWork
 	step       uint32
 	tool       string
 	attempt    int
@@ -26,63 +27,40 @@ func (l *stepLease) tell() StepLease {
 	return StepLease{RunID: l.run, Step: l.step, Tool: l.tool, Attempt: l.attempt, Token: l.token}
 }
 
-// requestedAt is when the pending execution of a step was asked for.
-func requestedAt(g *machine.Graph, s *machine.State, step uint32) int64 {
-	for _, row := range machine.Outbox(g, s) {
-		if row.Step == step {
-			return row.Due
-		}
-	}
-	return s.At
-}
-
-// awaitHolder gives the worker of a step that is older than this process time to
-// connect again: the step may be under way there, and must not run twice.
-func (sp *workSpace) awaitHolder(run *workRun, step *stepWork, requested int64) {
-	until := sp.e.started + int64(sp.e.cfg.StepGrace)
-	if requested >= sp.e.started || sp.now() >= until {
-		return
-	}
-	step.orphan = sp.e.work.alarms.set(until, func() { sp.giveUp(run.id, step) })
-}
-
-// giveUp offers a step of another process's time to everyone.
-func (sp *workSpace) giveUp(id string, step *stepWork) {
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	if run := sp.runs[id]; run != nil && run.steps[step.step] == step && step.lease == nil {
-		step.orphan = nil
-		go sp.refresh(id)
-	}
-}
-
 // leaseStep makes a pending step a worker's and sends it.
 func (sp *workSpace) leaseStep(w *Worker, run *workRun, step *stepWork) {
 	lease := &stepLease{
-		run: run.id, worker: w, step: step.step, tool: step.class.Tool, attempt: step.attempt,
+		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
 		token: sp.e.cfg.IDs.Token(), seen: run.seq,
 	}
-	step.lease, w.steps[lease.token] = lease, lease
+	step.lease, step.storing, w.steps[lease.token] = lease, true, lease
 	go sp.deliverStep(lease)
 }
 
-// deliverStep queues a step for its worker, unless it was taken back.
+// deliverStep queues a step for its worker, once it is stored that it goes there,
+// unless it was taken back.
 func (sp *workSpace) deliverStep(lease *stepLease) {
 	delivery, err := sp.openStep(context.Background(), lease)
 	var queue func()
 	if err == nil {
 		queue, err = lease.worker.sink.PrepareStep(delivery)
 	}
+	if err == nil {
+		err = sp.hold(lease)
+	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	switch {
-	case lease.over:
-	case err != nil:
+	case err != nil && !lease.over:
 		sp.unheldStep(lease)
 		sp.dropStep(lease)
-		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.refresh(lease.run) })
+		sp.freeLater(lease.run, lease.work)
+	case err != nil:
+		sp.freeLater(lease.run, lease.work)
+	case lease.over:
+		go sp.free(lease.run, lease.work)
 	default:
-		lease.sent = true
+		lease.sent, lease.work.storing = true, false
 		queue()
 	}
 }
@@ -90,7 +68,7 @@ func (sp *workSpace) deliverStep(lease *stepLease) {
 // openStep reads the step that was assigned.
 func (sp *workSpace) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
 	key := runKey{ns: sp.ns, id: lease.run}
-	s, prog, err := sp.e.stateSince(ctx, key, lease.seen)
+	s, _, err := sp.e.stateSince(ctx, key, lease.seen)
 	if err != nil {
 		return StepDelivery{}, err
 	}
@@ -104,7 +82,7 @@ func (sp *workSpace) openStep(ctx context.Context, lease *stepLease) (StepDelive
 			return StepDelivery{}, err
 		}
 		return StepDelivery{
-			StepLease: lease.tell(), Step: views[0], Run: s, RequestedAt: requestedAt(prog.graph, s, p.Step),
+			StepLease: lease.tell(), Step: views[0], Run: s, RequestedAt: lease.work.row.Due,
 			Left: max(0, time.Duration(p.Deadline-sp.now())),
 		}, nil
 	}
@@ -161,10 +139,9 @@ func (sp *workSpace) orphanStep(lease *stepLease) {
 	step := run.steps[lease.step]
 	step.lease = nil
 	if !lease.sent {
-		sp.offerStep(run, step)
-		return
+		return // deliverStep offers it again
 	}
-	step.lostBy = lease.worker.name.id
+	step.lostBy = lease.worker.name
 	step.orphan = sp.e.work.alarms.set(sp.now()+int64(sp.e.cfg.StepGrace), func() { sp.loseStep(run.id, step) })
 }
 
@@ -178,7 +155,7 @@ func (sp *workSpace) loseStep(run string, step *stepWork) {
 	}
 	_, err := sp.e.apply(context.Background(), &change{
 		key: runKey{ns: sp.ns, id: run}, principal: Principal{Name: enginePrincipal}, engine: true,
-		command: machine.LoseStep{Step: step.step, Attempt: step.attempt, Worker: step.lostBy},
+		command: machine.LoseStep{Step: step.step, Attempt: step.attempt, Worker: step.lostBy.id},
 	})
 	if err == nil || sp.e.gate.check() != nil {
 		return

@@ -167,11 +167,16 @@ func (sp *workSpace) failUnrendered(lease *turnLease, cause error) bool {
 
 // refresh brings a run's work in line with its state as it is read.
 func (sp *workSpace) refresh(run string) {
-	s, prog, err := sp.e.stateSince(context.Background(), runKey{ns: sp.ns, id: run}, 0)
+	ctx := context.Background()
+	s, prog, err := sp.e.stateSince(ctx, runKey{ns: sp.ns, id: run}, 0)
+	var held holders
+	if err == nil {
+		held, err = sp.e.holders(ctx, prog.graph, s)
+	}
 	switch {
 	case err == nil:
 		sp.mu.Lock()
-		sp.settle(s, prog.graph, nil)
+		sp.settle(s, prog.graph, nil, held)
 		sp.mu.Unlock()
 	case sp.e.gate.check() == nil:
 		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.refresh(run) })

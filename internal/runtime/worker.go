@@ -151,7 +151,8 @@ func (w *Worker) ReleaseStep(token string) error {
 	}
 	sp.unheldStep(lease)
 	sp.dropStep(lease)
-	go sp.refresh(lease.run)
+	lease.work.storing = true
+	go sp.free(lease.run, lease.work)
 	return nil
 }
 

@@ -77,6 +77,7 @@ func (e *Engine) ConnectWorker(ctx context.Context, req WorkerRequest) (Connecti
 type heldState struct {
 	state *machine.State
 	graph *machine.Graph
+	held  holders
 }
 
 // heldStates reads the runs that the worker says it holds work of. Those that
@@ -88,8 +89,11 @@ func (e *Engine) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) 
 			return
 		}
 		s, prog, err := e.stateSince(ctx, runKey{ns: ns, id: run}, 0)
-		if err == nil {
-			states[run] = heldState{state: s, graph: prog.graph}
+		if err != nil {
+			return
+		}
+		if held, err := e.holders(ctx, prog.graph, s); err == nil {
+			states[run] = heldState{state: s, graph: prog.graph, held: held}
 		}
 	}
 	for i := range req.Turns {
@@ -136,6 +140,11 @@ func (sp *workSpace) connect(req *WorkerRequest, states map[string]heldState) (C
 		sp.matcher.Drain(w.id)
 	}
 	sp.remind(w)
+	if !sp.scanned {
+		// Only now: the first worker keeps its steps, however late it comes.
+		sp.scanned = true
+		go sp.scan()
+	}
 	return conn, nil
 }
 
@@ -230,16 +239,25 @@ func (sp *workSpace) keepStep(w, old *Worker, held *StepLease, states map[string
 	}
 	run := sp.run(held.RunID)
 	if at.state.Seq >= run.seq {
-		sp.offerSteps(run, at.state, at.graph)
+		sp.offerSteps(run, at.state, at.graph, at.held)
 	}
 	step := run.steps[held.Step]
 	if step == nil || step.attempt != held.Attempt || !w.offer.Serves(&step.class) || len(w.steps) >= w.offer.Steps {
 		return nil
 	}
-	if step.lease != nil && (step.lease.worker != old || old == nil) || step.lostBy != "" && step.lostBy != w.name.id {
+	if !step.heldBy(w.name, old) {
 		return nil
 	}
 	return sp.adoptStep(w, run, step)
+}
+
+// heldBy: the worker, or its connection before, is the one that the step was sent
+// to last.
+func (s *stepWork) heldBy(name workerName, old *Worker) bool {
+	if s.lease != nil {
+		return old != nil && s.lease.worker == old && s.lease.sent
+	}
+	return s.lostBy == name
 }
 
 func pending(s *machine.State, step uint32) bool {
@@ -259,9 +277,9 @@ func (sp *workSpace) adoptStep(w *Worker, run *workRun, step *stepWork) *stepLea
 		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
 	}
 	sp.e.work.alarms.cancel(step.orphan)
-	step.orphan, step.lostBy = nil, ""
+	step.orphan, step.lostBy = nil, workerName{}
 	lease := &stepLease{
-		run: run.id, worker: w, step: step.step, tool: step.class.Tool, attempt: step.attempt,
+		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
 		token: sp.e.cfg.IDs.Token(), seen: run.seq, sent: true,
 	}
 	step.lease, w.steps[lease.token] = lease, lease

@@ -212,20 +212,128 @@ func TestStepRestart(t *testing.T) {
 	}
 }
 
-// TestStepRestartUnclaimed: nobody comes back for the step.
+// TestStepRestartUnclaimed: the worker that had a step when the sidecar died does
+// not come back: nobody knows whether the tool ran, and nobody else runs it.
 func TestStepRestartUnclaimed(t *testing.T) {
 	t.Parallel()
+	for policy, want := range map[string]machine.StepStatus{
+		"return": machine.StepStatusError, "escalate": machine.StepStatusError, "retry": machine.StepStatusPending,
+	} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, withWorkers)
+			r.register("", onUnknown(policy))
+			_, step := r.pendingStep(r.connect("model", modelOnly), r.connect("tools", toolsOnly))
+			r.restart()
+			r.background()
+			spare := r.connect("spare", toolsOnly)
+			impostor := r.connect("impostor", toolsOnly, func(req *runtime.WorkerRequest) { req.Steps = []runtime.StepLease{step.StepLease} })
+			if len(impostor.conn.Steps) != 0 {
+				t.Fatal("another worker took the step by naming it")
+			}
+			r.clock.AwaitAlarm(5 * time.Second)
+			nothing(t, "step", spare.steps)
+			r.clock.Advance(5 * time.Second)
+			run := step.StepLease.RunID
+			if policy == "retry" {
+				if got := spare.step(); got.StepLease.Attempt != 2 || got.StepLease.RunID != run {
+					t.Fatalf("assigned %+v", got.StepLease)
+				}
+				return
+			}
+			status := machine.Running
+			if policy == "escalate" {
+				status = machine.Escalated
+			}
+			s := r.settledStep(run, want)
+			if s.Status != status {
+				t.Fatalf("the run is %s (%s)", s.Status, s.Reason)
+			}
+			nothing(t, "step", spare.steps)
+		})
+	}
+}
+
+// onUnknown is the loop pack in which run_tests has the policy, and two attempts.
+func onUnknown(policy string) string {
+	pack := strings.Replace(loopPack, `"version": "1.0.0",`, `"version": "2.0.0",`, 1)
+	return strings.Replace(pack, `"x_pawl": {`, `"x_pawl": {"tools": {"run_tests": {"attempts": 2, "on_unknown": "`+policy+`"}}, `, 1)
+}
+
+// settledStep waits until the run's first step has a status.
+func (r *rig) settledStep(run string, want machine.StepStatus) *machine.State {
+	r.t.Helper()
+	deadline := time.Now().Add(within)
+	for after := uint64(1); ; {
+		s, _, err := r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: ref(run, everyone), AfterSeq: after})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(s.Steps) > 0 && s.Steps[0].Status == want {
+			return s
+		}
+		if s.Status.Terminal() || time.Now().After(deadline) {
+			r.t.Fatalf("the run is %s, its steps are %+v", s.Status, s.Steps)
+		}
+		after = s.Seq
+	}
+}
+
+// TestStepRestartUnassigned: a step that no worker had when the sidecar died, or
+// that came back unexecuted, is simply offered again.
+func TestStepRestartUnassigned(t *testing.T) {
+	t.Parallel()
+	for name, released := range map[string]bool{"never assigned": false, "released": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, withWorkers)
+			r.startWorkers("s1")
+			model := r.connect("model", modelOnly)
+			d := model.turn()
+			if _, err := model.request(d, "a"); err != nil {
+				t.Fatal(err)
+			}
+			if released {
+				tools := r.connect("tools", toolsOnly)
+				step := tools.step()
+				if err := tools.ReleaseStep(step.StepLease.Token); err != nil {
+					t.Fatal(err)
+				}
+				if !r.store.AwaitHolder(machine.StepHolder{}, within) {
+					t.Fatal("it is still stored as held")
+				}
+			}
+			r.restart()
+			spare := r.connect("spare", toolsOnly)
+			if got := spare.step(); got.StepLease.Attempt != 1 || got.StepLease.RunID != d.TurnLease.RunID {
+				t.Fatalf("assigned %+v", got.StepLease)
+			}
+			nothing(t, "step", spare.steps)
+		})
+	}
+}
+
+// TestStepIsHeldBeforeItIsSent: at the moment at which a worker is told of a step
+// the store knows that it has it; of one that it cannot store nobody is told.
+func TestStepIsHeldBeforeItIsSent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withWorkers)
-	_, step := r.pendingStep(r.connect("model", modelOnly), r.connect("tools", toolsOnly))
-	r.clock.Advance(time.Second)
-	r.restart()
 	r.background()
-	spare := r.connect("spare", toolsOnly)
-	r.clock.AwaitAlarm(5 * time.Second)
-	nothing(t, "step", spare.steps)
-	r.clock.Advance(5 * time.Second)
-	if got := spare.step(); got.StepLease.Attempt != 1 || got.StepLease.RunID != step.StepLease.RunID {
-		t.Fatalf("assigned %+v", got.StepLease)
+	full := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	r.store.FailHolds(full)
+	r.startWorkers("s1")
+	model, tools := r.connect("model", modelOnly), r.connect("tools", toolsOnly)
+	if _, err := model.request(model.turn(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.AwaitAlarm(time.Second)
+	nothing(t, "step", tools.steps)
+	r.store.FailHolds(nil)
+	r.clock.Advance(time.Second)
+	tools.Credit(0, 1)
+	step := tools.step()
+	if got := r.store.Holders(); len(got) != 1 || got[0] != (machine.StepHolder{Principal: hands.Name, Worker: "tools"}) {
+		t.Fatalf("%+v was sent, held by %+v", step.StepLease, got)
 	}
 }
 

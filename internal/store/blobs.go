@@ -62,7 +62,7 @@ func (s *Store) AppendUpload(ctx context.Context, ns uint32, key machine.UploadK
 		{Key: uploadKey(ns, key), Value: codec.EncodeUpload(&after)},
 		{Key: pieceKey(ns, after.Pieces, before.Chunks), Value: bytes.Clone(piece)},
 	}}
-	return after, s.submitBlob(ctx, w)
+	return after, s.submitRows(ctx, w)
 }
 
 func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
@@ -73,7 +73,8 @@ func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
 	return e
 }
 
-func (s *Store) submitBlob(ctx context.Context, w *Writes) error {
+// submitRows commits rows that belong to no entry.
+func (s *Store) submitRows(ctx context.Context, w *Writes) error {
 	if err := s.checkSize(w); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadK
 		blob = before
 	}
 	w.ops = append(w.ops, Op{Key: at, Value: codec.EncodeBlob(&blob)})
-	return existed, s.submitBlob(ctx, w)
+	return existed, s.submitRows(ctx, w)
 }
 
 func dropPieces(ns uint32, pieces [16]byte, n int) []Op {

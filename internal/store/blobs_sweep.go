@@ -233,7 +233,7 @@ func (s *Store) drop(ctx context.Context, ns uint32, row Op, pieces []Op) (bool,
 		ns: ns, entry: -1, ops: append([]Op{{Key: row.Key, Delete: true}}, pieces...),
 		expects: []expect{{key: row.Key, value: row.Value, miss: machine.ErrUploadChanged}},
 	}
-	err := s.submitBlob(ctx, w)
+	err := s.submitRows(ctx, w)
 	if errors.Is(err, machine.ErrUploadChanged) {
 		return false, nil
 	}

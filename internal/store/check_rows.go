@@ -76,8 +76,11 @@ func (c *checker) queues() error {
 	return c.each([]byte{kindOutbox}, c.outboxRow)
 }
 
-func (c *checker) outboxRow(key, _ []byte) error {
+func (c *checker) outboxRow(key, value []byte) error {
 	o, err := readOutbox(key)
+	if err == nil {
+		_, err = codec.DecodeHolder(value)
+	}
 	if err != nil {
 		return &Fault{Row: "outbox", Detail: err.Error()}
 	}

@@ -16,6 +16,8 @@ type Op struct {
 // expect is a precondition on one key: it has this value, or is absent if nil.
 type expect struct {
 	key, value []byte
+	// present: any value will do.
+	present bool
 	// miss is the error when it does not hold.
 	miss error
 }

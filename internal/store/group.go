@@ -112,7 +112,7 @@ func (g *group) info() Group {
 // guardedKind says which kinds of key a precondition may ask for.
 func guardedKind(kind byte) bool {
 	switch kind {
-	case kindRunID, kindCallerID, kindPackName, kindPackRef, kindPackBare, kindBlob, kindUpload:
+	case kindRunID, kindCallerID, kindPackName, kindPackRef, kindPackBare, kindOutbox, kindBlob, kindUpload:
 		return true
 	}
 	return false
@@ -134,11 +134,18 @@ func (c *committer) admit(g *group, r *request) error {
 		if err != nil {
 			return err
 		}
-		if (value == nil) != (e.value == nil) || !bytes.Equal(value, e.value) {
+		if !e.holds(value) {
 			return e.miss
 		}
 	}
 	return c.add(g, r)
+}
+
+func (e *expect) holds(value []byte) bool {
+	if e.present {
+		return value != nil
+	}
+	return (value == nil) == (e.value == nil) && bytes.Equal(value, e.value)
 }
 
 func (c *committer) checkSeq(g *group, w *Writes) error {

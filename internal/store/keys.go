@@ -26,7 +26,7 @@ const (
 	kindRunID     = 'd' // d <run> <kind> <id>        idempotency in a run
 	kindCallerID  = 's' // s <principal> <kind> <id>  idempotency of a principal
 	kindTimer     = 't' // t <due> <run> <kind> <step>
-	kindOutbox    = 'o' // o <kind> <due> <run> <step> <attempt>
+	kindOutbox    = 'o' // o <kind> <due> <run> <step> <attempt>; a step's value is its holder
 	kindReady     = 'r' // r <run>
 	kindIndex     = 'i' // i <index> <value> <run>
 	kindCursor    = 'g' // g <cursor>                 order of everything

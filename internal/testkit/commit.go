@@ -144,7 +144,7 @@ func (d *disk) queues(ns uint32, b *machine.Batch) {
 	}
 	for _, o := range b.OutboxAdded {
 		o.Namespace = ns
-		d.outbox[o] = struct{}{}
+		d.outbox[o] = machine.StepHolder{}
 	}
 }
 

@@ -17,7 +17,7 @@ type disk struct {
 	journal  map[uint32][]machine.Entry
 	consumed map[dedupeKey]machine.Dedupe
 	timers   []machine.Timer
-	outbox   map[machine.OutboxRow]struct{}
+	outbox   map[machine.OutboxRow]machine.StepHolder
 	ready    map[runKey]struct{}
 	index    map[indexKey]struct{}
 	packs    map[uint32]*packRows
@@ -72,7 +72,7 @@ func newDisk() *disk {
 	d := &disk{
 		runs: make(map[runKey]*runRows), order: make(map[uint32][]string),
 		journal: make(map[uint32][]machine.Entry), consumed: make(map[dedupeKey]machine.Dedupe),
-		outbox: make(map[machine.OutboxRow]struct{}), ready: make(map[runKey]struct{}),
+		outbox: make(map[machine.OutboxRow]machine.StepHolder), ready: make(map[runKey]struct{}),
 		index: make(map[indexKey]struct{}), packs: make(map[uint32]*packRows),
 	}
 	d.epoch[0] = epochs.last

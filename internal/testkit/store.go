@@ -26,8 +26,11 @@ type Store struct {
 	failed chan struct{}
 	dead   bool
 	fault  func(*machine.Batch) Fault
-	held   []heldCommit
-	hold   bool
+	// holdFault is what HoldStep meets; nextHold is closed and replaced by each.
+	holdFault error
+	nextHold  chan struct{}
+	held      []heldCommit
+	hold      bool
 	// holding is closed and replaced at each commit that is held.
 	holding chan struct{}
 }
@@ -46,7 +49,7 @@ type heldResult struct {
 func NewStore() *Store { return open(newDisk()) }
 
 func open(d *disk) *Store {
-	return &Store{disk: d, failed: make(chan struct{}), holding: make(chan struct{})}
+	return &Store{disk: d, failed: make(chan struct{}), holding: make(chan struct{}), nextHold: make(chan struct{})}
 }
 
 // FailCommits asks before each commit what it meets; nil ends that.

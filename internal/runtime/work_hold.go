@@ -1,0 +1,93 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// A tool that began must not begin again because the sidecar died. So the store
+// knows to whom a step goes before it is sent (docs/adr/0011-step-holders.md); it is
+// the one fact about deliveries that is not memory only.
+
+// holders says who holds pending steps, as the store has it; a step that is not
+// in it was not looked up, or is not pending any more.
+type holders map[uint32]workerName
+
+// issued are the steps that a commit made pending: nobody holds them.
+func issued(t *transit) holders {
+	if t == nil || len(t.batch.OutboxAdded) == 0 {
+		return nil
+	}
+	held := make(holders, len(t.batch.OutboxAdded))
+	for i := range t.batch.OutboxAdded {
+		held[t.batch.OutboxAdded[i].Step] = workerName{}
+	}
+	return held
+}
+
+// holders reads who holds the pending steps of a state.
+func (e *Engine) holders(ctx context.Context, g *machine.Graph, s *machine.State) (holders, error) {
+	held := make(holders)
+	for _, row := range machine.Outbox(g, s) {
+		if row.Kind != machine.OutboxStep {
+			continue
+		}
+		holder, err := e.store.StepHolder(ctx, row)
+		switch {
+		case err == nil:
+			held[row.Step] = workerName{principal: holder.Principal, id: holder.Worker}
+		case !errors.Is(err, machine.ErrNoStep):
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// outgoing is the row of a step's outgoing work.
+func outgoing(g *machine.Graph, s *machine.State, step uint32) machine.OutboxRow {
+	for _, row := range machine.Outbox(g, s) {
+		if row.Step == step {
+			return row
+		}
+	}
+	return machine.OutboxRow{}
+}
+
+// awaitHolder gives the worker that had a step when an earlier process died time
+// to connect again, from the start of this one.
+func (sp *workSpace) awaitHolder(run *workRun, step *stepWork, holder workerName) {
+	if holder == (workerName{}) {
+		return
+	}
+	step.lostBy = holder
+	until := max(sp.now(), sp.e.started+int64(sp.e.cfg.StepGrace))
+	step.orphan = sp.e.work.alarms.set(until, func() { sp.loseStep(run.id, step) })
+}
+
+// hold stores to whom a step is about to be sent.
+func (sp *workSpace) hold(lease *stepLease) error {
+	name := lease.worker.name
+	return sp.e.store.HoldStep(context.Background(), lease.work.row, machine.StepHolder{Principal: name.principal, Worker: name.id})
+}
+
+// free stores that a step was not begun by the one that it was for, and offers it
+// again.
+func (sp *workSpace) free(run string, step *stepWork) {
+	err := sp.e.store.HoldStep(context.Background(), step.row, machine.StepHolder{})
+	if err != nil && !errors.Is(err, machine.ErrNoStep) {
+		sp.freeLater(run, step)
+		return
+	}
+	sp.mu.Lock()
+	step.storing = false
+	sp.mu.Unlock()
+	sp.refresh(run)
+}
+
+func (sp *workSpace) freeLater(run string, step *stepWork) {
+	if sp.e.gate.check() == nil {
+		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.free(run, step) })
+	}
+}

@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"bytes"
 	"context"
 	"testing"
 
@@ -62,6 +63,9 @@ func TestSteps(t *testing.T) {
 	again, err := r.runs.ResolveStep(ctx, resolve)
 	if err != nil || again.GetDisposition() != pawlv1.Disposition_DISPOSITION_IGNORED_DUPLICATE {
 		t.Fatalf("ResolveStep again: %v, %v", again, err)
+	}
+	if got, want := again.GetRecord(), answered.GetRecord(); got.GetSeq() != want.GetSeq() || !bytes.Equal(got.GetHash(), want.GetHash()) {
+		t.Fatalf("the record of a duplicate is %v, not %v", got, want)
 	}
 	unknown := &pawlv1.ResolveStepRequest{
 		RunId: "01J99999999999999999999999", Step: 1, Tool: "run_tests", Attempt: 1,

@@ -10,8 +10,8 @@ type Answer struct {
 	RunID string
 	// State of the run after the input.
 	State *machine.State
-	// Entry is the commit that the input made; without records if it changed
-	// nothing.
+	// Entry is the commit that the input made, or the one of the equal input before
+	// it; without records if it changed nothing.
 	Entry machine.Entry
 	// Turn is the open turn after the input; nil if there is none.
 	Turn *TurnRef

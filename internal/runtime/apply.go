@@ -244,7 +244,31 @@ func (t *transit) unchanged(ctx context.Context, result machine.Result) (Answer,
 		return answer, err
 	}
 	answer := Answer{RunID: t.state.RunID, State: t.state, Disposition: result.Disposition}
+	if err := t.recorded(ctx, &answer); err != nil {
+		return Answer{}, err
+	}
 	answer.Turn = t.openTurn(t.program.graph, t.state)
 	t.count()
 	return t.withSteps(ctx, answer, result)
+}
+
+// recorded gives an answer to a step that was taken before what was recorded
+// then.
+func (t *transit) recorded(ctx context.Context, answer *Answer) error {
+	cmd, ok := t.c.command.(machine.ResolveStep)
+	if !ok || answer.Disposition != machine.IgnoredDuplicate {
+		return nil
+	}
+	for i := range t.state.Steps {
+		step := &t.state.Steps[i]
+		if step.Step != cmd.Step {
+			continue
+		}
+		entry, err := t.e.store.Entry(ctx, t.c.key.ns, t.c.key.id, step.AnswerSeq)
+		if err != nil {
+			return fmt.Errorf("runtime: read record %d of run %s: %w", step.AnswerSeq, t.c.key.id, err)
+		}
+		answer.Entry = entry
+	}
+	return nil
 }

@@ -57,7 +57,7 @@ func (l *lane) run(ctx context.Context) column {
 	c := column{lang: l.lang, results: map[string]result{}}
 	l.ahead()
 	var err error
-	if l.sidecar, err = newSidecar(l.set.binary, sharedFlags); err != nil {
+	if l.sidecar, err = newSidecar(l.set.binary, sharedFlags, nil); err != nil {
 		c.journal = err
 		return c
 	}

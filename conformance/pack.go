@@ -63,7 +63,7 @@ func fillPack(pack map[string]any, name string) error {
 		fill(value.(map[string]any), map[string]any{"id": key, "version": "1.0.0", "system_template": "Do " + key + "."})
 	}
 	for _, value := range tools {
-		fill(value.(map[string]any), map[string]any{"parameters": map[string]any{"type": "object"}})
+		fill(value.(map[string]any), map[string]any{"parameters": map[string]any{"type": "object", "properties": map[string]any{}}})
 	}
 	return nil
 }

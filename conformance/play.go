@@ -36,9 +36,13 @@ type call struct {
 
 // open gives the scenario its sidecar, way, client and pack.
 func (p *play) open() error {
-	if len(p.scenario.Flags) > 0 {
+	if len(p.scenario.Flags)+len(p.scenario.Scopes) > 0 {
+		flags := p.scenario.Flags
+		if len(flags) == 0 {
+			flags = sharedFlags
+		}
 		var err error
-		if p.sidecar, err = newSidecar(p.lane.set.binary, p.scenario.Flags); err != nil {
+		if p.sidecar, err = newSidecar(p.lane.set.binary, flags, p.scenario.Scopes); err != nil {
 			return err
 		}
 		p.own = true
@@ -75,7 +79,7 @@ func (p *play) address() string {
 
 // reset points a driver at the sidecar and lets it forget what was.
 func (p *play) reset(d *driver) error {
-	r, err := d.call("reset", map[string]any{"address": p.address(), "pack": p.pack})
+	r, err := d.call("reset", map[string]any{"address": p.address(), "token": p.sidecar.token})
 	if err != nil {
 		return err
 	}

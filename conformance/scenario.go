@@ -26,6 +26,9 @@ type scenario struct {
 	Because string `yaml:"because"`
 	// Flags of a sidecar of its own. Default: none, it shares its column's.
 	Flags []string `yaml:"flags"`
+	// Scopes of the clients' token, on a sidecar of its own that asks for one. Default:
+	// none is asked for, which is every scope but admin.
+	Scopes []string `yaml:"scopes"`
 	// Via is how the clients reach the sidecar: directly, through a relay whose
 	// connections can be cut, or through one that plays a newer server.
 	Via string `yaml:"via"`

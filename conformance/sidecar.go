@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -17,6 +19,8 @@ type sidecar struct {
 	flags  []string
 	dir    string
 	socket string
+	// token is that of its clients; empty: it asks for none.
+	token string
 
 	cmd    *exec.Cmd
 	done   chan struct{}
@@ -38,18 +42,34 @@ func binaryOf(root, named string) (string, error) {
 	return path, nil
 }
 
-func newSidecar(binary string, flags []string) (*sidecar, error) {
+// newSidecar starts one. With scopes it asks for a token, which has these.
+func newSidecar(binary string, flags, scopes []string) (*sidecar, error) {
 	// Paths of sockets are limited to 108 bytes.
 	dir, err := os.MkdirTemp("", "pawl-*")
 	if err != nil {
 		return nil, err
 	}
 	s := &sidecar{binary: binary, flags: flags, dir: dir, socket: filepath.Join(dir, "s")}
-	if err := s.start(); err != nil {
+	err = s.authenticate(scopes)
+	if err == nil {
+		err = s.start()
+	}
+	if err != nil {
 		s.remove()
 		return nil, err
 	}
 	return s, nil
+}
+
+// authenticate makes a token with the scopes; none: no token.
+func (s *sidecar) authenticate(scopes []string) error {
+	if len(scopes) == 0 {
+		return nil
+	}
+	s.token = rand.Text() + rand.Text()
+	file := filepath.Join(s.dir, "tokens")
+	s.flags = append([]string{"--tokens-file", file}, s.flags...)
+	return os.WriteFile(file, fmt.Appendf(nil, "tester %s %s\n", strings.Join(scopes, ","), s.token), 0o600)
 }
 
 func (s *sidecar) address() string { return "unix:" + s.socket }

@@ -87,6 +87,7 @@ func (d *driver) perform(ctx context.Context, r request) (any, error) {
 func (d *driver) reset(_ context.Context, a args) (any, error) {
 	quick := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
 	conn, err := grpc.NewClient(a.Address,
+		grpc.WithPerRPCCredentials(bearer(a.AuthToken)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second}),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))

@@ -14,6 +14,7 @@ import (
 // args are those of every verb; docs/conformance.md says which of them have which.
 type args struct {
 	Address    string            `json:"address"`
+	AuthToken  string            `json:"token"`
 	Pack       string            `json:"pack"`
 	Content    string            `json:"content"`
 	Filename   string            `json:"filename"`

@@ -31,8 +31,8 @@ class Driver:
         """Points the driver at a sidecar and forgets all names."""
         if self._client is not None:
             self._client.close()
-        self._address = args["address"]
-        self._client = pawl.Client(address=self._address)
+        self._address, self._token_given = args["address"], args.get("token") or None
+        self._client = pawl.Client(address=self._address, token=self._token_given)
         self._runs: dict[str, pawl.Run] = {}
         self._turns: dict[str, pawl.TurnInfo] = {}
         self._tails: dict[str, Tail] = {}
@@ -224,7 +224,9 @@ class Driver:
     # Workers
 
     def worker(self, args: Args) -> None:
-        self._worker = serve(args, self._address, self._holds, self._served)
+        self._worker = serve(
+            args, self._address, self._token_given, self._holds, self._served
+        )
 
     def release(self, args: Args) -> None:
         self._holds.release(args["name"])

@@ -11,12 +11,17 @@ from script import Holds, Player
 
 
 def serve(
-    args: dict[str, Any], address: str, holds: Holds, served: threading.Event
+    args: dict[str, Any],
+    address: str,
+    token: str | None,
+    holds: Holds,
+    served: threading.Event,
 ) -> pawl.Worker:
     """Begins to work in a thread of its own; tells by an event how that ended."""
     milliseconds = args.get("handler_ms")
     worker = pawl.Worker(
         address=address,
+        token=token,
         worker_id=args["name"],
         packs=args["packs"],
         turns=args.get("capacity", 1),

@@ -11,7 +11,7 @@ import {
   type TurnRef,
   WaitUntil,
 } from "@pawl/client";
-import { canon } from "./canon.js";
+import { canon, given } from "./canon.js";
 import { flood } from "./flood.js";
 import { Holds, Player, replyOf, type ReplyArgs, type Script, valuesOf } from "./script.js";
 import { Tail } from "./tail.js";
@@ -20,6 +20,7 @@ import { type Served, serve } from "./work.js";
 /** Arguments of every verb; docs/conformance.md says which of them have which. */
 export interface Args extends ReplyArgs, Script {
   readonly address?: string;
+  readonly token?: string;
   readonly content?: string;
   readonly filename?: string;
   readonly pack?: string;
@@ -76,12 +77,15 @@ export class Driver {
   /** Every verb by its name. */
   readonly verbs: Readonly<Record<string, Verb>> = {
     ping: () => undefined,
-    reset: (args) => this.#reset(args.address ?? ""),
+    reset: (args) => this.#reset(args.address ?? "", args.token || undefined),
     register: async ({ content = "", filename }) =>
       canon((await this.#clientNow.registerPack(content, { filename })).pack),
     start: (args) => this.#start(args),
     info: async (args) => canon(await this.#run(args).info({ atSeq: args.at_seq })),
-    artifacts: async (args) => canon(await this.#run(args).artifacts({ atSeq: args.at_seq })),
+    artifacts: async (args) => {
+      const values = await this.#run(args).artifacts({ atSeq: args.at_seq });
+      return Object.fromEntries(Object.entries(values).map(([name, one]) => [name, given(one)]));
+    },
     turn: (args) => this.#turn(args),
     emit: async (args) => {
       const options = { ...this.#write(args), artifacts: valuesOf(args.artifacts) };
@@ -134,10 +138,10 @@ export class Driver {
   }
 
   /** Points the driver at a sidecar and forgets all names. */
-  #reset(address: string): void {
+  #reset(address: string, token?: string): void {
     this.#client?.close();
     this.#address = address;
-    this.#client = new PawlClient({ address });
+    this.#client = new PawlClient({ address, token });
     this.#runs = new Map();
     this.#turns = new Map();
     this.#tails = new Map();

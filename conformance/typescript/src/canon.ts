@@ -48,14 +48,19 @@ function fields(from: Shape): Shape {
     Object.entries(from).map(([name, value]) => {
       const table = words[name as keyof typeof words];
       const word = table && typeof value === "number" ? table[value] : undefined;
-      // Maps have names of the scenario's own, which stay as they are.
-      const plain = MAPS.includes(name) ? value : canon(value);
+      const plain = GIVEN.includes(name) ? given(value) : canon(value);
       return [snake(name), word ?? plain];
     }),
   );
 }
 
-const MAPS = ["labels", "visits", "payload", "result", "variables"];
+/** Fields whose values have names of the scenario's own, which stay as they are. */
+const GIVEN = ["labels", "visits", "payload", "result", "value", "variables"];
+
+/** A value that a scenario gave. */
+export function given(value: unknown): unknown {
+  return value instanceof Uint8Array ? canon(value) : (value ?? null);
+}
 
 function isMessage(value: object): value is { role: string; parts: Part[] } {
   return "role" in value && "parts" in value;

@@ -76,7 +76,7 @@ describe("run", () => {
     expect(bad.errors[0]).toMatchObject({ reason: "NO_HANDLER" });
   });
 
-  test.each<[string, Reply | Error, string]>([
+  const answers: [string, Reply | Error, string][] = [
     ["raises", new TypeError("boom"), "TypeError"],
     ["event", { event: "NotDeclared" }, "UNKNOWN_EVENT"],
     ["undeclared", { event: "Done", artifacts: { nowhere: "x" } }, "UNDECLARED_ARTIFACT"],
@@ -86,17 +86,22 @@ describe("run", () => {
     ["10 MB", { event: "Done", artifacts: { log: "x".repeat(10_000_000) } }, ""],
     ["no reply", "text" as Reply, "BAD_REPLY"],
     ["another key", { events: "Done" } as Reply, "BAD_REPLY"],
-  ])("retries the turn of a handler whose answer is bad: %s", async (_, bad, word) => {
-    const good = { event: "Done", artifacts: { sum: 3 } };
-    const model = script({ calc: [bad, good], end: [undefined] });
-    const result = await shared.client.run("steps", model, { variables: { n: 1 } });
-    expect(result.status).toBe(RunStatus.COMPLETED);
-    expect(result.artifacts.sum).toBe(3);
-    expect(model.turns.map((turn) => turn.attempt)).toEqual([1, 2, 1]);
-    expect(result.errors).toHaveLength(1);
-    const error = result.errors[0] as Error;
-    expect(PawlError.is(error) ? error.reason : error.constructor.name).toBe(word);
-  });
+  ];
+
+  test.concurrent.each(answers)(
+    "retries the turn of a handler whose answer is bad: %s",
+    async (_, bad, word) => {
+      const good = { event: "Done", artifacts: { sum: 3 } };
+      const model = script({ calc: [bad, good], end: [undefined] });
+      const result = await shared.client.run("steps", model, { variables: { n: 1 } });
+      expect(result.status).toBe(RunStatus.COMPLETED);
+      expect(result.artifacts.sum).toBe(3);
+      expect(model.turns.map((turn) => turn.attempt)).toEqual([1, 2, 1]);
+      expect(result.errors).toHaveLength(1);
+      const error = result.errors[0] as Error;
+      expect(PawlError.is(error) ? error.reason : error.constructor.name).toBe(word);
+    },
+  );
 
   test("ends when attempts are used up, or cannot help", async () => {
     const failing = script({ calc: [new Error("no")] });

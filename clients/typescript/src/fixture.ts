@@ -29,7 +29,14 @@ export function stepsPack(id: string, bounds: object): string {
   });
 }
 
-/** Lets workers serve until the end of a spec. */
+/** Lets a worker serve until the end of a block. */
+export function serving(worker: Worker): AsyncDisposable & { readonly served: Promise<void> } {
+  const served = worker.serve();
+  served.catch(() => undefined);
+  return { served, [Symbol.asyncDispose]: () => worker.stop() };
+}
+
+/** Lets workers serve until the end of a spec. Not for specs that run at the same time. */
 export function useWorkers(): (worker: Worker) => Promise<void> {
   const working: Worker[] = [];
   afterEach(async () => {

@@ -86,7 +86,7 @@ describe("a model", () => {
     expect(toolMessages(requests[1])).toEqual(["5", "9"]);
   });
 
-  test.each([
+  test.concurrent.each([
     ["leave_unknown_event", 'event: one of Again, Ask, Done, not \\"Ship\\"'],
     ["leave_unknown_artifact", 'artifacts: one of log, sum, not \\"nope\\"'],
     ["leave_wrong_type", "artifacts.log: a string, not ["],
@@ -109,7 +109,7 @@ describe("a model", () => {
     expect(requests[1]?.messages.at(-1)?.content).toContain("Call leave_state to go on");
   });
 
-  test.each([
+  test.concurrent.each([
     ["refusal", "REFUSED"],
     ["filtered", "CONTENT_FILTER"],
     ["length", "TRUNCATED"],

@@ -1,0 +1,307 @@
+/** What workers and handlers do wrong: a typed error to the one who did it, nothing lost. */
+
+import { describe, expect, test } from "vitest";
+import { all, Gate, serving, stepsPack, useSidecar, useWorkers } from "./fixture.js";
+import { Cuttable } from "./fixture_cuttable.js";
+import { Hand } from "./fixture_hand.js";
+import {
+  PawlClient,
+  PawlError,
+  RecordKind,
+  type Run,
+  RunStatus,
+  type Turn,
+  WaitUntil,
+} from "./index.js";
+import { turnTarget } from "./request.js";
+
+const shared = useSidecar();
+const serve = useWorkers();
+const start = (pack = "steps") => shared.client.start(pack, { variables: { n: 1 } });
+/** The steps pack under a name of its own, for specs that run at the same time. */
+async function ownPack(id: string, bounds = {}): Promise<string> {
+  await shared.client.registerPack(stepsPack(id, bounds));
+  return id;
+}
+
+const MEGABYTES_10 = "x".repeat(10_000_000);
+
+const failures = (run: Run) => all(run.records({ kinds: [RecordKind.TURN_FAILED] }));
+
+async function stepErrors(run: Run) {
+  const records = await all(run.records({ kinds: [RecordKind.STEP_RESOLVED] }));
+  return records.map(({ body }) => body.case === "stepResolved" && body.value.error?.code);
+}
+
+describe("a turn handler", () => {
+  const faults: [string, (turn: Turn) => Promise<unknown>, string][] = [
+    ["throws", () => Promise.reject(new TypeError("boom")), "TypeError"],
+    ["throws no Error", () => Promise.reject("boom"), "Error"],
+    ["names an event that is not allowed", async () => ({ event: "Nope" }), "UNKNOWN_EVENT"],
+    [
+      "writes an undeclared artifact",
+      async () => ({ artifacts: { nope: 1 } }),
+      "UNDECLARED_ARTIFACT",
+    ],
+    [
+      "writes a wrong type",
+      async () => ({ artifacts: { log: Uint8Array.of(1) } }),
+      "ARTIFACT_TYPE",
+    ],
+    ["writes what is no JSON", async () => ({ artifacts: { sum: 1n } }), "INVALID_JSON"],
+    [
+      "writes too much",
+      async () => ({ artifacts: { log: "x".repeat(70_000) } }),
+      "ARTIFACT_TOO_LARGE",
+    ],
+    ["writes 10 MB", async () => ({ artifacts: { log: MEGABYTES_10 } }), "MESSAGE_TOO_LARGE"],
+    [
+      "writes 10 MB in its midst",
+      (turn) => turn.setArtifacts({ log: MEGABYTES_10 }),
+      "MESSAGE_TOO_LARGE",
+    ],
+    ["puts out 10 MB", async () => ({ output: MEGABYTES_10 }), "MESSAGE_TOO_LARGE"],
+    ["asks with 10 MB", (turn) => turn.step("boom", { x: MEGABYTES_10 }), "MESSAGE_TOO_LARGE"],
+    ["returns no reply", async () => 7, "BAD_REPLY"],
+    ["returns an unknown key", async () => ({ events: "Done" }), "BAD_REPLY"],
+    ["never returns", () => new Promise(() => undefined), "HANDLER_TIMEOUT"],
+    ["asks with a payload that does not fit", (turn) => turn.step("add", { a: "1" }), "SCHEMA"],
+    ["asks for a tool that is not listed", (turn) => turn.step("none"), "TOOL_NOT_LISTED"],
+    ["asks for a tool that is not allowed", (turn) => turn.step("forbidden"), "TOOL_NOT_ALLOWED"],
+  ];
+
+  test.concurrent.each(faults)(
+    "that %s fails one attempt and is told why",
+    async (what, bad, word) => {
+      const pack = await ownPack(`turn-${slug(what)}`);
+      const told: unknown[] = [];
+      const worker = shared.client.worker({
+        packs: [pack],
+        handlerTimeoutMs: word === "HANDLER_TIMEOUT" ? 100 : undefined,
+        onError: (error) => told.push(error),
+      });
+      worker.prompt("calc", async (turn) => {
+        if (turn.terminal) {
+          return;
+        }
+        return turn.attempt === 1 ? ((await bad(turn)) as undefined) : { event: "Done" };
+      });
+      await using _ = serving(worker);
+      const run = await start(pack);
+      expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+      expect(told).toHaveLength(1);
+      const [error] = told;
+      expect(PawlError.is(error) ? error.reason : nameOf(error)).toBe(word);
+      const failed = (await failures(run)).map(({ body }) => {
+        return body.case === "turnFailed" && body.value.error?.code;
+      });
+      expect(failed).toEqual([word]);
+    },
+  );
+
+  test("that takes too long is told by its signal, and may do nothing more", async () => {
+    const late: unknown[] = [];
+    const over = new Gate();
+    const done = new Gate();
+    const worker = shared.client.worker({ handlerTimeoutMs: 50 }).prompt("calc", async (turn) => {
+      if (turn.attempt === 1 && !turn.terminal) {
+        await new Promise((resolve) => turn.signal.addEventListener("abort", resolve));
+        late.push(turn.signal.reason.reason);
+        await over.opened;
+        late.push(await turn.output("late").catch((error) => error.reason));
+        done.open();
+      }
+      return turn.terminal ? {} : { event: "Done" };
+    });
+    serve(worker);
+    const run = await start();
+    expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+    over.open();
+    await done.opened;
+    expect(late).toEqual(["HANDLER_TIMEOUT", "TURN_STALE"]);
+  });
+
+  test("that returns after its lease is told, and its turn is executed again", async () => {
+    const short = { lease_sec: 1, retry: { max_attempts: 10, initial_sec: 1 } };
+    await ownPack("leased", short);
+    const way = new Cuttable(shared.sidecar.address);
+    using client = new PawlClient({ address: await way.listen() });
+    const told: unknown[] = [];
+    const begun = new Gate();
+    const late = new Gate();
+    const worker = client.worker({ packs: ["leased"], onError: (error) => told.push(error) });
+    worker.prompt("calc", async (turn) => {
+      if (turn.attempt === 1 && !turn.terminal) {
+        begun.open();
+        await late.opened;
+        return { event: "Ask" };
+      }
+      return turn.terminal ? {} : { event: "Done" };
+    });
+    const served = worker.serve();
+    const run = await start("leased");
+    await begun.opened;
+    way.hold(); // No heartbeat arrives any more, and the connection lives.
+    for await (const record of run.transitions({ kinds: [RecordKind.TURN_FAILED] })) {
+      expect(record.body.case).toBe("turnFailed");
+      break;
+    }
+    late.open();
+    way.release();
+    expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+    const moves = await all(run.transitions());
+    expect(moves.map(({ body }) => body.case === "transition" && body.value.to)).toEqual([
+      "calc",
+      "end",
+      false,
+    ]);
+    expect(told.map((error) => PawlError.is(error) && error.kind)).not.toContain(false);
+    expect(told.length).toBeGreaterThan(0);
+    await worker.stop();
+    await served;
+    way.close();
+  });
+});
+
+describe("a tool", () => {
+  const faults: [string, unknown, object, string][] = [
+    ["throws", () => Promise.reject(new RangeError("no")), {}, "RangeError"],
+    ["never returns", () => new Promise(() => undefined), {}, "HANDLER_TIMEOUT"],
+    ["returns 10 MB", () => MEGABYTES_10, {}, "MESSAGE_TOO_LARGE"],
+    ["returns what is no JSON", () => 1n, {}, "INVALID_JSON"],
+    ["returns what does not fit", () => "3", { result: { type: "number" } }, "RESULT_INVALID"],
+    ["is given what does not fit", () => 3, { parameters: { required: ["c"] } }, "PAYLOAD_INVALID"],
+  ];
+
+  test.concurrent.each(faults)(
+    "that %s answers its step with an error",
+    async (what, tool, options, word) => {
+      const packs = [await ownPack(`tool-${slug(what)}`)];
+      const told: unknown[] = [];
+      const tools = shared.client.worker({
+        packs,
+        handlerTimeoutMs: word === "HANDLER_TIMEOUT" ? 100 : undefined,
+        onError: (error) => told.push(error),
+      });
+      const seen: unknown[] = [];
+      const turns = shared.client.worker({ packs }).prompt("calc", async (turn) => {
+        if (turn.terminal) {
+          return;
+        }
+        await turn
+          .step("add", { a: 1, b: 2 })
+          .catch((error) => seen.push(error.kind, error.reason));
+        return { event: "Done" };
+      });
+      await using _tools = serving(tools.tool("add", tool as () => number, options));
+      await using _turns = serving(turns);
+      const run = await start(packs[0]);
+      expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+      expect(seen).toEqual(["step_failed", word]);
+      expect(await stepErrors(run)).toEqual([word]);
+      expect(told.map((error) => (PawlError.is(error) ? error.reason : nameOf(error)))).toEqual([
+        word,
+      ]);
+    },
+  );
+
+  test("is not asked with a payload that the pack's own schema refuses", async () => {
+    const run = await shared.client.open("steps", { variables: { n: 1 } });
+    const { turn } = await run.turn();
+    // Past the check of `turn.step`, as another client might ask.
+    const asked = turn && (await run.requestSteps(turn, [{ tool: "add", payload: { a: "1" } }]));
+    expect(asked?.outcomes[0]?.step).toBeUndefined();
+    expect(asked?.outcomes[0]?.denial?.code).toBe("PAYLOAD_INVALID");
+    await run.cancel();
+  });
+});
+
+describe("a registration", () => {
+  const handler = () => ({});
+  test.each<[string, (client: PawlClient) => Promise<void>, string]>([
+    ["a prompt", (client) => client.worker().prompt("nope", handler).serve(), "UNKNOWN_PROMPT"],
+    ["an agent", (client) => client.worker().agent("nope", handler).serve(), "UNKNOWN_AGENT"],
+    ["a tool", (client) => client.worker().tool("nope", handler).serve(), "UNKNOWN_TOOL"],
+    [
+      "a pack",
+      (client) =>
+        client
+          .worker({ packs: ["nope"] })
+          .prompt("calc", handler)
+          .serve(),
+      "PACK_NOT_FOUND",
+    ],
+  ])("of %s that there is none of is refused", async (_, serving, reason) => {
+    await expect(serving(shared.client)).rejects.toMatchObject({ reason });
+  });
+
+  test("of unknown names is taken where it is asked for", async () => {
+    const worker = shared.client.worker({ allowUnknown: true });
+    serve(worker.prompt("nope", handler).prompt("calc", () => ({ event: "Ask" })));
+    const run = await start();
+    expect((await run.wait({ until: WaitUntil.WAITING })).run?.state).toBe("ask");
+    await run.cancel();
+  });
+
+  test("by a name that is in use ends the worker that had it", async () => {
+    const [first, second] = [1, 2].map(() => {
+      return serve(shared.client.worker({ workerId: "same" }).prompt("calc", handler));
+    });
+    await expect(Promise.race([first, second])).rejects.toMatchObject({
+      reason: "WORKER_REPLACED",
+    });
+  });
+});
+
+describe("a worker by hand", () => {
+  test("that floods heartbeats is told, and stays connected", async () => {
+    using hand = await Hand.register(shared.sidecar.address);
+    const beat = { item: { case: "heartbeat" as const, value: {} } };
+    const flood = Array.from({ length: 400 }, () => hand.session.ask(beat));
+    const refused = (await Promise.allSettled(flood)).flatMap((one) =>
+      one.status === "rejected" ? [one.reason] : [],
+    );
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused[0]).toMatchObject({ kind: "limit", reason: "RATE_LIMITED" });
+    const run = await start();
+    hand.session.send({ credits: { turns: 1, steps: 0 } });
+    expect((await hand.next("turn")).value.lease?.runId).toBe(run.id);
+    await run.cancel();
+  });
+
+  test("that claims the turn of another is refused, and the other goes on", async () => {
+    using owner = await Hand.register(shared.sidecar.address, { workerId: "owner" });
+    using thief = await Hand.register(shared.sidecar.address, { workerId: "thief" });
+    const run = await start();
+    owner.session.send({ credits: { turns: 1, steps: 0 } });
+    const { lease } = (await owner.next("turn")).value;
+    const { runId = "", turnSeq = 0n, attempt = 0, token = "" } = lease ?? {};
+    const turn = turnTarget("", { runId, turnSeq: Number(turnSeq), attempt, token });
+    const claim = { item: { case: "completeTurn" as const, value: { ...turn, event: "Ask" } } };
+    await expect(thief.session.ask(claim)).rejects.toMatchObject({
+      kind: "permission",
+      reason: "TURN_TOKEN_STALE",
+    });
+    const resolve = { runId, step: 1, tool: "add", attempt: 1, turnToken: token };
+    const answer = { ...resolve, answer: { case: "resultJson" as const, value: "3" } };
+    const answering = { item: { case: "resolveStep" as const, value: answer } };
+    await expect(thief.session.ask(answering)).rejects.toMatchObject({ reason: "STEP_NOT_HELD" });
+    expect((await run.info()).state).toBe("calc");
+    await owner.session.ask(claim);
+    expect((await run.info()).state).toBe("ask");
+    await run.cancel();
+  });
+
+  test("that does not register ends its stream", async () => {
+    const bad = Hand.register(shared.sidecar.address, { workerId: "" });
+    await expect(bad).rejects.toMatchObject({ kind: "request", reason: "INVALID_REQUEST" });
+  });
+});
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : "Error";
+}
+
+function slug(text: string): string {
+  return text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+}

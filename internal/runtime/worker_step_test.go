@@ -180,7 +180,7 @@ func TestStepReleased(t *testing.T) {
 }
 
 // TestStepRestart: after a restart a step waits for the worker that may be
-// executing it; then it goes to whoever serves the tool, with the same attempt.
+// executing it, and that one goes on with it.
 func TestStepRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withWorkers)

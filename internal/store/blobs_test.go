@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -134,6 +135,123 @@ func TestSweepBlobs(t *testing.T) {
 	if got, err := s.SweepBlobs(ctx, 7, testTime+50); err != nil || got != (machine.BlobSweep{}) {
 		t.Fatalf("an empty namespace: %+v, %v", got, err)
 	}
+}
+
+// TestSweepMeetsReference: a sweep and the commit that first refers to an old blob
+// are one after the other, also inside one group: the blob stays if the commit is
+// first, and a commit that comes second stands, with a reference to nothing.
+func TestSweepMeetsReference(t *testing.T) {
+	t.Parallel()
+	for name, commitFirst := range map[string]bool{"commit first": true, "sweep first": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, st := stalled(t)
+			ctx := context.Background()
+			blob, _ := putBlob(t, s, "old", testTime, "old")
+			start := startBatch(runID(1), "")
+			mustCommit(t, s, start)
+			batch := eventBatch(start.State, fmt.Appendf(nil, "blob:sha256:%x", blob.SHA256))
+			commit, err := s.Encode(batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := Op{Key: blobKey(0, blob.SHA256)}
+			if _, row.Value, err = s.blob(row.Key); err != nil {
+				t.Fatal(err)
+			}
+			drop := dropWrites(0, row, dropPieces(0, blob.Pieces, blob.Chunks))
+			drop.unreferred = blobRefsOf(0, blob.SHA256)
+			order := []*Writes{drop, commit}
+			if commitFirst {
+				order = []*Writes{commit, drop}
+			}
+			st.hold(func() { _, _ = s.Commit(ctx, startBatch(runID(2), "")) })
+			done := make(map[*Writes]chan error)
+			for _, w := range order {
+				if err := s.checkSize(w); err != nil {
+					t.Fatal(err)
+				}
+				done[w] = make(chan error, 1)
+				s.committer.queue <- &request{w: w, done: done[w]}
+			}
+			st.release()
+			if err := <-done[commit]; err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done[drop]; errors.Is(err, errReferred) != commitFirst || !commitFirst && err != nil {
+				t.Fatalf("the sweep: %v", err)
+			}
+			if _, err := s.Blob(ctx, 0, blob.SHA256); errors.Is(err, machine.ErrNoBlob) == commitFirst {
+				t.Fatalf("the blob: %v", err)
+			}
+			checked(t, s)
+		})
+	}
+}
+
+// TestSweepsAmongCommits: blobs that are old when they are first referred to,
+// while a sweep follows the other: whatever refers to a blob that was there when
+// the commit was answered finds it later.
+func TestSweepsAmongCommits(t *testing.T) {
+	t.Parallel()
+	s, ctx := openTemp(t), context.Background()
+	stop := make(chan struct{})
+	var sweeps sync.WaitGroup
+	sweeps.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := s.SweepBlobs(ctx, 0, testTime+50); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	var commits sync.WaitGroup
+	kept := make([]int, 4)
+	for n := range kept {
+		commits.Go(func() {
+			b := startBatch(runID(n), "")
+			mustCommit(t, s, b)
+			for i := range 50 {
+				sum := oldBlob(t, s, fmt.Sprint("blob ", n, i))
+				b = eventBatch(b.State, fmt.Appendf(nil, "blob:sha256:%x", sum))
+				mustCommit(t, s, b)
+				if _, err := s.Blob(ctx, 0, sum); errors.Is(err, machine.ErrNoBlob) {
+					continue // swept before the commit
+				}
+				kept[n]++
+				if _, err := s.SweepBlobs(ctx, 0, testTime+50); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Blob(ctx, 0, sum); err != nil {
+					t.Errorf("a blob that a run refers to: %v", err)
+				}
+			}
+		})
+	}
+	commits.Wait()
+	close(stop)
+	sweeps.Wait()
+	t.Logf("kept %v of 50 each", kept)
+	checked(t, s)
+}
+
+// oldBlob stores a blob that is due for a sweep, by an upload that is not.
+func oldBlob(t *testing.T, s *Store, text string) [32]byte {
+	t.Helper()
+	ctx, key, sum := context.Background(), machine.UploadKey{Principal: "p", ID: text}, sha256.Sum256([]byte(text))
+	up, err := s.AppendUpload(ctx, 0, key, machine.Upload{}, []byte(text), testTime+100)
+	if err == nil {
+		_, err = s.FinishUpload(ctx, 0, key, up, machine.Blob{SHA256: sum, Size: up.Size, Chunks: up.Chunks, At: testTime, Pieces: up.Pieces})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return sum
 }
 
 // TestCheckFindsBlobFaults: a changed, a missing and a stray piece are found.

@@ -205,7 +205,7 @@ func (c *checker) strays() error {
 	defer it.Close()
 	for it.Rewind(); it.Valid(); {
 		kind := it.Item().Key()[0]
-		if rowNames[kind] == "" && kind != kindFormat && kind != kindWatermark && kind != kindBlobMark {
+		if rowNames[kind] == "" && kind != kindFormat && kind != kindWatermark {
 			return &Fault{Row: "key", Detail: fmt.Sprintf("of no known kind: %x", it.Item().Key())}
 		}
 		it.Seek([]byte{kind + 1})

@@ -122,7 +122,7 @@ func (r *runCheck) stored(e *machine.Entry, op *Op, entry []byte) error {
 		return nil
 	case kindSnapshot, kindArtifact, kindMessage, kindRunID:
 		r.rows[string(op.Key)] = true
-	case kindCallerID:
+	case kindCallerID, kindBlobRef:
 	default:
 		return nil
 	}

@@ -42,6 +42,8 @@ type Writes struct {
 	run        []byte
 	prev, last uint64
 	expects    []expect
+	// unreferred is a prefix under which there must be no key; nil: not asked.
+	unreferred []byte
 	dues       []due
 
 	size           size
@@ -98,6 +100,7 @@ func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
 	w.consumed(batch)
 	w.rows(batch)
 	w.queues(batch)
+	w.refers(st.RunID, entry)
 	return w, s.checkSize(w)
 }
 

@@ -112,7 +112,7 @@ func (g *group) info() Group {
 // guardedKind says which kinds of key a precondition may ask for.
 func guardedKind(kind byte) bool {
 	switch kind {
-	case kindRunID, kindCallerID, kindPackName, kindPackRef, kindPackBare, kindOutbox, kindBlob, kindUpload:
+	case kindRunID, kindCallerID, kindPackName, kindPackRef, kindPackBare, kindOutbox, kindBlob, kindBlobRef, kindUpload:
 		return true
 	}
 	return false
@@ -137,6 +137,9 @@ func (c *committer) admit(g *group, r *request) error {
 		if !e.holds(value) {
 			return e.miss
 		}
+	}
+	if err := c.checkUnreferred(g, r.w.unreferred); err != nil {
+		return err
 	}
 	return c.add(g, r)
 }

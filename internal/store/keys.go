@@ -34,7 +34,6 @@ const (
 	kindBlob      = 'b' // b <sha256>                 blob
 	kindBlobPiece = 'c' // c <pieces> <n>             piece of a blob or an upload
 	kindBlobRef   = 'e' // e <sha256> <run>           the run refers to the blob
-	kindBlobMark  = 'v' // v                          cursor up to which references were looked for
 	kindUpload    = 'u' // u <principal> <id>         upload under way
 )
 

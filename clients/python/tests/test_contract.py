@@ -33,6 +33,7 @@ BY_HAND: dict[str, tuple[type, ...]] = {
     "PauseRunResponse": (Outcome,),
     "ResumeRunResponse": (Outcome,),
     "CancelRunResponse": (Outcome,),
+    "WriteOutputResponse": (Outcome,),
     "RequestStepResponse": (StepOutcomes,),
     "ResolveStepResponse": (StepAnswer,),
     "GetRunResponse": (Snapshot,),
@@ -45,6 +46,8 @@ BY_HAND: dict[str, tuple[type, ...]] = {
 """Answers that are read by functions of their own, into these classes."""
 
 EXEMPT: dict[str, str] = {
+    "CountRunsResponse.counts": "count_runs makes a mapping of them",
+    "ShowTurnResponse.turn": "show_turn returns it",
     "ListRunsResponse.runs": "list_runs yields them",
     "ListRunsResponse.next_page_token": "list_runs reads page after page",
     "ListTransitionsResponse.records": "Run.records yields them",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import datetime
+from typing import Any
+
 import pytest
 
 from pawl import (
@@ -11,6 +15,10 @@ from pawl import (
     FailTurnError,
     Fault,
     Message,
+    NotFoundError,
+    OutputPiece,
+    Part,
+    Record,
     RecordKind,
     Reply,
     RunFilter,
@@ -19,9 +27,12 @@ from pawl import (
     StepCall,
     Transition,
     Turn,
+    TurnRef,
     UnknownEventError,
     Usage,
 )
+from pawl._convert import from_proto
+from pawl._turn_requests import output_request
 from pawl.testing import Script, Sidecar
 
 
@@ -190,6 +201,65 @@ def test_why_a_pack_is_bounded(client: Client) -> None:
     assert (loose.bounded, loose.bounded_by) == (False, ())
     assert "max_transitions" in loose.also_limited_by
     assert [edge.event for edge in loose.cycle]
+
+
+def test_a_turn_is_shown_without_taking_it(client: Client) -> None:
+    run = client.open("steps", variables={"n": 1})
+    turn = run.turn()
+    shown = run.show_turn(turn.turn.turn_seq)
+    assert (shown.system_prompt, shown.prompt, shown.turn.token) == ("Add 1.", "calc", "")
+    run.emit("Done", turn_token=turn.turn.token)  # Its token is as good as it was.
+    assert run.show_turn(turn.turn.turn_seq).turn.state == "calc"
+    with pytest.raises(NotFoundError):
+        run.show_turn(99)
+
+
+def test_a_piece_of_output_reads_back_as_it_was_sent() -> None:
+    turn = TurnRef(run_id="r", turn_seq=1, state="s", visit=1, attempt=2, token="t")
+    piece = OutputPiece(id="a", name="A", parts=(Part(text="x"),), metadata={"k": 1}, last=True)
+    request = output_request("", turn, piece, "")
+    assert (request.turn_seq, request.attempt, request.turn_token) == (1, 2, "t")
+    assert request.request_id
+    assert from_proto(request.piece) == piece
+
+
+def test_counts_and_the_caller(client: Client) -> None:
+    before = client.count_runs()
+    assert set(before) == set(list(RunStatus)[1:])
+    client.open("steps", variables={"n": 1}).cancel()
+    assert client.count_runs()[RunStatus.CANCELLED] == before[RunStatus.CANCELLED] + 1
+    caller = client.caller()
+    assert caller.principal == "anonymous"
+    assert "runs:write" in caller.scopes
+
+
+def test_filters_of_lists(client: Client) -> None:
+    run = client.open("steps", variables={"n": 1}, labels={"filters": "yes"})
+    run.cancel()
+    made = run.info().created_at
+
+    def found(**given: Any) -> list[str]:
+        return [i.run_id for i in client.list_runs(RunFilter(labels={"filters": "yes"}, **given))]
+
+    assert found(reason="cancelled", created_after=made) == [run.id]
+    assert found(reason="completed") == []
+    assert found(created_before=made) == []
+    with pytest.raises(ValueError, match="a time needs its zone"):
+        found(created_after=datetime(2026, 1, 1))
+
+
+def test_from_now_on(client: Client) -> None:
+    client.open("self-correcting").cancel()
+    watch = client.transitions(RunFilter(labels={"from": "now"}), from_now=True, kinds=["ENDED"])
+    seen: list[Record] = []
+    first = threading.Thread(target=lambda: seen.append(next(watch)), daemon=True)
+    first.start()
+    # Runs end until the stream has begun: it may begin behind any of them.
+    while first.is_alive():
+        client.open("steps", variables={"n": 1}, labels={"from": "now"}).cancel()
+        first.join(timeout=0.05)
+    assert seen[0].kind is RecordKind.ENDED
+    watch.close()  # type: ignore[attr-defined]
 
 
 def test_driving_goes_on_after_the_outside_moved_it(client: Client) -> None:

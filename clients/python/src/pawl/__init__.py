@@ -14,6 +14,7 @@ from pawl._blobs import AsyncBlobData, BlobData
 from pawl._client import Client
 from pawl._enums import (
     ArtifactMode,
+    Awaiting,
     Cause,
     Disposition,
     EdgeKind,
@@ -59,6 +60,7 @@ from pawl._errors import (
     StepFailedError,
     StepMismatchError,
     StreamGapError,
+    SuspendTurn,
     TurnStaleError,
     TurnTokenError,
     UnavailableError,
@@ -66,7 +68,7 @@ from pawl._errors import (
     VariablesError,
     WorkerReplacedError,
 )
-from pawl._operations import StepCall
+from pawl._held import ToolCall, current_call
 from pawl._outcomes import Outcome, Reply, RunResult, Started, StepAnswer, StepOutcomes, Waited
 from pawl._packs import (
     CycleEdge,
@@ -87,11 +89,13 @@ from pawl._records import (
     Ended,
     InputReceived,
     Origin,
+    OutputWritten,
     Paused,
     Record,
     Redirect,
     Resumed,
     StepCancelled,
+    StepDelegated,
     StepRejected,
     StepRequested,
     StepResolved,
@@ -108,22 +112,27 @@ from pawl._run import Handler, Handlers, Run, Tool
 from pawl._runs import (
     ArtifactSlot,
     EdgeCount,
+    Identity,
     OutputChunk,
     OutputPosition,
     PackRef,
     Parent,
+    Remote,
     RunFilter,
     RunInfo,
     RunLimits,
     Snapshot,
+    StatusCount,
     Step,
     StepOutcome,
+    Task,
     ToolSpec,
     TurnInfo,
     TurnRef,
 )
 from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
 from pawl._turn import AsyncTurn, Turn, TurnView
+from pawl._turn_requests import StepCall
 from pawl._values import (
     Artifact,
     ArtifactHead,
@@ -133,16 +142,17 @@ from pawl._values import (
     BlobPiece,
     Content,
     Denial,
+    Envelope,
     Fault,
     Json,
     JsonValue,
     Message,
+    OutputPiece,
     Part,
     PartLike,
     Usage,
     blob_ref,
 )
-from pawl._work import ToolCall, current_call
 from pawl._worker import Worker
 
 __all__ = [
@@ -164,6 +174,7 @@ __all__ = [
     "AsyncTool",
     "AsyncTurn",
     "AuthenticationError",
+    "Awaiting",
     "BlobData",
     "BlobHead",
     "BlobPiece",
@@ -182,6 +193,7 @@ __all__ = [
     "EdgeCount",
     "EdgeKind",
     "Ended",
+    "Envelope",
     "Execution",
     "FailTurnError",
     "Fault",
@@ -191,6 +203,7 @@ __all__ = [
     "HandlerError",
     "Handlers",
     "IdReusedError",
+    "Identity",
     "InputReceived",
     "Json",
     "JsonValue",
@@ -202,7 +215,9 @@ __all__ = [
     "Origin",
     "Outcome",
     "OutputChunk",
+    "OutputPiece",
     "OutputPosition",
+    "OutputWritten",
     "OverloadedError",
     "Pack",
     "PackDetails",
@@ -222,6 +237,7 @@ __all__ = [
     "RecordKind",
     "Redirect",
     "RegisteredPack",
+    "Remote",
     "Reply",
     "RequestError",
     "Resumed",
@@ -243,11 +259,13 @@ __all__ = [
     "Snapshot",
     "Started",
     "StateError",
+    "StatusCount",
     "Step",
     "StepAnswer",
     "StepCall",
     "StepCancelled",
     "StepCancelledError",
+    "StepDelegated",
     "StepDeniedError",
     "StepError",
     "StepFailedError",
@@ -259,6 +277,8 @@ __all__ = [
     "StepResolved",
     "StepStatus",
     "StreamGapError",
+    "SuspendTurn",
+    "Task",
     "Termination",
     "Tls",
     "TokenSource",

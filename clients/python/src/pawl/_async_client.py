@@ -11,10 +11,11 @@ from pawl._async_caller import AsyncCaller
 from pawl._async_run import AsyncHandlers, AsyncRun, AsyncTool
 from pawl._base import document, start_of
 from pawl._blobs import AsyncBlobData
+from pawl._enums import RunStatus
 from pawl._outcomes import RunResult
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
-from pawl._runs import RunFilter, RunInfo
+from pawl._runs import Identity, RunFilter, RunInfo
 from pawl._values import BlobHead, BlobPiece, Content, Json
 
 
@@ -165,6 +166,15 @@ class AsyncClient(AsyncCaller):
             if not token:
                 return
 
+    async def count_runs(self) -> dict[RunStatus, int]:
+        """How many runs there are of each status, statuses without runs included."""
+        counts = await self.call(self._runs.count())
+        return {count.status: count.runs for count in counts}
+
+    async def caller(self) -> Identity:
+        """Who the caller is to the sidecar, and what it may do."""
+        return await self.call(self._runs.caller())
+
     def transitions(
         self,
         filter: RunFilter | None = None,
@@ -173,12 +183,13 @@ class AsyncClient(AsyncCaller):
         after_cursor: str = "",
         follow: bool = True,
         snapshots: bool = False,
+        from_now: bool = False,
         reconnect_for: float = 60.0,
     ) -> AsyncIterator[Record]:
         """Records of all runs under a filter, in the order of the journal.
 
-        As `Run.transitions`, but from a cursor (`Record.cursor`). With `follow` it
-        never ends by itself.
+        As `Run.transitions`, but from a cursor (`Record.cursor`), or with `from_now`
+        behind the newest record. With `follow` it never ends by itself.
         """
         return self.read(
             self._tail(
@@ -189,6 +200,7 @@ class AsyncClient(AsyncCaller):
                 kinds=kinds,
                 follow=follow,
                 snapshots=snapshots,
+                from_now=from_now,
                 reconnect_for=reconnect_for,
             )
         )

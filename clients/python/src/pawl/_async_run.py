@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pawl._drive import Driver, Holder
-from pawl._operations import StepCall
 from pawl._outcomes import (
     Outcome,
     Reply,
@@ -28,7 +27,8 @@ from pawl._runs import (
     TurnRef,
 )
 from pawl._turn import AsyncTurn
-from pawl._values import ArtifactLike, Content, Fault, Json, Usage
+from pawl._turn_requests import StepCall
+from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
 
 if TYPE_CHECKING:
     from pawl._async_client import AsyncClient
@@ -108,11 +108,12 @@ class AsyncRun:
         )
 
     async def send_input(
-        self, content: Content, *, message_id: str = "", expected_seq: int = 0
+        self, content: Content, *, message_id: str = "", expected_seq: int = 0, step: int = 0
     ) -> Outcome:
-        """Gives parts to the next turn of the visit; opens it if none is open."""
+        """Gives parts to the next turn of the visit; opens it if none is open. With
+        `step` they go to the agent of a pending delegation that asks."""
         return await self._client.call(
-            self._runs.send_input(self.id, content, message_id, expected_seq)
+            self._runs.send_input(self.id, content, message_id, expected_seq, step)
         )
 
     async def turn(self) -> TurnInfo:
@@ -121,6 +122,17 @@ class AsyncRun:
         Raises NoOpenTurnError, RunTerminalError, TurnTokenError.
         """
         return await self._client.call(self._runs.get_turn(self.id))
+
+    async def show_turn(self, turn_seq: int) -> TurnInfo:
+        """A turn as it was when the record `turn_seq` opened it; it only reads, and no
+        token is made. Raises NotFoundError, NoOpenTurnError (it opened none)."""
+        return await self._client.call(self._runs.show_turn(self.id, turn_seq))
+
+    async def write_output(
+        self, turn: TurnRef, piece: OutputPiece, *, request_id: str = ""
+    ) -> Outcome:
+        """Keeps a piece of the output of the open turn, as a record."""
+        return await self._client.call(self._runs.write_output(turn, piece, request_id))
 
     async def complete(
         self,
@@ -141,10 +153,14 @@ class AsyncRun:
         *,
         retryable: bool = True,
         usage: Usage | None = None,
+        reject: bool = False,
         request_id: str = "",
     ) -> Outcome:
-        """Reports a failed execution; the run ends FAILED unless it is retryable."""
-        return await self._client.call(self._runs.fail(turn, error, retryable, usage, request_id))
+        """Reports a failed execution; the run ends FAILED unless it is retryable.
+        `reject`: an agent refuses the work; not with `retryable`."""
+        return await self._client.call(
+            self._runs.fail(turn, error, retryable, usage, request_id, reject)
+        )
 
     async def suspend(self, turn: TurnRef, *, request_id: str = "") -> Outcome:
         """Releases the turn until its pending steps are answered."""

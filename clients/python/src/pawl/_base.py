@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pawl._blobs import AsyncBlobData, Download, Upload, source_of
 from pawl._flow import Flow, Follow, Operation, T, attempt
-from pawl._operations import Packs, Runs, Start
+from pawl._operations import Runs, Start
 from pawl._output import OutputReader
+from pawl._pack_operations import Packs
 from pawl._position import Position
 from pawl._runs import OutputPosition, RunFilter
 from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
@@ -71,6 +72,7 @@ class BaseClient:
         follow: bool,
         snapshots: bool,
         reconnect_for: float,
+        from_now: bool = False,
     ) -> Tail:
         return Tail(
             namespace=self._settings.namespace,
@@ -79,6 +81,7 @@ class BaseClient:
             kinds=kinds,
             follow=follow,
             snapshots=snapshots,
+            from_now=from_now,
             reconnect_for=reconnect_for,
         )
 

@@ -10,11 +10,12 @@ from typing import Any
 from pawl._base import document, start_of
 from pawl._blobs import BlobData
 from pawl._caller import Caller
+from pawl._enums import RunStatus
 from pawl._outcomes import RunResult
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
 from pawl._run import Handlers, Run, Tool
-from pawl._runs import RunFilter, RunInfo
+from pawl._runs import Identity, RunFilter, RunInfo
 from pawl._values import BlobHead, BlobPiece, Content, Json
 
 
@@ -166,6 +167,15 @@ class Client(Caller):
             if not token:
                 return
 
+    def count_runs(self) -> dict[RunStatus, int]:
+        """How many runs there are of each status, statuses without runs included."""
+        counts = self.call(self._runs.count())
+        return {count.status: count.runs for count in counts}
+
+    def caller(self) -> Identity:
+        """Who the caller is to the sidecar, and what it may do."""
+        return self.call(self._runs.caller())
+
     def transitions(
         self,
         filter: RunFilter | None = None,
@@ -174,12 +184,13 @@ class Client(Caller):
         after_cursor: str = "",
         follow: bool = True,
         snapshots: bool = False,
+        from_now: bool = False,
         reconnect_for: float = 60.0,
     ) -> Iterator[Record]:
         """Records of all runs under a filter, in the order of the journal.
 
-        As `Run.transitions`, but from a cursor (`Record.cursor`). With `follow` it
-        never ends by itself.
+        As `Run.transitions`, but from a cursor (`Record.cursor`), or with `from_now`
+        behind the newest record. With `follow` it never ends by itself.
         """
         return self.read(
             self._tail(
@@ -190,6 +201,7 @@ class Client(Caller):
                 kinds=kinds,
                 follow=follow,
                 snapshots=snapshots,
+                from_now=from_now,
                 reconnect_for=reconnect_for,
             )
         )

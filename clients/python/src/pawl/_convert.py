@@ -42,6 +42,7 @@ _ALIASES = {
     "RegisterPackResponse": _packs.RegisteredPack,
     "GetPackResponse": _packs.PackDetails,
     "GetPackGraphResponse": _packs.PackGraph,
+    "GetCallerResponse": _runs.Identity,
     "PutBlobResponse": _values.BlobHead,
     "GetBlobResponse": _values.BlobPiece,
 }

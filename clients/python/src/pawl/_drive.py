@@ -24,12 +24,13 @@ from pawl._errors import (
     UnavailableError,
 )
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, new_id
-from pawl._operations import Runs, StepCall
+from pawl._operations import Runs
 from pawl._outcomes import Outcome, Reply, RunResult, values_of
 from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
 from pawl._runs import RunInfo, Step, TurnInfo, TurnRef
 from pawl._settings import Settings
 from pawl._turn import default_key, denied, result_of
+from pawl._turn_requests import StepCall
 from pawl._values import ArtifactLike, Fault, Json, parts_of
 
 log = logging.getLogger("pawl")
@@ -44,6 +45,11 @@ def fault_of(error: BaseException) -> tuple[Fault, bool]:
     if isinstance(error, PawlError) and error.reason:
         return Fault(code=error.reason, message=error.message), True
     return Fault(code=type(error).__name__, message=str(error)), True
+
+
+def rejects(error: BaseException) -> bool:
+    """Whether a handler's exception refuses the work."""
+    return isinstance(error, FailTurnError) and error.reject
 
 
 def reply_of(answer: Any) -> Reply:
@@ -251,10 +257,10 @@ class Driver:
         if isinstance(error, StepMismatchError):
             # The server failed the attempt already.
             return None
-        request_id = new_id()
+        request_id, reject = new_id(), rejects(error)
         try:
             outcome: Outcome = yield from holder.with_token(
-                lambda ref: self.runs.fail(ref, fault, retryable, None, request_id)
+                lambda ref: self.runs.fail(ref, fault, retryable, None, request_id, reject)
             )
         except (RunTerminalError, TurnStaleError):
             return None

@@ -76,6 +76,14 @@ class StepStatus(_Word):
     CANCELLED = "CANCELLED"
 
 
+class Awaiting(_Word):
+    """What a WAITING run waits for from outside; UNSPECIFIED: nothing."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    INPUT = "INPUT"
+    AUTH = "AUTH"
+
+
 class RecordKind(_Word):
     """The kinds of records, for filters and for `Record.kind`."""
 
@@ -98,6 +106,8 @@ class RecordKind(_Word):
     ORIGIN = "ORIGIN"
     ENDED = "ENDED"
     TURN_READY = "TURN_READY"
+    OUTPUT_WRITTEN = "OUTPUT_WRITTEN"
+    STEP_DELEGATED = "STEP_DELEGATED"
 
 
 class Disposition(_Word):

@@ -245,20 +245,35 @@ class HandlerError(PawlError):
 class FailTurnError(PawlError):
     """Raised by a handler to fail its turn with a code of its own.
 
-    `retryable`: another attempt may help; else the run ends FAILED. Any other exception
-    fails the turn as retryable, with the name of its class as the code.
+    `retryable`: another attempt may help; else the run ends FAILED. `reject`: the agent
+    refuses the work, which no attempt changes. Any other exception fails the turn as
+    retryable, with the name of its class as the code.
 
     >>> FailTurnError("NO_QUOTA", "come back tomorrow").reason
     'NO_QUOTA'
     """
 
-    def __init__(self, reason: str, message: str = "", *, retryable: bool = True) -> None:
+    def __init__(
+        self, reason: str, message: str = "", *, retryable: bool = True, reject: bool = False
+    ) -> None:
         super().__init__(message or reason, reason=reason)
-        self.retryable = retryable
+        self.retryable = retryable and not reject
+        self.reject = reject
 
 
 class SidecarError(PawlError):
     """The sidecar's process could not be started."""
+
+
+class SuspendTurn(BaseException):
+    """Raised in a worker's handler, by `turn.step`, to end it without an answer.
+
+    It is no error: the worker was made with `suspend_after`, and has released the turn
+    until its steps are answered. Then the handler is executed again from its beginning,
+    and the same calls of `turn.step` give the recorded answers. Let it pass; a handler
+    may clean up in `finally`. Not below Exception, so that `except Exception` lets it
+    pass as well.
+    """
 
 
 BY_REASON: dict[str, type[PawlError]] = {

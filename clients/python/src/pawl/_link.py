@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,10 +22,9 @@ from pawl._errors import (
     WorkerReplacedError,
 )
 from pawl._flow import Backoff
+from pawl._held import Held, HeldStep, HeldTurn, stale
 from pawl._session import WORK, Session, SessionOverError
 from pawl._settings import Settings, version
-from pawl._values import Json
-from pawl._work import Held, HeldStep, HeldTurn, ToolHandler, TurnHandler, stale
 from pawl.v1 import worker_pb2
 
 log = logging.getLogger("pawl.worker")
@@ -41,37 +39,40 @@ _PERMANENT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEntry:
-    """What executes a tool, and the JSON Schemas of its payload and result."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What a worker executes, and how much of it at once."""
 
-    function: ToolHandler
-    parameters: Json
-    result: Json
+    worker_id: str
+    packs: tuple[str, ...]
+    allow_unknown: bool
+    turns: int
+    steps: int
 
 
-class Link(ABC):
-    """Keeps one registered stream, over as many connections as it takes."""
+class Link:
+    """Keeps one registered stream, over as many connections as it takes.
 
-    id: str
-    _settings: Settings
-    _packs: tuple[str, ...]
-    _allow_unknown: bool
-    _capacity: dict[str, int]
-    _prompts: dict[str, TurnHandler]
-    _agents: dict[str, TurnHandler]
-    _tools: dict[str, ToolEntry]
-    _turns: dict[str, HeldTurn]
-    _steps: dict[str, HeldStep]
-    _session: Session | None
-    _stopping: asyncio.Event
-    _changed: asyncio.Event
+    `turns` and `steps` are what the worker holds, by the tokens of their leases.
+    `take` gets what the sidecar sends besides receipts.
+    """
 
-    @abstractmethod
-    def _take(self, response: worker_pb2.WorkResponse) -> None:
-        """Takes what the sidecar sends."""
+    def __init__(
+        self, settings: Settings, offer: Offer, take: Callable[[worker_pb2.WorkResponse], None]
+    ) -> None:
+        self._settings, self._offer, self._take = settings, offer, take
+        self.turns: dict[str, HeldTurn] = {}
+        self.steps: dict[str, HeldStep] = {}
+        self.stopping = False
+        """The worker drains: no more credits are given."""
+        self._names: dict[str, list[str]] = {}
+        self._session: Session | None = None
+        self._changed = asyncio.Event()
 
-    async def _live(self) -> None:
+    async def live(self, prompts: list[str], agents: list[str], tools: list[str]) -> None:
+        """Connects for the handlers of these names, again and again. Raises PawlError
+        once the sidecar refuses the worker for good."""
+        self._names = {"prompts": prompts, "agents": agents, "tools": tools}
         settings, backoff = self._settings, Backoff()
         if settings.tls is None:
             channel = grpc.aio.insecure_channel(settings.address, settings.options())
@@ -94,7 +95,7 @@ class Link(ABC):
                     error = refusal
                 if isinstance(error, _PERMANENT):
                     raise error
-                log.info("worker %s: %s; connecting again", self.id, error)
+                log.info("worker %s: %s; connecting again", self._offer.worker_id, error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 
     async def _connect(self, session: Session, backoff: Backoff) -> PawlError:
@@ -105,10 +106,10 @@ class Link(ABC):
             self._use(session)
             beat = asyncio.create_task(self._beat(session, registered))
             try:
-                if not self._stopping.is_set():
-                    await self._credit(
-                        self._capacity["turns"] - len(self._turns),
-                        self._capacity["steps"] - len(self._steps),
+                if not self.stopping:
+                    await self.credit(
+                        self._offer.turns - len(self.turns),
+                        self._offer.steps - len(self.steps),
                     )
                 return await session.receive(self._take)
             finally:
@@ -118,20 +119,19 @@ class Link(ABC):
             session.close()
 
     def _registration(self) -> worker_pb2.WorkRequest:
-        for turn in self._turns.values():
+        for turn in self.turns.values():
             turn.lease.step_requests = turn.asked
+        offer, names = self._offer, self._names
         registration = worker_pb2.WorkerRegistration(
-            worker_id=self.id,
+            worker_id=offer.worker_id,
             client=f"pawl-python/{version()}",
-            packs=self._packs,
-            prompts=sorted(self._prompts),
-            agents=sorted(self._agents),
-            tools=sorted(self._tools),
-            allow_unknown=self._allow_unknown,
-            turn_capacity=self._capacity["turns"] if self._prompts or self._agents else 0,
-            step_capacity=self._capacity["steps"] if self._tools else 0,
-            held_turns=[turn.lease for turn in self._turns.values()],
-            held_steps=[step.lease for step in self._steps.values()],
+            packs=offer.packs,
+            allow_unknown=offer.allow_unknown,
+            turn_capacity=offer.turns if names["prompts"] or names["agents"] else 0,
+            step_capacity=offer.steps if names["tools"] else 0,
+            held_turns=[turn.lease for turn in self.turns.values()],
+            held_steps=[step.lease for step in self.steps.values()],
+            **names,
         )
         return worker_pb2.WorkRequest(namespace=self._settings.namespace, register=registration)
 
@@ -139,27 +139,27 @@ class Link(ABC):
         """Goes on with what the sidecar lets the worker keep, and stops the rest."""
         turns = {(lease.run_id, lease.turn_seq): lease for lease in registered.kept_turns}
         steps = {(lease.run_id, lease.step): lease for lease in registered.kept_steps}
-        for turn in list(self._turns.values()):
-            del self._turns[turn.lease.token]
+        for turn in list(self.turns.values()):
+            del self.turns[turn.lease.token]
             kept = turns.get((turn.lease.run_id, turn.lease.turn_seq))
             if kept is None:
                 turn.revoke()
             else:
                 turn.lease = kept
-                self._turns[kept.token] = turn
-        for step in list(self._steps.values()):
-            del self._steps[step.lease.token]
+                self.turns[kept.token] = turn
+        for step in list(self.steps.values()):
+            del self.steps[step.lease.token]
             own = steps.get((step.lease.run_id, step.lease.step))
             if own is None:
                 step.revoke()
             else:
                 step.lease = own
-                self._steps[own.token] = step
+                self.steps[own.token] = step
 
     async def _beat(self, session: Session, registered: worker_pb2.WorkerRegistered) -> None:
         every = registered.heartbeat_interval.ToTimedelta().total_seconds() or 5.0
         while True:
-            leases = [t.lease.duration.ToTimedelta().total_seconds() for t in self._turns.values()]
+            leases = [t.lease.duration.ToTimedelta().total_seconds() for t in self.turns.values()]
             await asyncio.sleep(max(min([every, *(d / 3 for d in leases if d > 0)]), 0.01))
             heartbeat = worker_pb2.WorkRequest(heartbeat=worker_pb2.WorkerHeartbeat())
             try:
@@ -167,23 +167,24 @@ class Link(ABC):
             except SessionOverError:
                 return
             except PawlError as error:
-                log.warning("worker %s: heartbeat: %s", self.id, error)
+                log.warning("worker %s: heartbeat: %s", self._offer.worker_id, error)
                 continue
             for token in receipt.heartbeat.lost:
-                if token in self._turns:
-                    self._turns[token].revoke()
+                if token in self.turns:
+                    self.turns[token].revoke()
 
     # Sending
 
-    async def _ask_turn(
+    async def ask_turn(
         self, held: HeldTurn, make: Callable[[], worker_pb2.WorkRequest]
     ) -> worker_pb2.WorkReceipt:
+        """As `ask`; for a turn that was revoked it raises TurnStaleError."""
         try:
-            return await self._ask(held, make)
+            return await self.ask(held, make)
         except DeadlineError:
             raise stale(held) from None
 
-    async def _ask(
+    async def ask(
         self, held: Held, make: Callable[[], worker_pb2.WorkRequest]
     ) -> worker_pb2.WorkReceipt:
         """Makes a request under the lease as it is, again while the connection breaks
@@ -210,13 +211,14 @@ class Link(ABC):
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def _tell(self, request: worker_pb2.WorkRequest) -> None:
+    async def tell(self, request: worker_pb2.WorkRequest) -> None:
         """Sends what needs no receipt, if there is somebody to send it to."""
         if self._session is not None:
             with contextlib.suppress(SessionOverError):
                 await self._session.send(request)
 
-    async def _credit(self, turns: int, steps: int) -> None:
-        if not self._stopping.is_set() and (turns > 0 or steps > 0):
+    async def credit(self, turns: int, steps: int) -> None:
+        """Says how much more the worker is ready to take."""
+        if not self.stopping and (turns > 0 or steps > 0):
             credit = worker_pb2.WorkCredits(turns=max(turns, 0), steps=max(steps, 0))
-            await self._tell(worker_pb2.WorkRequest(credits=credit))
+            await self.tell(worker_pb2.WorkRequest(credits=credit))

@@ -1,4 +1,4 @@
-"""Every unary call of RunService and PackService as an `Operation`."""
+"""Every unary call of RunService as an `Operation`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,31 @@ from pawl import _requests as wire
 from pawl._convert import from_proto, parse_json, record_from_proto
 from pawl._flow import Operation, new_id
 from pawl._outcomes import Outcome, Reply, Started, StepAnswer, StepOutcomes, Waited
-from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
-from pawl._runs import ArtifactSlot, RunFilter, RunInfo, Snapshot, TurnInfo, TurnRef
-from pawl._values import ArtifactLike, Content, Fault, Json, Usage
-from pawl.v1 import pack_pb2, run_pb2
+from pawl._runs import (
+    ArtifactSlot,
+    Identity,
+    RunFilter,
+    RunInfo,
+    Snapshot,
+    StatusCount,
+    TurnInfo,
+    TurnRef,
+)
+from pawl._turn_requests import (
+    StepCall,
+    complete_request,
+    fail_request,
+    output_request,
+    resolve_request,
+    step_request,
+    suspend_request,
+)
+from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
+from pawl.v1 import run_pb2
 
 T = TypeVar("T")
 _RUN = "/pawl.v1.RunService/"
-_PACK = "/pawl.v1.PackService/"
 
 
 def _snapshot(message: Any) -> Snapshot:
@@ -30,61 +46,6 @@ def _snapshot(message: Any) -> Snapshot:
         artifacts=tuple(from_proto(item) for item in message.artifacts),
         variables=parse_json(message.variables_json),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class StepCall:
-    """One tool call to ask for; an empty key is the ordinal of the request."""
-
-    tool: str
-    payload: Json
-    key: str = ""
-    reframe: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Packs:
-    """Calls of PackService in one namespace."""
-
-    namespace: str
-
-    def validate(self, content: bytes, filename: str, schema: str) -> Operation[PackReport]:
-        request = pack_pb2.ValidatePackRequest(
-            namespace=self.namespace, content=content, filename=filename, strict_schema=schema
-        )
-        return Operation(_PACK + "ValidatePack", request, pack_pb2.ValidatePackResponse, from_proto)
-
-    def register(
-        self, content: bytes, filename: str, make_default: bool, move_version: bool
-    ) -> Operation[RegisteredPack]:
-        request = pack_pb2.RegisterPackRequest(
-            namespace=self.namespace,
-            content=content,
-            filename=filename,
-            make_default=make_default,
-            move_version=move_version,
-        )
-        return Operation(_PACK + "RegisterPack", request, pack_pb2.RegisterPackResponse, from_proto)
-
-    def get(self, pack: str, include_content: bool) -> Operation[PackDetails]:
-        request = pack_pb2.GetPackRequest(
-            namespace=self.namespace, pack=pack, include_content=include_content
-        )
-        return Operation(_PACK + "GetPack", request, pack_pb2.GetPackResponse, from_proto)
-
-    def list(self, page_size: int, token: str) -> Operation[tuple[tuple[Pack, ...], str]]:
-        request = pack_pb2.ListPacksRequest(
-            namespace=self.namespace, page_size=page_size, page_token=token
-        )
-
-        def read(answer: Any) -> tuple[tuple[Pack, ...], str]:
-            return tuple(from_proto(item) for item in answer.packs), answer.next_page_token
-
-        return Operation(_PACK + "ListPacks", request, pack_pb2.ListPacksResponse, read)
-
-    def graph(self, pack: str, agent: str) -> Operation[PackGraph]:
-        request = pack_pb2.GetPackGraphRequest(namespace=self.namespace, pack=pack, agent=agent)
-        return Operation(_PACK + "GetPackGraph", request, pack_pb2.GetPackGraphResponse, from_proto)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +109,7 @@ class Runs:
         return Operation(_RUN + "EmitEvent", request, run_pb2.EmitEventResponse, outcomes.outcome)
 
     def send_input(
-        self, run_id: str, content: Content, message_id: str, expected_seq: int
+        self, run_id: str, content: Content, message_id: str, expected_seq: int, step: int
     ) -> Operation[Outcome]:
         request = run_pb2.SendInputRequest(
             namespace=self.namespace,
@@ -156,8 +117,36 @@ class Runs:
             parts=wire.parts(content),
             message_id=message_id or new_id(),
             expected_seq=expected_seq,
+            step=step,
         )
         return Operation(_RUN + "SendInput", request, run_pb2.SendInputResponse, outcomes.outcome)
+
+    def show_turn(self, run_id: str, turn_seq: int) -> Operation[TurnInfo]:
+        request = run_pb2.ShowTurnRequest(
+            namespace=self.namespace, run_id=run_id, turn_seq=turn_seq
+        )
+        response = run_pb2.ShowTurnResponse
+        return Operation(_RUN + "ShowTurn", request, response, lambda m: from_proto(m.turn))
+
+    def write_output(
+        self, turn: TurnRef, piece: OutputPiece, request_id: str
+    ) -> Operation[Outcome]:
+        request = output_request(self.namespace, turn, piece, request_id)
+        return Operation(
+            _RUN + "WriteOutput", request, run_pb2.WriteOutputResponse, outcomes.outcome
+        )
+
+    def count(self) -> Operation[tuple[StatusCount, ...]]:
+        request = run_pb2.CountRunsRequest(namespace=self.namespace)
+
+        def read(answer: Any) -> tuple[StatusCount, ...]:
+            return tuple(from_proto(item) for item in answer.counts)
+
+        return Operation(_RUN + "CountRuns", request, run_pb2.CountRunsResponse, read)
+
+    def caller(self) -> Operation[Identity]:
+        request = run_pb2.GetCallerRequest(namespace=self.namespace)
+        return Operation(_RUN + "GetCaller", request, run_pb2.GetCallerResponse, from_proto)
 
     def get_turn(self, run_id: str) -> Operation[TurnInfo]:
         request = run_pb2.GetTurnRequest(namespace=self.namespace, run_id=run_id)
@@ -193,20 +182,19 @@ class Runs:
         )
 
     def fail(
-        self, turn: TurnRef, error: Fault, retryable: bool, usage: Usage | None, request_id: str
+        self,
+        turn: TurnRef,
+        error: Fault,
+        retryable: bool,
+        usage: Usage | None,
+        request_id: str,
+        reject: bool = False,
     ) -> Operation[Outcome]:
-        request = fail_request(self.namespace, turn, error, retryable, usage, request_id)
+        request = fail_request(self.namespace, turn, error, retryable, usage, request_id, reject)
         return Operation(_RUN + "FailTurn", request, run_pb2.FailTurnResponse, outcomes.outcome)
 
     def suspend(self, turn: TurnRef, request_id: str) -> Operation[Outcome]:
-        request = run_pb2.SuspendTurnRequest(
-            namespace=self.namespace,
-            run_id=turn.run_id,
-            turn_seq=turn.turn_seq,
-            attempt=turn.attempt,
-            turn_token=turn.token,
-            request_id=request_id or new_id(),
-        )
+        request = suspend_request(self.namespace, turn, request_id)
         return Operation(
             _RUN + "SuspendTurn", request, run_pb2.SuspendTurnResponse, outcomes.outcome
         )
@@ -304,87 +292,3 @@ class Runs:
             namespace=self.namespace, run_id=run_id, note=note, request_id=request_id or new_id()
         )
         return Operation(_RUN + "CancelRun", request, run_pb2.CancelRunResponse, outcomes.outcome)
-
-
-def complete_request(
-    namespace: str, turn: TurnRef, reply: Reply, slots: Sequence[ArtifactSlot], request_id: str
-) -> run_pb2.CompleteTurnRequest:
-    """The request that ends a turn; workers send the same."""
-    return run_pb2.CompleteTurnRequest(
-        namespace=namespace,
-        run_id=turn.run_id,
-        turn_seq=turn.turn_seq,
-        attempt=turn.attempt,
-        turn_token=turn.token,
-        output=wire.parts(reply.output),
-        messages=[wire.message(item) for item in reply.messages],
-        usage=wire.usage(reply.usage),
-        event=reply.event,
-        artifacts=wire.artifacts(reply.artifacts, slots),
-        request_id=request_id or new_id(),
-    )
-
-
-def fail_request(
-    namespace: str,
-    turn: TurnRef,
-    error: Fault,
-    retryable: bool,
-    usage: Usage | None,
-    request_id: str,
-) -> run_pb2.FailTurnRequest:
-    """The request that ends an execution as failed; workers send the same."""
-    return run_pb2.FailTurnRequest(
-        namespace=namespace,
-        run_id=turn.run_id,
-        turn_seq=turn.turn_seq,
-        attempt=turn.attempt,
-        turn_token=turn.token,
-        error=wire.fault(error),
-        retryable=retryable,
-        usage=wire.usage(usage),
-        request_id=request_id or new_id(),
-    )
-
-
-def step_request(
-    namespace: str, turn: TurnRef, calls: Sequence[StepCall], request_id: str
-) -> run_pb2.RequestStepRequest:
-    """The request for tool calls; workers send the same."""
-    return run_pb2.RequestStepRequest(
-        namespace=namespace,
-        run_id=turn.run_id,
-        turn_seq=turn.turn_seq,
-        attempt=turn.attempt,
-        turn_token=turn.token,
-        requests=[
-            run_pb2.StepRequest(
-                key=call.key,
-                tool=call.tool,
-                payload_json=wire.dump_json(call.payload),
-                reframe=call.reframe,
-            )
-            for call in calls
-        ],
-        request_id=request_id or new_id(),
-    )
-
-
-def resolve_request(
-    namespace: str,
-    run_id: str,
-    step: int,
-    tool: str,
-    attempt: int,
-    answer: Json | Fault,
-    token: str,
-) -> run_pb2.ResolveStepRequest:
-    """The request that answers a step; workers send the same."""
-    request = run_pb2.ResolveStepRequest(
-        namespace=namespace, run_id=run_id, step=step, tool=tool, attempt=attempt, turn_token=token
-    )
-    if isinstance(answer, Fault):
-        request.error.CopyFrom(wire.fault(answer))
-    else:
-        request.result_json = wire.dump_json(answer)
-    return request

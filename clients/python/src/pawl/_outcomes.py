@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pawl._convert import enum_of, from_proto, optional, optional_record
-from pawl._enums import Disposition, RunStatus
+from pawl._enums import Awaiting, Disposition, RunStatus
 from pawl._records import Record
 from pawl._runs import RunInfo, StepOutcome, TurnRef
 from pawl._values import Artifact, ArtifactLike, Content, Message, Usage
@@ -84,7 +84,9 @@ class Reply:
 
     `event` is one of the turn's allowed events, or empty: the run then ends in a
     terminal state, else waits. `artifacts` are written in the same commit, `output` is
-    the final output, `messages` are appended to the conversation.
+    the final output, `messages` are appended to the conversation. `awaiting` makes the
+    run wait for an input or an authorisation, whatever the state; not with an event.
+    `reply`: over A2A the output answers the sender as a message instead of a task.
 
     >>> Reply(event="Success", artifacts={"note": "done"}).event
     'Success'
@@ -95,6 +97,8 @@ class Reply:
     output: Content | None = None
     messages: Sequence[Message] = ()
     usage: Usage | None = None
+    awaiting: Awaiting = Awaiting.UNSPECIFIED
+    reply: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from pawl._enums import Cause, RecordKind, RunStatus
-from pawl._runs import Snapshot
-from pawl._values import Artifact, ArtifactWrite, Denial, Fault, Json, Message, Part, Usage
+from pawl._enums import Awaiting, Cause, RecordKind, RunStatus
+from pawl._runs import Remote, Snapshot
+from pawl._values import (
+    Artifact,
+    ArtifactWrite,
+    Denial,
+    Envelope,
+    Fault,
+    Json,
+    Message,
+    OutputPiece,
+    Part,
+    Usage,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +49,17 @@ class Transition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputReceived:
-    """Parts that were sent to a run; `queued`: they wait for the next turn."""
+    """Parts that were sent to a run; `queued`: they wait for the next turn.
+
+    `envelope` is what a message to an agent said besides them; `step` the delegation
+    that gets them, 0: the turn.
+    """
 
     parts: tuple[Part, ...]
     message_id: str
     queued: bool
+    envelope: Envelope | None
+    step: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +90,11 @@ class TurnAssigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCompleted:
-    """The accepted completion of a turn."""
+    """The accepted completion of a turn.
+
+    `awaiting` is what the run waits for after it; `reply`: the output answers the sender
+    as a message, not as a task.
+    """
 
     turn_seq: int
     attempt: int
@@ -82,6 +103,8 @@ class TurnCompleted:
     usage: Usage | None
     event: str
     artifacts_written: tuple[ArtifactWrite, ...]
+    awaiting: Awaiting = field(metadata={"proto": "await"})
+    reply: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +198,26 @@ class StepCancelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepDelegated:
+    """News of a delegation that is under way; `question` is what the agent asks."""
+
+    step: int
+    tool: str
+    attempt: int
+    remote: Remote | None
+    question: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputWritten:
+    """A piece of the output of a turn that is under way."""
+
+    turn_seq: int
+    attempt: int
+    piece: OutputPiece | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactsSet:
     """A write without a transition."""
 
@@ -228,6 +271,8 @@ Body: TypeAlias = (
     | StepResolved
     | StepRejected
     | StepCancelled
+    | StepDelegated
+    | OutputWritten
     | ArtifactsSet
     | Paused
     | Resumed

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from pawl import _values
 from pawl._runs import ArtifactSlot, RunFilter
@@ -92,6 +95,30 @@ def artifacts(
     ]
 
 
+def output_piece(value: _values.OutputPiece) -> record_pb2.OutputPiece:
+    """A piece of output."""
+    return record_pb2.OutputPiece(
+        id=value.id,
+        name=value.name,
+        description=value.description,
+        parts=[part(item) for item in value.parts],
+        append=value.append,
+        last=value.last,
+        metadata_json="" if value.metadata is None else dump_json(dict(value.metadata)),
+    )
+
+
+def moment(value: datetime | None) -> Timestamp | None:
+    """An aware time. Raises ValueError for a naive one, which means no moment."""
+    if value is None:
+        return None
+    if value.tzinfo is None:
+        raise ValueError(f"a time needs its zone: {value.isoformat()}")
+    stamp = Timestamp()
+    stamp.FromDatetime(value)
+    return stamp
+
+
 def usage(value: _values.Usage | None) -> record_pb2.Usage | None:
     """Consumption; None stays unset."""
     if value is None:
@@ -122,4 +149,7 @@ def run_filter(value: RunFilter | None) -> run_pb2.RunFilter | None:
         labels=dict(value.labels),
         parent_run_id=value.parent_run_id,
         unserved=value.unserved,
+        reason=value.reason,
+        created_after=moment(value.created_after),
+        created_before=moment(value.created_before),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pawl._enums import ArtifactMode, Execution, RunStatus, StepStatus
+from pawl._enums import ArtifactMode, Awaiting, Execution, RunStatus, StepStatus
 from pawl._values import Artifact, ArtifactHead, Denial, Fault, Json, Message
 
 
@@ -35,8 +35,36 @@ class TurnRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """What is known of the other side of a delegation.
+
+    `task_id` (for a local member the child run) and `context_id` are empty until they
+    are known; `card_url` is empty for a local member. `asking`: what the agent waits
+    for; `answer_seq`: the InputReceived record that is on its way to it, 0: none.
+    """
+
+    task_id: str
+    context_id: str
+    card_url: str
+    asking: Awaiting
+    answer_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a run that began with a message to an agent is to its sender (A2A)."""
+
+    context_id: str
+    owner: str
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One tool call. `payload`, `result` and `error` are None where bodies are left out."""
+    """One tool call. `payload`, `result` and `error` are None where bodies are left out.
+
+    `remote` is what is known of a delegation's other side; None: nothing, or a tool.
+    """
 
     step: int
     key: str
@@ -49,6 +77,7 @@ class Step:
     payload: Json
     result: Json
     error: Fault | None
+    remote: Remote | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +101,13 @@ class EdgeCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """The step of another run that started this one."""
+    """The step of another run that started this one; `origin` is the base URL of the
+    sidecar that has that run, empty: this one."""
 
     run_id: str
     step: int
     attempt: int
+    origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +127,9 @@ class RunInfo:
 
     `reason` is machine-readable ("completed", "max_visits:implement") and empty while
     the run goes on. `visit_seq` is the seq of the last transition, for `expected_seq`.
-    `artifacts` are heads; values are read with `Run.artifacts`.
+    `artifacts` are heads; values are read with `Run.artifacts`. `awaiting` is what it
+    waits for from outside, `status_at` when that or its status changed last, `task` the
+    A2A task that it is.
     """
 
     namespace: str
@@ -138,6 +171,9 @@ class RunInfo:
     parent: Parent | None
     depth: int
     limits: RunLimits
+    awaiting: Awaiting
+    status_at: datetime | None
+    task: Task | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +193,10 @@ class Snapshot:
 class RunFilter:
     """Selects runs; all that is given must hold.
 
-    `pack` is "id", "id@version" or a digest. `unserved`: the open turn waits for a
-    worker and none that is connected serves its prompt; only for lists.
+    `pack` is "id", "id@version" or a digest. Only for lists are `unserved` (the open
+    turn waits for a worker and none that is connected serves its prompt), `reason` (of
+    the end: this one, or one that begins with it and a colon), `created_after` (started
+    then or later) and `created_before`; times are aware ones.
     """
 
     pack: str = ""
@@ -167,6 +205,9 @@ class RunFilter:
     labels: Mapping[str, str] = field(default_factory=dict)
     parent_run_id: str = ""
     unserved: bool = False
+    reason: str = ""
+    created_after: datetime | None = None
+    created_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,3 +295,20 @@ class OutputChunk:
         """
         end = self.offset + len(self.text.encode())
         return OutputPosition(turn_seq=self.turn_seq, delivery=self.delivery, offset=end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The caller as the sidecar knows it: its principal ("anonymous" without
+    authentication) and its scopes. A holder of admin has every other one as well."""
+
+    principal: str
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusCount:
+    """How many runs have a status."""
+
+    status: RunStatus
+    runs: int

@@ -79,6 +79,7 @@ class Tail(Reader[Record]):
     kinds: Sequence[str] = ()
     follow: bool = True
     snapshots: bool = False
+    from_now: bool = False
 
     def request(self) -> run_pb2.StreamTransitionsRequest:
         """See `Reader.request`."""
@@ -92,6 +93,7 @@ class Tail(Reader[Record]):
             after_cursor=self.position.cursor if whole else "",
             follow=self.follow,
             snapshots=self.snapshots,
+            from_now=self.from_now and not (self.position.after_seq or self.position.cursor),
         )
 
     def read(self, item: run_pb2.StreamTransitionsResponse) -> Record | None:

@@ -93,17 +93,30 @@ def parts_of(content: Content | None) -> tuple[Part, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What a message to an agent says besides its parts (A2A Message)."""
+
+    message_id: str
+    context_id: str
+    reference_task_ids: tuple[str, ...]
+    extensions: tuple[str, ...]
+    metadata: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One entry of a conversation.
 
     `role` is user, assistant, tool or system. `tool_calls` are a model's own tool
     calls, kept as they are; `tool_call_id` says which of them a tool message answers.
+    `envelope` is set where it came as a message to an agent; it is only read.
     """
 
     role: str
     parts: tuple[Part, ...] = ()
     tool_calls: Json = None
     tool_call_id: str = ""
+    envelope: Envelope | None = None
 
     @staticmethod
     def of(role: str, content: Content) -> Message:
@@ -118,6 +131,24 @@ class Message:
     def text(self) -> str:
         """Its text parts, joined."""
         return "".join(part.text for part in self.parts if part.text is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPiece:
+    """A piece of output that is kept while its turn is under way.
+
+    It is a part of the artifact `id` of the run's A2A task. `append`: it adds to what
+    the artifact has (default: it replaces that); `last`: nothing more comes for it from
+    this execution. `name` and `description` are for people.
+    """
+
+    id: str
+    name: str = ""
+    description: str = ""
+    parts: tuple[Part, ...] = ()
+    append: bool = False
+    last: bool = False
+    metadata: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,79 @@
+"""The handlers of a worker: which function executes what."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pawl._errors import FailTurnError
+from pawl._held import HeldTurn
+from pawl._values import Json
+
+F = TypeVar("F", bound=Callable[..., Any])
+TurnHandler = Callable[[Any], Any]
+ToolHandler = Callable[[Any], "Awaitable[Json] | Json"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """What executes a tool, and the JSON Schemas of its payload and result."""
+
+    function: ToolHandler
+    parameters: Json
+    result: Json
+
+
+@dataclass(slots=True)
+class Handlers:
+    """Handlers by the name of what they execute; "*" is what has no other."""
+
+    prompts: dict[str, TurnHandler] = field(default_factory=dict)
+    agents: dict[str, TurnHandler] = field(default_factory=dict)
+    tools: dict[str, ToolEntry] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.prompts or self.agents or self.tools)
+
+    def of_turn(self, held: HeldTurn) -> TurnHandler:
+        """The handler of a turn: that of its prompt, else of its agent, else of "*".
+
+        Raises FailTurnError (NO_HANDLER).
+        """
+        for handlers, name in (
+            (self.prompts, held.info.prompt),
+            (self.agents, held.agent),
+            (self.prompts, "*"),
+            (self.agents, "*"),
+        ):
+            if name in handlers:
+                return handlers[name]
+        raise FailTurnError("NO_HANDLER", f"no handler for prompt {held.info.prompt!r}")
+
+    def of_tool(self, name: str) -> ToolEntry | None:
+        """What executes a tool; None: nothing does."""
+        return self.tools.get(name) or self.tools.get("*")
+
+
+def into(handlers: dict[str, TurnHandler], name: str) -> Callable[[F], F]:
+    """A decorator that registers a handler of turns."""
+
+    def register(function: F) -> F:
+        put(handlers, name, function)
+        return function
+
+    return register
+
+
+def put(handlers: dict[str, Any], name: str, handler: Any) -> None:
+    """Registers a handler. Raises ValueError if there is one under the name."""
+    if name in handlers:
+        raise ValueError(f"{name!r} has a handler already")
+    handlers[name] = handler
+
+
+def awaits(function: Any) -> bool:
+    """Whether a call of it has to be awaited; also for objects with a __call__."""
+    call = getattr(function, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

@@ -1,0 +1,67 @@
+"""The threads that handlers which block are executed in."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
+_Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
+
+
+class Threads:
+    """Threads that are started as they are needed, and used again.
+
+    Unlike those of the standard library's pool they never hold up the end of the
+    process, and a function that never returns takes no place from others: handlers are
+    other people's code. How many run at once is for the caller to bound.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._closed = False
+
+    def run(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Runs a function in the context of the caller."""
+        context, future = contextvars.copy_context(), Future[T]()
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+            else:
+                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+        self._jobs.put((future, lambda: context.run(function, *arguments)))
+        return future
+
+    def close(self) -> None:
+        """Ends the threads; those that are busy, once they are through."""
+        with self._lock:
+            self._closed, idle, self._idle = True, self._idle, 0
+        for _ in range(idle):
+            self._jobs.put(None)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            _perform(*job)
+            del job
+            with self._lock:
+                if self._closed:
+                    return
+                self._idle += 1
+
+
+def _perform(future: Future[Any], function: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = function()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

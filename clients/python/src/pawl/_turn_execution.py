@@ -1,0 +1,102 @@
+"""The execution of one turn by a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from pawl._drive import fault_of, rejects, reply_of
+from pawl._errors import (
+    PawlError,
+    RunTerminalError,
+    StepMismatchError,
+    SuspendTurn,
+    TurnStaleError,
+    TurnTokenError,
+)
+from pawl._flow import new_id
+from pawl._handlers import Handlers, awaits
+from pawl._held import HeldTurn
+from pawl._link import Link
+from pawl._outcomes import Reply
+from pawl._running import Running
+from pawl._turn_requests import complete_request, fail_request
+from pawl._work_turn import ThreadTurn, WorkTurn
+from pawl.v1 import worker_pb2
+
+_LOST = (TurnStaleError, TurnTokenError, RunTerminalError)
+
+
+class TurnExecution:
+    """Executes one turn, and tells the sidecar how it ended."""
+
+    def __init__(
+        self,
+        link: Link,
+        handlers: Handlers,
+        running: Running,
+        held: HeldTurn,
+        suspend_after: float | None,
+    ) -> None:
+        self._link, self._handlers, self._running = link, handlers, running
+        self._held, self._suspend_after = held, suspend_after
+
+    async def execute(self) -> None:
+        """Executes it; the worker's place for it is free again afterwards."""
+        held, credited = self._held, False
+        try:
+            reply = reply_of(await self._handle())
+            if not (held.revoked or held.suspended):
+                # The credit travels with the completion: one round trip to the next turn.
+                credited = not self._link.stopping
+                await self._complete(reply, credited)
+        except asyncio.CancelledError:
+            if not held.revoked:
+                raise
+        except SuspendTurn:
+            pass
+        except Exception as error:
+            # The credit may have been lost with the completion. One too many does no
+            # harm: the capacity bounds what is held.
+            credited = False
+            await self._fail(error)
+        finally:
+            self._link.turns.pop(held.lease.token, None)
+        if not credited:
+            await self._link.credit(1, 0)
+
+    async def _handle(self) -> object:
+        handler = self._handlers.of_turn(self._held)
+        turn = WorkTurn(self._link, self._held, self._suspend_after)
+        if awaits(handler):
+            return await self._running.call(self._held, handler, turn)
+        blocking = ThreadTurn(turn, asyncio.get_running_loop())
+        return await self._running.call(self._held, handler, blocking)
+
+    async def _complete(self, reply: Reply, credited: bool) -> None:
+        held, request_id = self._held, new_id()
+        credit = worker_pb2.WorkCredits(turns=1) if credited else None
+        slots = held.info.artifact_slots
+        await self._link.ask_turn(
+            held,
+            lambda: worker_pb2.WorkRequest(
+                credits=credit,
+                complete_turn=complete_request("", held.ref(), reply, slots, request_id),
+            ),
+        )
+
+    async def _fail(self, error: Exception) -> None:
+        held, request_id = self._held, new_id()
+        self._running.report(f"turn {held.lease.turn_seq} of {held.lease.run_id}", error)
+        if held.revoked or held.suspended or isinstance(error, (*_LOST, StepMismatchError)):
+            return
+        fault, retryable = fault_of(error)
+        with contextlib.suppress(PawlError, asyncio.CancelledError):
+            await self._link.ask_turn(
+                held,
+                lambda: worker_pb2.WorkRequest(
+                    fail_turn=fail_request(
+                        "", held.ref(), fault, retryable, None, request_id, rejects(error)
+                    )
+                ),
+            )

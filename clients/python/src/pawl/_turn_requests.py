@@ -1,0 +1,140 @@
+"""The requests of whoever executes a turn or a step; drivers and workers send the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pawl import _requests as wire
+from pawl._flow import new_id
+from pawl._outcomes import Reply
+from pawl._runs import ArtifactSlot, TurnRef
+from pawl._values import Fault, Json, OutputPiece, Usage
+from pawl.v1 import run_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """One tool call to ask for; an empty key is the ordinal of the request."""
+
+    tool: str
+    payload: Json
+    key: str = ""
+    reframe: bool = False
+
+
+def complete_request(
+    namespace: str, turn: TurnRef, reply: Reply, slots: Sequence[ArtifactSlot], request_id: str
+) -> run_pb2.CompleteTurnRequest:
+    """The request that ends a turn."""
+    request = run_pb2.CompleteTurnRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        output=wire.parts(reply.output),
+        messages=[wire.message(item) for item in reply.messages],
+        usage=wire.usage(reply.usage),
+        event=reply.event,
+        artifacts=wire.artifacts(reply.artifacts, slots),
+        reply=reply.reply,
+        request_id=request_id or new_id(),
+    )
+    # A field whose name is a keyword here.
+    setattr(request, "await", wire.number("Awaiting", str(reply.awaiting)))
+    return request
+
+
+def fail_request(
+    namespace: str,
+    turn: TurnRef,
+    error: Fault,
+    retryable: bool,
+    usage: Usage | None,
+    request_id: str,
+    reject: bool = False,
+) -> run_pb2.FailTurnRequest:
+    """The request that ends an execution as failed."""
+    return run_pb2.FailTurnRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        error=wire.fault(error),
+        retryable=retryable,
+        reject=reject,
+        usage=wire.usage(usage),
+        request_id=request_id or new_id(),
+    )
+
+
+def suspend_request(namespace: str, turn: TurnRef, request_id: str) -> run_pb2.SuspendTurnRequest:
+    """The request that releases a turn until its steps are answered."""
+    return run_pb2.SuspendTurnRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        request_id=request_id or new_id(),
+    )
+
+
+def step_request(
+    namespace: str, turn: TurnRef, calls: Sequence[StepCall], request_id: str
+) -> run_pb2.RequestStepRequest:
+    """The request for tool calls."""
+    return run_pb2.RequestStepRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        requests=[
+            run_pb2.StepRequest(
+                key=call.key,
+                tool=call.tool,
+                payload_json=wire.dump_json(call.payload),
+                reframe=call.reframe,
+            )
+            for call in calls
+        ],
+        request_id=request_id or new_id(),
+    )
+
+
+def resolve_request(
+    namespace: str,
+    run_id: str,
+    step: int,
+    tool: str,
+    attempt: int,
+    answer: Json | Fault,
+    token: str,
+) -> run_pb2.ResolveStepRequest:
+    """The request that answers a step."""
+    request = run_pb2.ResolveStepRequest(
+        namespace=namespace, run_id=run_id, step=step, tool=tool, attempt=attempt, turn_token=token
+    )
+    if isinstance(answer, Fault):
+        request.error.CopyFrom(wire.fault(answer))
+    else:
+        request.result_json = wire.dump_json(answer)
+    return request
+
+
+def output_request(
+    namespace: str, turn: TurnRef, piece: OutputPiece, request_id: str
+) -> run_pb2.WriteOutputRequest:
+    """The request that keeps a piece of output."""
+    return run_pb2.WriteOutputRequest(
+        namespace=namespace,
+        run_id=turn.run_id,
+        turn_seq=turn.turn_seq,
+        attempt=turn.attempt,
+        turn_token=turn.token,
+        piece=wire.output_piece(piece),
+        request_id=request_id or new_id(),
+    )

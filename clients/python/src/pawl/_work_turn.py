@@ -1,0 +1,204 @@
+"""The turn as the handlers of a worker see it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, TypeVar
+
+from pawl._convert import from_proto
+from pawl._enums import StepStatus
+from pawl._errors import DeadlineError, PawlError
+from pawl._flow import new_id
+from pawl._held import HeldTurn, stale
+from pawl._link import Link
+from pawl._requests import artifacts as wire_artifacts
+from pawl._runs import Step, StepOutcome
+from pawl._turn import AsyncTurn, Turn, default_key, denied, result_of
+from pawl._turn_requests import StepCall, step_request, suspend_request
+from pawl._values import ArtifactLike, Json
+from pawl.v1 import run_pb2, worker_pb2
+
+T = TypeVar("T")
+_CHUNK_BYTES = 64 * 1024
+
+
+class WorkTurn(AsyncTurn):
+    """A turn for a coroutine handler. `suspend_after` as for `Worker`."""
+
+    def __init__(self, link: Link, held: HeldTurn, suspend_after: float | None) -> None:
+        super().__init__(held.info, agent=held.agent, labels=held.labels)
+        self._link, self._held, self._suspend_after = link, held, suspend_after
+
+    async def step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        """See `Turn.step`."""
+        arguments = dict(payload or {})
+        self.check_payload(tool, arguments)
+        self._held.asked += 1
+        number = key or default_key(self.info, self._held.asked)
+        with self._calling():
+            outcome = await self._request(StepCall(tool, arguments, number, reframe))
+            refused = denied(outcome)
+            if refused is not None:
+                raise refused
+            assert outcome.step is not None  # noqa: S101
+            return result_of(await self._answer(outcome.step, timeout))
+
+    async def _request(self, call: StepCall) -> StepOutcome:
+        held, request_id = self._held, new_id()
+        receipt = await self._link.ask_turn(
+            held,
+            lambda: worker_pb2.WorkRequest(
+                request_step=step_request("", held.ref(), [call], request_id)
+            ),
+        )
+        outcome: StepOutcome = from_proto(receipt.request_step.outcomes[0])
+        return outcome
+
+    async def _answer(self, step: Step, timeout: float | None) -> Step:
+        """The step once it is answered; until then the turn may be suspended."""
+        if step.status is not StepStatus.PENDING:
+            return step
+        # Who gives a time means to be told when it is over, not to begin anew.
+        pause = self._suspend_after if timeout is None else timeout
+        with self._waiting():
+            while True:
+                answer = await self._held.answer(step, pause)
+                if answer is not None:
+                    return answer
+                if timeout is not None:
+                    raise DeadlineError(
+                        f"step {step.step} ({step.tool}): no answer within {timeout} s"
+                    )
+                await self._suspend()
+
+    async def _suspend(self) -> None:
+        """Suspends the turn if all that its handler does is to wait for steps."""
+        held, request_id = self._held, new_id()
+        if held.calls > held.waits:
+            return
+        try:
+            await self._link.ask_turn(
+                held,
+                lambda: worker_pb2.WorkRequest(
+                    suspend_turn=suspend_request("", held.ref(), request_id)
+                ),
+            )
+        except PawlError as error:
+            if error.reason != "NOTHING_PENDING":  # The answers are on their way here.
+                raise
+        else:
+            held.suspend()
+
+    async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+        """See `Turn.set_artifacts`."""
+        held, write_id = self._held, new_id()
+        writes = wire_artifacts(artifacts, self.artifact_slots)
+        with self._calling():
+            await self._link.ask_turn(
+                held,
+                lambda: worker_pb2.WorkRequest(
+                    set_artifacts=run_pb2.SetArtifactsRequest(
+                        run_id=self.run_id,
+                        artifacts=writes,
+                        write_id=write_id,
+                        turn_token=held.lease.token,
+                    )
+                ),
+            )
+
+    async def output(self, text: str) -> None:
+        """See `Turn.output`."""
+        held = self._held
+        held.shown += text.encode(errors="replace")
+        with self._calling():
+            async with held.showing:
+                while held.told < len(held.shown):
+                    await self._show()
+
+    async def _show(self) -> None:
+        """Sends the next piece of output. What was shown is kept until the turn is over:
+        a sidecar that was restarted has lost it, and is told again from where it is."""
+        held = self._held
+        piece = _piece(held.shown, held.told)
+
+        def make() -> worker_pb2.WorkRequest:
+            output = worker_pb2.WorkerOutput(
+                token=held.lease.token, offset=held.told, text=piece.decode()
+            )
+            return worker_pb2.WorkRequest(output=output)
+
+        try:
+            await self._link.ask_turn(held, make)
+            held.told += len(piece)
+        except PawlError as error:
+            if error.reason != "CHUNK_GAP":
+                raise
+            held.told = error.limit or 0
+
+    @contextlib.contextmanager
+    def _calling(self) -> Iterator[None]:
+        self._held.check()
+        self._held.calls += 1
+        try:
+            yield
+        finally:
+            self._held.calls -= 1
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        self._held.waits += 1
+        try:
+            yield
+        finally:
+            self._held.waits -= 1
+
+
+def _piece(text: bytearray, start: int) -> bytes:
+    """At most 64 KiB of UTF-8 text from a place on, none of which splits a character."""
+    return text[start : start + _CHUNK_BYTES].decode(errors="ignore").encode()
+
+
+class ThreadTurn(Turn):
+    """The same turn for a handler that blocks, in a thread of its own."""
+
+    def __init__(self, turn: WorkTurn, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(turn.info, agent=turn.agent, labels=turn.labels)
+        self._turn, self._loop = turn, loop
+
+    def step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        """See `Turn.step`."""
+        return self._wait(self._turn.step(tool, payload, key=key, reframe=reframe, timeout=timeout))
+
+    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+        """See `Turn.set_artifacts`."""
+        self._wait(self._turn.set_artifacts(artifacts))
+
+    def output(self, text: str) -> None:
+        """See `Turn.output`."""
+        self._wait(self._turn.output(text))
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:  # The worker has ended; this thread outlived it.
+            coroutine.close()
+            raise stale(self._turn._held) from None
+        return future.result()

@@ -108,6 +108,9 @@ func (e *Engine) giveBack(sl *slot, t *transit) {
 	e.slots.release(sl, t.state, t.program)
 	if t.batch != nil {
 		e.publish(t)
+		if e.cfg.Effects != nil {
+			e.cfg.Effects(t.batch)
+		}
 	}
 	e.gate.leave()
 }

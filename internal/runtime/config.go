@@ -81,6 +81,9 @@ type Config struct {
 	MaxWorkerTurns int
 	MaxWorkerSteps int
 
+	// Effects is told of each commit, after it; it must not wait. Default: nobody.
+	Effects func(*machine.Batch)
+
 	// Blobs keeps what is too large for journals; nil: there are none.
 	Blobs BlobStore
 	// MaxBlobBytes bounds one blob. Default 64 MiB.

@@ -31,6 +31,8 @@ type IDs interface {
 // batch over 8 MiB), [machine.ErrIndeterminate] when nobody knows whether the
 // commit happened: the store is then read-only for good and the process must end.
 type Store interface {
+	TaskStore
+
 	Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error)
 
 	// Head returns a run's state; [machine.ErrNoRun].
@@ -66,6 +68,8 @@ type Store interface {
 	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
 	// Outbox lists rows of a kind with Due <= now, earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
+	// DropOutbox removes a row of kind OutboxCancel; one that is gone is no error.
+	DropOutbox(ctx context.Context, row machine.OutboxRow) error
 
 	// HoldStep stores in the row of a step's outgoing work which worker it goes to;
 	// [machine.ErrNoStep] if there is no such row any more. StepHolder reads it back.

@@ -26,6 +26,14 @@ func holdWrites(row machine.OutboxRow, holder machine.StepHolder) *Writes {
 	}
 }
 
+// DropOutbox removes a row that is done with, synced; one that is gone already is
+// no error.
+func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
+	return s.submitRows(ctx, &Writes{
+		ns: row.Namespace, entry: -1, ops: []Op{{Key: outboxKey(nil, row.Namespace, &row), Delete: true}},
+	})
+}
+
 // StepHolder returns what [Store.HoldStep] stored last; [machine.ErrNoStep].
 func (s *Store) StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
 	var holder machine.StepHolder

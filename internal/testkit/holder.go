@@ -39,6 +39,15 @@ func (d *disk) hold(row machine.OutboxRow, holder machine.StepHolder) bool {
 	return there
 }
 
+// DropOutbox removes a row.
+func (s *Store) DropOutbox(_ context.Context, row machine.OutboxRow) error {
+	d := s.disk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.outbox, row)
+	return nil
+}
+
 // StepHolder returns what HoldStep stored last.
 func (s *Store) StepHolder(_ context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
 	d := s.disk

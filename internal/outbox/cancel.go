@@ -1,0 +1,54 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// callOff tells the agent of a delegation that it is no longer wanted, and removes
+// the row once the agent knows, or has been out of reach for too long: then its own
+// bounds end the task.
+func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
+	since, pause := time.Now(), time.Duration(0)
+	for ctx.Err() == nil {
+		err := o.cancel(ctx, row)
+		fault, ok := errors.AsType[*machine.AgentFault](err)
+		done := err == nil || ok && (fault.Kind != machine.AgentUnreachable || time.Since(since) >= o.cfg.GiveUp)
+		if done && o.cfg.Engine.DropOutbox(ctx, row) == nil {
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			o.cfg.Log.WarnContext(ctx, "cancellation waits", "run", row.RunID, "step", row.Step, "attempt", row.Attempt, "error", err)
+		}
+		pause = o.sleep(ctx, pause)
+	}
+}
+
+// cancel ends the agent's task. A task that was never told of is asked for by its
+// message: it may have arrived although its answer did not.
+func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
+	del, err := o.cfg.Engine.CalledOff(ctx, row)
+	if err != nil {
+		return err
+	}
+	peer, _, err := o.cfg.Directory.Peer(&del)
+	if err != nil {
+		return err
+	}
+	task := del.Remote.TaskID
+	if task == "" {
+		told, err := send(ctx, peer, &del)
+		if err != nil {
+			return err
+		}
+		task = told.ID
+	}
+	err = peer.Cancel(ctx, task)
+	if isFault(err, machine.AgentNoTask) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,201 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// delegation is one attempt of a step on its way through an agent: sent, then
+// followed to its end, whatever breaks in between.
+type delegation struct {
+	o    *Outbox
+	row  machine.OutboxRow
+	news <-chan struct{}
+	// since is when the agent was out of reach first, pause how long the next one
+	// is; zero while it is in reach.
+	since time.Time
+	pause time.Duration
+}
+
+var (
+	// errOver ends a delegation that was answered or is no longer wanted.
+	errOver = errors.New("the delegation is over")
+	// errLook: the delegation may have changed; look again.
+	errLook = errors.New("look again")
+)
+
+func (d *delegation) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := d.advance(ctx)
+		switch {
+		case errors.Is(err, errOver), errors.Is(err, machine.ErrNoStep):
+			return
+		case errors.Is(err, errLook):
+		case err != nil && ctx.Err() == nil:
+			if d.failed(ctx, err) {
+				return
+			}
+		default:
+			d.since, d.pause = time.Time{}, 0
+		}
+	}
+}
+
+// advance does the next thing: sends the message, or the caller's answer, or
+// follows the task until it asks or ends.
+func (d *delegation) advance(ctx context.Context) error {
+	del, err := d.o.cfg.Engine.Delegation(ctx, d.row)
+	if err != nil {
+		return err
+	}
+	peer, card, err := d.o.cfg.Directory.Peer(&del)
+	if err != nil {
+		return err
+	}
+	var task machine.AgentTask
+	switch {
+	case del.Remote.TaskID == "":
+		task, err = send(ctx, peer, &del)
+	case del.Remote.Answer != 0:
+		task, err = peer.Send(ctx, &del, answerOf(&del))
+	default:
+		task, err = d.follow(ctx, peer, &del)
+	}
+	if err != nil {
+		return err
+	}
+	return d.told(ctx, &del, card, task)
+}
+
+// send gives the agent the step's message.
+func send(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
+	message, err := messageOf(del)
+	if err != nil {
+		return machine.AgentTask{}, err
+	}
+	return peer.Send(ctx, del, message)
+}
+
+// follow waits until the task asks or has ended, or the caller's answer is there
+// (errLook). A stream that breaks is no answer: the task is asked for, and one that
+// the agent does not know is sent again under the same id, so that an agent that
+// lost nothing answers with the same task.
+func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
+	listen, stop := context.WithTimeout(ctx, d.o.cfg.Follow)
+	defer stop()
+	stopped := d.stopOnNews(listen, stop)
+	var moved *machine.AgentTask
+	err := peer.Follow(listen, del.Remote.TaskID, func(task machine.AgentTask) bool {
+		if task.State.Asking() == del.Remote.Asking && !task.State.Ended() {
+			return true
+		}
+		moved = &task
+		return false
+	})
+	interrupted := listen.Err() != nil
+	stop()
+	<-stopped
+	switch {
+	case moved != nil:
+		return *moved, nil
+	case interrupted:
+		return machine.AgentTask{}, errLook
+	case err != nil && !isFault(err, machine.AgentNoTask):
+		return machine.AgentTask{}, err
+	}
+	d.pause = d.o.sleep(ctx, d.pause)
+	task, err := peer.Get(ctx, del.Remote.TaskID)
+	if isFault(err, machine.AgentNoTask) {
+		return send(ctx, peer, del)
+	}
+	return task, err
+}
+
+// stopOnNews ends the listening when the delegation changes on this side.
+func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc) <-chan struct{} {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-d.news:
+			stop()
+		case <-listen.Done():
+		}
+	}()
+	return stopped
+}
+
+// told takes what the agent says of the task.
+func (d *delegation) told(ctx context.Context, del *machine.Delegation, card string, task machine.AgentTask) error {
+	known := del.Remote
+	if known.TaskID != "" && task.ID != known.TaskID {
+		return d.resolve(ctx, failure("AGENT_PROTOCOL", "the agent changed its task from "+known.TaskID+" to "+task.ID, true))
+	}
+	if task.State.Ended() {
+		return d.resolve(ctx, outcomeOf(task, card))
+	}
+	remote := machine.Remote{TaskID: task.ID, ContextID: task.ContextID, CardURL: card, Asking: task.State.Asking()}
+	if remote == known {
+		return nil
+	}
+	var question []machine.Part
+	if remote.Asking != machine.AwaitNothing {
+		question = task.Message
+	}
+	err := d.o.cfg.Engine.NoteDelegation(ctx, d.row, remote, question)
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code != machine.CodeUnavailable {
+		return d.resolve(ctx, failure(refusal.Reason, refusal.Message, true))
+	}
+	return err
+}
+
+func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error {
+	if err := d.o.cfg.Engine.ResolveDelegation(ctx, d.row, outcome); err != nil {
+		return err
+	}
+	return errOver
+}
+
+// failed deals with an error: it pauses for one that may pass, and fails the step
+// for any other, or when it has lasted too long. It reports whether the delegation
+// is over.
+func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
+	fault, ok := errors.AsType[*machine.AgentFault](cause)
+	if d.since.IsZero() {
+		d.since = time.Now()
+	}
+	lasting := ok && fault.Kind != machine.AgentUnreachable
+	if !lasting && ok && time.Since(d.since) >= d.o.cfg.GiveUp {
+		lasting = true
+	}
+	if lasting {
+		err := d.resolve(ctx, failure(fault.Code, fault.Message, true))
+		if errors.Is(err, errOver) || errors.Is(err, machine.ErrNoStep) {
+			return true
+		}
+		cause = err
+	}
+	d.o.cfg.Log.WarnContext(ctx, "delegation waits", "run", d.row.RunID, "step", d.row.Step, "attempt", d.row.Attempt, "error", cause)
+	d.pause = d.o.sleep(ctx, d.pause)
+	return false
+}
+
+// sleep waits for the pause that follows the given one and returns it.
+func (o *Outbox) sleep(ctx context.Context, before time.Duration) time.Duration {
+	pause := min(max(2*before, o.cfg.Pause), o.cfg.MaxPause)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return pause
+}
+
+func isFault(err error, kind machine.AgentFaultKind) bool {
+	fault, ok := errors.AsType[*machine.AgentFault](err)
+	return ok && fault.Kind == kind
+}

@@ -1,0 +1,181 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Defaults of [Config].
+const (
+	DefaultPause    = 250 * time.Millisecond
+	DefaultMaxPause = 30 * time.Second
+	DefaultGiveUp   = 5 * time.Minute
+	DefaultFollow   = 10 * time.Minute
+)
+
+// scanPage is how many rows are looked for when the outbox starts.
+const scanPage = 1 << 20
+
+// Config is everything that an [Outbox] needs. Engine and Directory are required;
+// zero fields of the rest take their default.
+type Config struct {
+	Engine    Engine
+	Directory Directory
+	// Log gets what nobody else is told. Default: discarded.
+	Log *slog.Logger
+	// Pause before an agent that cannot be reached is tried again: at first, and at
+	// most. Defaults 250 ms and 30 s.
+	Pause    time.Duration
+	MaxPause time.Duration
+	// GiveUp is how long an agent may be out of reach before the step fails.
+	// Default 5 min.
+	GiveUp time.Duration
+	// Follow is the longest life of one stream of a task; then it is opened again,
+	// so that one that is dead without a word is noticed. Default 10 min.
+	Follow time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	c.Pause, c.MaxPause = orDefault(c.Pause, DefaultPause), orDefault(c.MaxPause, DefaultMaxPause)
+	c.GiveUp, c.Follow = orDefault(c.GiveUp, DefaultGiveUp), orDefault(c.Follow, DefaultFollow)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}
+
+// Outbox sends what stands in the store. Use [New].
+type Outbox struct {
+	cfg Config
+
+	mu sync.Mutex
+	// ctx is set while Run runs.
+	ctx   context.Context //nolint:containedctx // the life of the goroutines, not of a call
+	live  map[machine.OutboxRow]*sender
+	tasks sync.WaitGroup
+}
+
+// sender is one row under way.
+type sender struct {
+	stop context.CancelFunc
+	// news holds at most one token: "look at the delegation again".
+	news chan struct{}
+}
+
+// New checks the configuration; nothing is sent yet.
+func New(cfg Config) (*Outbox, error) {
+	if cfg.Engine == nil || cfg.Directory == nil {
+		return nil, errors.New("outbox: Engine and Directory are required")
+	}
+	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender)}, nil
+}
+
+// Run sends until ctx ends: what stands in the store, then what [Outbox.Observe]
+// is told of.
+func (o *Outbox) Run(ctx context.Context) error {
+	o.mu.Lock()
+	o.ctx = ctx
+	o.mu.Unlock()
+	for _, kind := range []machine.OutboxKind{machine.OutboxDelegation, machine.OutboxCancel} {
+		rows, err := o.cfg.Engine.Outbox(ctx, kind, scanPage)
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("outbox: %w", err)
+		}
+		for _, row := range rows {
+			o.begin(row)
+		}
+	}
+	<-ctx.Done()
+	o.mu.Lock()
+	o.ctx = nil
+	o.mu.Unlock()
+	o.tasks.Wait()
+	return nil
+}
+
+// Observe takes what a commit changed. It never waits.
+func (o *Outbox) Observe(b *machine.Batch) {
+	for i := range b.OutboxRemoved {
+		o.end(named(b, b.OutboxRemoved[i]))
+	}
+	for i := range b.OutboxAdded {
+		o.begin(named(b, b.OutboxAdded[i]))
+	}
+	if input, ok := b.Input.Command.(machine.SendInput); ok && input.Step != 0 {
+		o.wake(b.State, input.Step)
+	}
+}
+
+// named fills in the namespace that a batch may leave out.
+func named(b *machine.Batch, row machine.OutboxRow) machine.OutboxRow {
+	row.Namespace = b.State.Namespace
+	return row
+}
+
+// begin starts the sender of a row, once.
+func (o *Outbox) begin(row machine.OutboxRow) {
+	if row.Kind != machine.OutboxDelegation && row.Kind != machine.OutboxCancel {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ctx == nil || o.live[row] != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(o.ctx)
+	s := &sender{stop: stop, news: make(chan struct{}, 1)}
+	o.live[row] = s
+	o.tasks.Go(func() {
+		defer o.forget(row, s)
+		if row.Kind == machine.OutboxCancel {
+			o.callOff(ctx, row)
+			return
+		}
+		(&delegation{o: o, row: row, news: s.news}).run(ctx)
+	})
+}
+
+func (o *Outbox) forget(row machine.OutboxRow, s *sender) {
+	s.stop()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live[row] == s {
+		delete(o.live, row)
+	}
+}
+
+// end stops the sender of a row that is no longer wanted.
+func (o *Outbox) end(row machine.OutboxRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.live[row]; s != nil {
+		s.stop()
+	}
+}
+
+// wake lets the senders of a step look at their delegation again.
+func (o *Outbox) wake(s *machine.State, step uint32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for row, sender := range o.live {
+		if row.RunID == s.RunID && row.Step == step && row.Namespace == s.Namespace {
+			select {
+			case sender.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

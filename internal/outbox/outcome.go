@@ -1,0 +1,155 @@
+package outbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of what an agent's task leaves in the journal, bytes.
+const (
+	maxResult  = 1 << 20
+	maxCode    = 128
+	maxMessage = 16 << 10
+)
+
+// result is what a delegation's step is answered with (semantics section 10).
+type result struct {
+	Status    string                     `json:"status"`
+	Reason    string                     `json:"reason,omitempty"`
+	Output    json.RawMessage            `json:"output,omitempty"`
+	Artifacts map[string]json.RawMessage `json:"artifacts,omitempty"`
+	TaskID    string                     `json:"task_id"`
+	CardURL   string                     `json:"card_url,omitempty"`
+}
+
+// outcomeOf reads the end of a task. Only a failure that the agent confirms may be
+// tried again: a budget that is used up, an escalation or a cancellation would be
+// the same once more.
+func outcomeOf(task machine.AgentTask, card string) machine.Outcome {
+	if task.State != machine.AgentCompleted {
+		return unsuccessful(task)
+	}
+	r := result{Status: "COMPLETED", Reason: task.Reason, TaskID: task.ID, CardURL: card, Output: valueOf(task.Output)}
+	if task.Status != "" {
+		r.Status = task.Status
+	}
+	for _, a := range task.Artifacts {
+		if r.Artifacts == nil {
+			r.Artifacts = make(map[string]json.RawMessage)
+		}
+		r.Artifacts[a.Name] = valueOf(a.Parts)
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return failure("AGENT_PROTOCOL", err.Error(), true)
+	}
+	if len(raw) > maxResult {
+		return failure("AGENT_RESULT_TOO_LARGE", fmt.Sprintf("the agent's result has %d bytes, at most %d are taken; let it store it elsewhere and name it", len(raw), maxResult), true)
+	}
+	return machine.Outcome{OK: true, Result: raw}
+}
+
+func unsuccessful(task machine.AgentTask) machine.Outcome {
+	code := task.Reason
+	final := task.State == machine.AgentCancelled
+	switch task.Status {
+	case "", "FAILED":
+	default:
+		final = true
+	}
+	if code == "" {
+		code = map[machine.AgentState]string{
+			machine.AgentFailed: "failed", machine.AgentRejected: "rejected", machine.AgentCancelled: "cancelled",
+		}[task.State]
+	}
+	message := textOf(task.Message)
+	if message == "" {
+		message = "task " + task.ID + " ended without a word"
+	}
+	return failure(code, message, final)
+}
+
+func failure(code, message string, final bool) machine.Outcome {
+	return machine.Outcome{Error: machine.Fault{Code: clip(code, maxCode), Message: clip(message, maxMessage)}, Final: final}
+}
+
+// clip cuts a text at a rune.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	s = s[:most]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// valueOf is one JSON value for parts: text as a string, one JSON part as it is,
+// anything else as a list of objects.
+func valueOf(parts []machine.Part) json.RawMessage {
+	switch {
+	case len(parts) == 0:
+		return nil
+	case len(parts) == 1 && parts[0].Kind == machine.PartJSON:
+		return parts[0].Data
+	case allText(parts):
+		raw, _ := json.Marshal(textOf(parts))
+		return raw
+	}
+	list := make([]part, len(parts))
+	for i := range parts {
+		list[i] = partOf(&parts[i])
+	}
+	raw, _ := json.Marshal(list)
+	return raw
+}
+
+// part is a part in a list of several kinds.
+type part struct {
+	Text      string          `json:"text,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	Raw       []byte          `json:"raw,omitempty"`
+	URL       string          `json:"url,omitempty"`
+	MediaType string          `json:"media_type,omitempty"`
+	Filename  string          `json:"filename,omitempty"`
+}
+
+func partOf(p *machine.Part) part {
+	out := part{MediaType: p.MediaType, Filename: p.Filename}
+	switch p.Kind {
+	case machine.PartText:
+		out.Text = p.Text
+	case machine.PartJSON:
+		out.Data = p.Data
+	case machine.PartData:
+		out.Raw = p.Data
+	case machine.PartURI:
+		out.URL = p.Text
+	}
+	return out
+}
+
+func allText(parts []machine.Part) bool {
+	for i := range parts {
+		if parts[i].Kind != machine.PartText {
+			return false
+		}
+	}
+	return true
+}
+
+// textOf joins the parts that are text.
+func textOf(parts []machine.Part) string {
+	var texts []string
+	for i := range parts {
+		if parts[i].Kind == machine.PartText {
+			texts = append(texts, parts[i].Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}

@@ -1,0 +1,46 @@
+package outbox
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Engine keeps the delegations and takes the news of them.
+type Engine interface {
+	// Outbox lists rows of a kind, earliest first.
+	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
+	// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is
+	// over.
+	Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error)
+	// CalledOff reads a delegation that is over as it was last known.
+	CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error)
+	// NoteDelegation commits what is news of a pending one. A *machine.Refusal: the
+	// news contradicts what is known, or is too large.
+	NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error
+	// ResolveDelegation answers the step.
+	ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error
+	// DropOutbox removes a row that is done with.
+	DropOutbox(ctx context.Context, row machine.OutboxRow) error
+}
+
+// Peer reaches one agent. Errors are *[machine.AgentFault], or the context's.
+type Peer interface {
+	// Send gives the agent a message and returns its task as it is then. The same
+	// message again is answered with the same task.
+	Send(ctx context.Context, from *machine.Delegation, message machine.AgentMessage) (machine.AgentTask, error)
+	// Follow tells the task each time that it asks or has ended, until told says
+	// false or the connection breaks.
+	Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error
+	// Get returns the task as it is.
+	Get(ctx context.Context, task string) (machine.AgentTask, error)
+	// Cancel ends the task; one that has ended already is no error.
+	Cancel(ctx context.Context, task string) error
+}
+
+// Directory says where agents live: what the operator configured, nothing else.
+type Directory interface {
+	// Peer returns the way to the agent of a delegation and the address of its card,
+	// "" = a member of this sidecar. A *[machine.AgentFault]: there is none.
+	Peer(d *machine.Delegation) (peer Peer, cardURL string, err error)
+}

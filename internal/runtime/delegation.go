@@ -1,0 +1,177 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// What the outbox needs of the engine. Its inputs are the engine's own: no
+// authority is asked.
+
+// Outbox lists rows of a kind, earliest first.
+func (e *Engine) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
+	rows, err := e.store.Outbox(ctx, kind, math.MaxInt64, limit)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: outbox: %w", err)
+	}
+	return rows, nil
+}
+
+// DropOutbox removes a row of kind [machine.OutboxCancel] that is done with.
+func (e *Engine) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
+	if err := e.store.DropOutbox(ctx, row); err != nil {
+		return fmt.Errorf("runtime: outbox: %w", err)
+	}
+	return nil
+}
+
+// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is over.
+func (e *Engine) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
+	key := runKey{ns: row.Namespace, id: row.RunID}
+	s, err := e.head(ctx, key)
+	if err != nil {
+		return machine.Delegation{}, err
+	}
+	step := pendingDelegation(s, row)
+	if step == nil {
+		return machine.Delegation{}, machine.ErrNoStep
+	}
+	del, err := e.delegationOf(ctx, key, s, row, step.RequestSeq)
+	if err != nil || step.Remote == nil {
+		return del, err
+	}
+	del.Remote = *step.Remote
+	if del.Remote.Answer == 0 {
+		return del, nil
+	}
+	body, err := e.record(ctx, key, del.Remote.Answer)
+	if input, ok := body.(*machine.InputReceived); ok {
+		del.Answer = input.Parts
+	}
+	return del, err
+}
+
+func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolStep {
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		if p.Step == row.Step && p.Attempt == row.Attempt && p.Delegation && p.Status == machine.StepStatusPending {
+			return p
+		}
+	}
+	return nil
+}
+
+// CalledOff reads a delegation that is over as it was last known. Its visit may
+// be left, so the journal is read for it.
+func (e *Engine) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
+	key := runKey{ns: row.Namespace, id: row.RunID}
+	s, err := e.head(ctx, key)
+	if err != nil {
+		return machine.Delegation{}, err
+	}
+	request, remote, err := e.findDelegation(ctx, key, row)
+	if err != nil {
+		return machine.Delegation{}, err
+	}
+	del, err := e.delegationOf(ctx, key, s, row, request)
+	del.Remote = remote
+	return del, err
+}
+
+// findDelegation looks for the record that asked for a step, and for the last news
+// of the row's attempt.
+func (e *Engine) findDelegation(ctx context.Context, key runKey, row machine.OutboxRow) (request uint64, remote machine.Remote, err error) {
+	for from := uint64(1); ; {
+		entries, err := e.store.Entries(ctx, key.ns, key.id, from, machine.Page{})
+		if err != nil {
+			return 0, remote, fmt.Errorf("runtime: journal of run %s: %w", key.id, err)
+		}
+		for i := range entries {
+			for _, rec := range entries[i].Records {
+				switch b := rec.Body.(type) {
+				case *machine.StepRequested:
+					if b.Step == row.Step {
+						request = rec.Seq
+					}
+				case *machine.StepDelegated:
+					if b.Step == row.Step && b.Attempt == row.Attempt {
+						remote = b.Remote
+					}
+				}
+				from = rec.Seq + 1
+			}
+		}
+		if len(entries) == 0 {
+			if request == 0 {
+				return 0, remote, machine.ErrNoStep
+			}
+			return request, remote, nil
+		}
+	}
+}
+
+// delegationOf reads what a delegation says. What was left of the wall time is
+// that of the moment when the step was asked for, so that it is the same whenever
+// it is read; for a clock that stands while the run waits it is the whole bound.
+func (e *Engine) delegationOf(ctx context.Context, key runKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
+	entry, err := e.store.Entry(ctx, key.ns, key.id, request)
+	if err != nil {
+		return machine.Delegation{}, fmt.Errorf("runtime: read record %d of run %s: %w", request, key.id, err)
+	}
+	prog, err := e.programs.of(ctx, key.ns, s)
+	if err != nil {
+		return machine.Delegation{}, err
+	}
+	rec := entry.Records[request-entry.First]
+	asked, ok := rec.Body.(*machine.StepRequested)
+	if !ok {
+		return machine.Delegation{}, machine.ErrNoStep
+	}
+	del := machine.Delegation{
+		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth,
+	}
+	switch {
+	case prog.graph.WallExcludesWaiting:
+		del.WallTime = prog.graph.Budget.MaxWallTime
+	case s.Deadline != 0:
+		del.WallTime = max(time.Duration(s.Deadline-rec.At), time.Millisecond)
+	}
+	return del, nil
+}
+
+// NoteDelegation commits what is news of a pending delegation.
+func (e *Engine) NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error {
+	return e.deliver(ctx, row, machine.NoteDelegation{Step: row.Step, Attempt: row.Attempt, Remote: remote, Question: question})
+}
+
+// ResolveDelegation answers the step of a delegation.
+func (e *Engine) ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error {
+	s, err := e.head(ctx, runKey{ns: row.Namespace, id: row.RunID})
+	if err != nil {
+		return err
+	}
+	step := pendingDelegation(s, row)
+	if step == nil {
+		return machine.ErrNoStep
+	}
+	return e.deliver(ctx, row, machine.ResolveStep{
+		Step: row.Step, Tool: step.Tool, Attempt: row.Attempt,
+		OK: outcome.OK, Result: outcome.Result, Error: outcome.Error, Final: outcome.Final,
+	})
+}
+
+// deliver makes an input of the engine's own; one that comes too late is no error.
+func (e *Engine) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
+	_, err := e.apply(ctx, &change{
+		key: runKey{ns: row.Namespace, id: row.RunID}, principal: Principal{Name: enginePrincipal}, engine: true, command: command,
+	})
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == "RUN_TERMINAL" {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package machine
+
+import "time"
+
+// The vocabulary between whoever sends delegations and whoever reaches agents. It
+// stands here for the reason that port.go gives.
+
+// Delegation is one step that is, or was, to be done by an agent.
+type Delegation struct {
+	// Row is the work; its run, step and attempt name the delegation.
+	Row OutboxRow
+	// Digest and PackID are the run's pack, Agent the member key that is called.
+	Digest string
+	PackID string
+	Agent  string
+	// Payload is the step's, compact JSON.
+	Payload []byte
+	// Remote is what is known of the other side; zero = nothing yet.
+	Remote Remote
+	// Answer are the parts of the record Remote.Answer; empty without one.
+	Answer []Part
+	// Depth of the run that delegates.
+	Depth int
+	// WallTime is what was left of the run's when the step was asked for; 0 = no
+	// bound. It is the same at each sending, so that a message that is sent again
+	// is the same message.
+	WallTime time.Duration
+}
+
+// Outcome is what became of a delegation.
+type Outcome struct {
+	OK bool
+	// Result is compact JSON (OK), Error the fault (not OK).
+	Result []byte
+	Error  Fault
+	// Final: no further attempt helps, or may be made.
+	Final bool
+}
+
+// AgentMessage is what an agent is sent.
+type AgentMessage struct {
+	// ID is the same for each sending of the same message.
+	ID string
+	// TaskID and ContextID are set for an answer to a task that asks.
+	TaskID    string
+	ContextID string
+	Parts     []Part
+	// Variables is a compact JSON object or empty.
+	Variables []byte
+}
+
+// AgentState is how an agent's task stands.
+type AgentState uint8
+
+const (
+	AgentWorking AgentState = iota + 1
+	// AgentAsks and AgentAsksAuth: the task waits for an answer.
+	AgentAsks
+	AgentAsksAuth
+	AgentCompleted
+	AgentFailed
+	AgentRejected
+	AgentCancelled
+)
+
+// Ended reports whether nothing changes any more.
+func (s AgentState) Ended() bool { return s >= AgentCompleted }
+
+// Asking is the state as a run keeps it.
+func (s AgentState) Asking() Awaiting {
+	switch s {
+	case AgentAsks:
+		return AwaitInput
+	case AgentAsksAuth:
+		return AwaitAuth
+	}
+	return AwaitNothing
+}
+
+// AgentTask is what an agent tells of a task.
+type AgentTask struct {
+	ID        string
+	ContextID string
+	State     AgentState
+	// Status and Reason are the run's words where the agent is a run of a sidecar,
+	// for example "BUDGET_EXHAUSTED" and "max_visits:fix"; else empty.
+	Status string
+	Reason string
+	// Message is what the task says of its state: a question, or what went wrong.
+	Message []Part
+	// Output of the last turn, where the agent tells it apart.
+	Output    []Part
+	Artifacts []AgentArtifact
+}
+
+// AgentArtifact is one artifact of a task.
+type AgentArtifact struct {
+	// Name, else the artifact's id.
+	Name  string
+	Parts []Part
+}
+
+// AgentFaultKind is what a fault of an agent means for its delegation.
+type AgentFaultKind uint8
+
+const (
+	// AgentUnreachable: try again later; nobody knows whether the message arrived.
+	AgentUnreachable AgentFaultKind = iota + 1
+	// AgentNoTask: the agent does not know the task.
+	AgentNoTask
+	// AgentRefuses: the agent, or the configuration, says no, and would again.
+	AgentRefuses
+)
+
+// AgentFault is the error of whoever reaches agents.
+type AgentFault struct {
+	Kind AgentFaultKind
+	// Code is machine-readable, for example "AGENT_UNREACHABLE".
+	Code    string
+	Message string
+}
+
+func (f *AgentFault) Error() string { return f.Code + ": " + f.Message }

@@ -1,6 +1,10 @@
 // Builds dist/esm and dist/cjs with their declarations.
+//
+// A package that carries the sidecar has it in bin/<os>-<arch>/sidecar, with the names of
+// Go (bin/linux-amd64/sidecar, bin/darwin-arm64/sidecar) and mode 755: whoever packs it
+// puts the programs there first, and `npm pack` takes them along. bin/ is not committed.
 import { spawnSync } from "node:child_process";
-import { rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -23,6 +27,10 @@ function compile(form, type, flags) {
   );
   if (done.status !== 0) {
     process.exit(done.status ?? 1);
+  }
+  // The compiler takes no JavaScript along.
+  for (const file of ["package_dir.cjs", "package_dir.d.cts"]) {
+    copyFileSync(join(root, "src", file), join(root, out, file));
   }
   writeFileSync(join(root, out, "package.json"), `${JSON.stringify({ type })}\n`);
 }

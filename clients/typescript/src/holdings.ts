@@ -1,7 +1,13 @@
 /** All that a worker holds. */
 
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { durationMs } from "@bufbuild/protobuf/wkt";
-import type { Revocation, StepAnswers, WorkerRegistered } from "./gen/pawl/v1/worker_pb.js";
+import type {
+  Revocation,
+  StepAnswers,
+  WorkerRegistered,
+  WorkerRegistrationSchema,
+} from "./gen/pawl/v1/worker_pb.js";
 import { stale } from "./held.js";
 import type { HeldStep } from "./held_step.js";
 import type { HeldTurn } from "./held_turn.js";
@@ -19,7 +25,7 @@ export class Holdings {
   }
 
   /** As a registration names them. */
-  leases() {
+  leases(): Pick<MessageInitShape<typeof WorkerRegistrationSchema>, "heldTurns" | "heldSteps"> {
     return {
       heldTurns: [...this.turns].map(({ lease, asked }) => ({ ...lease, stepRequests: asked })),
       heldSteps: [...this.steps].map(({ lease }) => lease),

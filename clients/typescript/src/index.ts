@@ -35,6 +35,7 @@ export type { Fault, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";
 export { Run } from "./run.js";
 export type { IdOptions, RunInfo, WriteOptions } from "./run_handle.js";
+export { sidecarPath } from "./sidecar_path.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export {
   type Handler,

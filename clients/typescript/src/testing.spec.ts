@@ -1,18 +1,8 @@
 /** The sidecar of tests, and secured connections to it. */
 
-import { afterEach, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { Turn } from "./index.js";
-import { findSidecar, Sidecar, script } from "./testing.js";
-
-afterEach(() => void vi.unstubAllEnvs());
-
-test("finds the program, or says where it looked", () => {
-  const found = findSidecar();
-  vi.stubEnv("PAWL_SIDECAR", found);
-  expect(findSidecar()).toBe(found);
-  vi.stubEnv("PAWL_SIDECAR", "/nowhere/sidecar");
-  expect(findSidecar).toThrow("PAWL_SIDECAR=/nowhere/sidecar is no program");
-});
+import { Sidecar, script } from "./testing.js";
 
 test("tells why a sidecar did not start", async () => {
   const started = Sidecar.start({ flags: ["--no-such-flag"] });

@@ -8,63 +8,20 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, closeSync, constants, existsSync, openSync, readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, dirname, join, resolve } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { PawlClient } from "./client.js";
 import { PawlError } from "./errors.js";
 import type { NodeOptions } from "./node_transport.js";
+import { sidecarPath } from "./sidecar_path.js";
 import type { Reply, Turn } from "./turn.js";
 
+export { sidecarPath } from "./sidecar_path.js";
+
 const STARTUP_MS = 30_000;
-
-/**
- * Path of the program: PAWL_SIDECAR, else bin/sidecar of Pawl's source tree if the
- * current directory is in it, else `sidecar` on the PATH. Throws a PawlError of kind
- * "sidecar".
- */
-export function findSidecar(): string {
-  const named = process.env.PAWL_SIDECAR;
-  if (named) {
-    if (!isProgram(named)) {
-      throw new PawlError("sidecar", `PAWL_SIDECAR=${named} is no program that can be run`);
-    }
-    return named;
-  }
-  const found = [...inSourceTree(process.cwd()), ...onPath()].find(isProgram);
-  if (!found) {
-    const text = "no sidecar: set PAWL_SIDECAR, build bin/sidecar, or put it on the PATH";
-    throw new PawlError("sidecar", text);
-  }
-  return found;
-}
-
-function* inSourceTree(directory: string): Generator<string> {
-  for (let here = directory; ; here = dirname(here)) {
-    if (existsSync(join(here, "go.mod")) && existsSync(join(here, "proto", "pawl"))) {
-      yield join(here, "bin", "sidecar");
-    }
-    if (here === dirname(here)) {
-      return;
-    }
-  }
-}
-
-function onPath(): string[] {
-  const directories = (process.env.PATH ?? "").split(delimiter).filter((entry) => entry !== "");
-  return directories.map((directory) => resolve(directory, "sidecar"));
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** How to start a sidecar. */
 export interface SidecarOptions {
@@ -74,7 +31,7 @@ export interface SidecarOptions {
   readonly allowTools?: readonly string[];
   /** Further flags of `sidecar serve`. */
   readonly flags?: readonly string[];
-  /** The program. Default: `findSidecar()`. */
+  /** The program. Default: `sidecarPath()`. */
   readonly binary?: string;
 }
 
@@ -117,7 +74,7 @@ export class Sidecar {
   /** Starts the process again after `kill` or `stop`, on the same data and ports. */
   async start(): Promise<void> {
     const log = openSync(join(this.path, "sidecar.log"), "a");
-    const binary = this.#options.binary ?? findSidecar();
+    const binary = this.#options.binary ?? sidecarPath();
     const child = spawn(binary, this.#arguments(), { stdio: ["ignore", "pipe", log] });
     closeSync(log);
     this.#process = child;

@@ -1,0 +1,4 @@
+/** The directory of this file. */
+declare const directory: string;
+
+export = directory;

@@ -1,0 +1,85 @@
+/** Where the sidecar's program is on this machine. */
+
+import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { PawlError } from "./errors.js";
+import directory from "./package_dir.cjs";
+
+/** Names of platforms as the program's releases have them. */
+const ARCHITECTURES: { readonly [name: string]: string } = { x64: "amd64" };
+
+/**
+ * Path of the `sidecar` program: the environment variable PAWL_SIDECAR; else the program
+ * that this package carries for the platform (`bin/<os>-<arch>/sidecar`, for example
+ * `bin/linux-amd64/sidecar`; in packages that were built with it); else, where the package
+ * is used from Pawl's source tree, what `make build` left there; else `sidecar` on the
+ * PATH. Throws a PawlError of kind "sidecar" that names them.
+ *
+ *     spawn(sidecarPath(), ["serve", "--data=data"]);
+ */
+export function sidecarPath(): string {
+  return locate(process.env, packageRoot());
+}
+
+/** As `sidecarPath`, for a package in `root`. */
+export function locate(env: NodeJS.ProcessEnv, root: string): string {
+  const named = env.PAWL_SIDECAR;
+  if (named) {
+    if (!isProgram(named)) {
+      throw new PawlError("sidecar", `PAWL_SIDECAR=${named} is no program that can be run`);
+    }
+    return named;
+  }
+  const carried = carriedIn(root);
+  const found = [carried, ...builtAround(root), ...onPath(env)].find(isProgram);
+  if (!found) {
+    const text =
+      "no sidecar: set PAWL_SIDECAR to the program, install a @pawl/client that carries it " +
+      `(${carried}), or put "sidecar" on the PATH`;
+    throw new PawlError("sidecar", text, { reason: "NO_SIDECAR" });
+  }
+  return found;
+}
+
+/** Where a package that carries the program for this platform has it. */
+export function carriedIn(root: string): string {
+  const architecture = ARCHITECTURES[process.arch] ?? process.arch;
+  return join(root, "bin", `${process.platform}-${architecture}`, "sidecar");
+}
+
+/** The directory of the package.json with a name: those of dist have none. */
+function packageRoot(): string {
+  const named = [...ancestors(directory)].find((here) => {
+    const file = join(here, "package.json");
+    return existsSync(file) && "name" in JSON.parse(readFileSync(file, "utf8"));
+  });
+  return named ?? directory;
+}
+
+function builtAround(root: string): string[] {
+  const trees = [...ancestors(root)].filter((here) => {
+    return existsSync(join(here, "go.mod")) && existsSync(join(here, "proto", "pawl"));
+  });
+  return trees.map((tree) => join(tree, "bin", "sidecar"));
+}
+
+function* ancestors(path: string): Generator<string, void, undefined> {
+  yield path;
+  if (path !== dirname(path)) {
+    yield* ancestors(dirname(path));
+  }
+}
+
+function onPath(env: NodeJS.ProcessEnv): string[] {
+  const directories = (env.PATH ?? "").split(delimiter).filter((entry) => entry !== "");
+  return directories.map((entry) => resolve(entry, "sidecar"));
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}

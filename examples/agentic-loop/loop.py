@@ -101,7 +101,8 @@ def main() -> None:
         for record in run.transitions(kinds=KINDS):
             show(record)
         export(sidecar, run, directory)
-    print(f"\n{(directory / 'artifacts/critique.md').read_text()}", end="")
+    critique = directory / "artifacts/critique.md"
+    print(f"\n{critique.read_text()}" if critique.exists() else "No critique.", end="")
 
 
 if __name__ == "__main__":

@@ -82,7 +82,11 @@ class Office:
             )
             for _ in range(times)
         ]
-        said = [person.communicate(timeout=GRACE_SECONDS)[0].strip() for person in people]
+        try:
+            said = [person.communicate(timeout=GRACE_SECONDS)[0].strip() for person in people]
+        finally:
+            for person in people:
+                person.kill()
         return sorted((person.returncode, text) for person, text in zip(people, said, strict=True))
 
 
@@ -116,23 +120,34 @@ def rehearse(office: Office, client: Client) -> None:
     """Plays everybody."""
     with office.agent() as agent:
         run = start(client)
-        first = follow(run)
-        why = "--why=the database takes at most 32 connections"
-        tell("oncall", office.clicks("oncall", run.id, "reject", f"--seq={first.seq}", why))
-        second = follow(run, first.seq)
-        info, records = before = everything(run)
+        proposal = reject_once(office, run)
+        before = everything(run)
         agent.kill()
         agent.wait(GRACE_SECONDS)
         office.sidecar.kill()
     print("SIGKILL to the agent and the sidecar; both start again")
     office.sidecar.start()
     with office.agent():
-        print("unchanged:" if everything(run) == before else "CHANGED:", end=" ")
-        print(f"{len(records)} records, {info.total_visits} visits, {info.tool_calls} tool calls")
-        approve = (run.id, "approve", f"--seq={second.seq}")
+        compare(before, everything(run))
+        approve = (run.id, "approve", f"--seq={proposal.seq}")
         tell("intern", office.clicks("intern", *approve))
         tell("oncall", office.clicks("oncall", *approve, times=2))
-        follow(run, second.seq)
+        follow(run, proposal.seq)
+
+
+def reject_once(office: Office, run: Run) -> Record:
+    """Has the first proposal rejected; returns the record of the second one."""
+    proposal = follow(run)
+    why = "--why=the database takes at most 32 connections"
+    tell("oncall", office.clicks("oncall", run.id, "reject", f"--seq={proposal.seq}", why))
+    return follow(run, proposal.seq)
+
+
+def compare(before: tuple[RunInfo, list[Record]], after: tuple[RunInfo, list[Record]]) -> None:
+    """Prints what the restart left unchanged."""
+    info, records = after
+    print("unchanged:" if before == after else "CHANGED:", end=" ")
+    print(f"{len(records)} records, {info.total_visits} visits, {info.tool_calls} tool calls")
 
 
 def tell(name: str, said: list[tuple[int, str]]) -> None:

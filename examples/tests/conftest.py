@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from pawl import Record, Run
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 WAIT_SECONDS = 30.0
+RUN_SECONDS = 50.0
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +39,39 @@ def bodies(run: Run, *kinds: str) -> list[Any]:
     return [record.body for record in run.records(kinds=kinds)]
 
 
-def ran(example: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """An example, run as its README says."""
-    command = [str(EXAMPLES / example / "run"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=50)
+@contextmanager
+def program(example: str, scratch: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """An example, started as its README says; afterwards nothing of it is left."""
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [str(EXAMPLES / example / "run"), *arguments],
+        env=os.environ | {"TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+        process.wait(WAIT_SECONDS)
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)
+        assert list(scratch.iterdir()) == []
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(WAIT_SECONDS)
+        for pipe in (process.stdout, process.stderr):
+            assert pipe
+            pipe.close()
+
+
+def ran(example: str, scratch: Path, *arguments: str) -> list[str]:
+    """What an example prints, without what differs from run to run."""
+    with program(example, scratch, *arguments) as process:
+        output, errors = process.communicate(timeout=RUN_SECONDS)
+        assert process.returncode == 0, errors
+    return plain(output)
 
 
 def shown(example: str) -> list[str]:
@@ -48,10 +82,5 @@ def shown(example: str) -> list[str]:
 
 def plain(output: str) -> list[str]:
     """Lines of output without what differs from run to run."""
-    for pattern, word in (
-        (r"\b01[0-9A-HJKMNP-TV-Z]{24}\b", "RUN"),
-        (r"127\.0\.0\.1:\d+", "ADDRESS"),
-        (r"workspace: \S+", "workspace: DIRECTORY"),
-    ):
-        output = re.sub(pattern, word, output)
-    return output.splitlines()
+    output = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", output)
+    return re.sub(r"workspace: \S+", "workspace: DIRECTORY", output).splitlines()

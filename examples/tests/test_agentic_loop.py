@@ -19,7 +19,7 @@ from pawl.testing import Sidecar
 import loop
 import turns
 from chat import Chat
-from conftest import WAIT_SECONDS, bodies, plain, ran, seen, shown
+from conftest import WAIT_SECONDS, bodies, ran, seen, shown
 from page import PAGE, Page
 
 VISITS = {"frame": 1, "plan": 2, "act": 2, "reflect": 2, "done": 1}
@@ -59,6 +59,8 @@ def check_result(stage: Stage, directory: Path) -> list[dict[str, Any]]:
         (1, "fetch"),
         (2, "critique"),
     ]
+    with stage.sidecar.client() as client:
+        assert client.get_blob(REF) == PAGE
     loop.export(stage.sidecar, stage.run, directory)
     return check_workspace(directory)
 
@@ -111,10 +113,9 @@ def tool_calls(capfd: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_as_the_readme_says(tmp_path: Path) -> None:
-    done = ran("agentic-loop", str(tmp_path / "workspace"))
-    assert done.returncode == 0, done.stderr
-    expected = [line for line in shown("agentic-loop") if not line.startswith("tools.ts: ")]
-    assert plain(done.stdout) == expected
+    output = ran("agentic-loop", tmp_path / "scratch", str(tmp_path / "workspace"))
+    readme = shown("agentic-loop")
+    assert output == [line for line in readme if not line.startswith("tools.ts: ")]
     check_workspace(tmp_path / "workspace")
 
 

@@ -128,7 +128,9 @@ test("nothing of Node is reached from the browser entry", () => {
       return;
     }
     seen.add(name);
-    const text = readFileSync(new URL(name, source), "utf8");
+    const written = readFileSync(new URL(name, source), "utf8");
+    // Types are gone when it runs.
+    const text = written.replace(/^(import|export) type [^;]*;/gm, "");
     expect(text, name).not.toMatch(/from "(node:|ajv|@connectrpc\/connect-node)/);
     for (const [, next] of text.matchAll(/from "\.\/([\w.]+)\.js"/g)) {
       visit(`${next}.ts`);

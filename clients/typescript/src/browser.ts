@@ -27,11 +27,19 @@ export type { Pack, RunFilter } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export { type ErrorKind, PawlError, type Violation } from "./errors.js";
 export type { GatewayOptions } from "./gateway_transport.js";
-export { Cause, Execution, RecordKind, RunStatus, StepStatus } from "./gen/pawl/v1/record_pb.js";
+export {
+  Awaiting,
+  Cause,
+  Execution,
+  RecordKind,
+  RunStatus,
+  StepStatus,
+} from "./gen/pawl/v1/record_pb.js";
 export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Json, Plain } from "./plain.js";
 export type { CallOptions } from "./retry.js";
-export { RunHandle as Run, type RunInfo, type WriteOptions } from "./run_handle.js";
+export { type IdOptions, RunHandle as Run, type WriteOptions } from "./run_handle.js";
+export type { RunInfo } from "./run_reader.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export { type Artifacts, type Content, json, type Part, textOf } from "./values.js";

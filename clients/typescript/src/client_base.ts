@@ -12,11 +12,19 @@ import {
   ListPacksResponseSchema,
   type Pack as WirePack,
 } from "./gen/pawl/v1/pack_pb.js";
-import { ListRunsResponseSchema, type RunFilterSchema, RunOrder } from "./gen/pawl/v1/run_pb.js";
+import type { RunStatus } from "./gen/pawl/v1/record_pb.js";
+import {
+  CountRunsResponseSchema,
+  type GetCallerResponse,
+  GetCallerResponseSchema,
+  ListRunsResponseSchema,
+  type RunFilterSchema,
+  RunOrder,
+} from "./gen/pawl/v1/run_pb.js";
 import type { Plain } from "./plain.js";
 import { Position } from "./position.js";
 import type { CallOptions } from "./retry.js";
-import type { RunInfo } from "./run_handle.js";
+import type { RunInfo } from "./run_reader.js";
 import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 
 /** A registered pack without its document. */
@@ -94,17 +102,42 @@ export class BaseClient {
     });
   }
 
+  /** How many runs there are of each status, statuses without runs included. */
+  async countRuns(options: CallOptions = {}): Promise<ReadonlyMap<RunStatus, number>> {
+    const { namespace, runs } = this.connection;
+    const { counts } = await this.connection.call(
+      CountRunsResponseSchema,
+      (rpc) => runs.countRuns({ namespace }, rpc),
+      options,
+    );
+    return new Map(counts.map(({ status, runs }) => [status, runs]));
+  }
+
+  /** Who the caller is to the sidecar, and what it may do. */
+  caller(options: CallOptions = {}): Promise<Plain<GetCallerResponse>> {
+    const { namespace, runs } = this.connection;
+    return this.connection.call(
+      GetCallerResponseSchema,
+      (rpc) => runs.getCaller({ namespace }, rpc),
+      options,
+    );
+  }
+
   /**
    * Records of all runs under a filter, in the order of the journal. As
-   * `Run.transitions`, but from a cursor (`Record.cursor`). With `follow` it never ends
-   * by itself.
+   * `Run.transitions`, but from a cursor (`Record.cursor`), or with `fromNow` behind the
+   * newest record. With `follow` it never ends by itself.
    */
   transitions(
     filter?: RunFilter,
-    options: TransitionsOptions & { readonly afterCursor?: string } = {},
+    options: TransitionsOptions & {
+      readonly afterCursor?: string;
+      readonly fromNow?: boolean;
+    } = {},
   ): AsyncGenerator<Record, void, undefined> {
     const position = new Position("", 0n, options.afterCursor ?? "");
-    const source = { namespace: this.connection.namespace, position, filter };
+    const { fromNow } = options;
+    const source = { namespace: this.connection.namespace, position, filter, fromNow };
     return follow(this.connection.runs, new TransitionsReader(source, options), options);
   }
 }

@@ -6,7 +6,7 @@ import { Holder, type Tools } from "./holder.js";
 import { type ArtifactData, plain } from "./plain.js";
 import { newId, sleep } from "./retry.js";
 import type { Run } from "./run.js";
-import { type RunInfo, valuesOf } from "./run_handle.js";
+import { type RunInfo, valuesOf } from "./run_reader.js";
 import { faultOf, type Handler, type Reply, replyOf, Turn, type TurnInfo } from "./turn.js";
 import { type Part, partsOf } from "./values.js";
 
@@ -109,8 +109,8 @@ export class Driver {
     if (PawlError.is(error, "RUN_TERMINAL", "TURN_STALE", "STEP_MISMATCH")) {
       return "on"; // It is over, or the server failed the attempt already.
     }
-    const { retryable, ...fault } = faultOf(error);
-    const options = { id: newId(), retryable, signal: this.#signal };
+    const { retryable, reject, ...fault } = faultOf(error);
+    const options = { id: newId(), retryable, reject, signal: this.#signal };
     try {
       await holder.withToken((turn) => this.#run.fail(turn, fault, options));
     } catch (refused) {

@@ -60,6 +60,7 @@ export interface PawlErrorInit {
   readonly violations?: readonly Violation[];
   readonly retryAfterMs?: number;
   readonly retryable?: boolean;
+  readonly reject?: boolean;
   readonly cause?: unknown;
 }
 
@@ -86,6 +87,8 @@ export class PawlError extends Error {
   readonly retryAfterMs: number | undefined;
   /** For a handler's own failure: another attempt may help. */
   readonly retryable: boolean;
+  /** For a handler's own failure: the agent refuses the work. */
+  readonly reject: boolean;
 
   constructor(kind: ErrorKind, message: string, init: PawlErrorInit = {}) {
     super(message, init.cause === undefined ? undefined : { cause: init.cause });
@@ -95,7 +98,8 @@ export class PawlError extends Error {
     this.metadata = init.metadata ?? {};
     this.violations = init.violations ?? [];
     this.retryAfterMs = init.retryAfterMs;
-    this.retryable = init.retryable ?? true;
+    this.reject = init.reject ?? false;
+    this.retryable = (init.retryable ?? true) && !this.reject;
   }
 
   /** Field of the request that is at fault; empty: none is named. */
@@ -126,14 +130,17 @@ export class PawlError extends Error {
 
 /**
  * An error for a handler to throw: fails the turn with a code of its own. `retryable`
- * (default true): another attempt may help; else the run ends FAILED.
+ * (default true): another attempt may help; else the run ends FAILED. `reject` (default
+ * false): the agent refuses the work, which no attempt changes; the reason is "rejected".
+ *
+ *     throw failTurn("NO_QUOTA", "tomorrow again", { retryable: false });
  */
 export function failTurn(
   reason: string,
   message = reason,
-  options: { readonly retryable?: boolean } = {},
+  options: { readonly retryable?: boolean; readonly reject?: boolean } = {},
 ): PawlError {
-  return new PawlError("fail_turn", message, { reason, retryable: options.retryable ?? true });
+  return new PawlError("fail_turn", message, { reason, ...options });
 }
 
 const KINDS: Partial<Record<Code, ErrorKind>> = {

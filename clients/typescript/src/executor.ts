@@ -75,8 +75,8 @@ export class Executor {
     if (held.revoked || PawlError.is(error, ...LOST)) {
       return; // It is over, or the server failed the attempt already.
     }
-    const { retryable, ...fault } = faultOf(error);
-    const value = { error: faultRequest(fault), retryable, requestId: newId() };
+    const { retryable, reject, ...fault } = faultOf(error);
+    const value = { error: faultRequest(fault), retryable, reject, requestId: newId() };
     const make = (): WorkInit => {
       return { item: { case: "failTurn", value: { ...value, ...turnTarget("", held.ref) } } };
     };

@@ -18,6 +18,7 @@ export {
 export { EdgeKind, Orchestration, Severity } from "./gen/pawl/v1/pack_pb.js";
 export {
   ArtifactMode,
+  Awaiting,
   Cause,
   Execution,
   RecordKind,
@@ -31,10 +32,11 @@ export type { Tool, Tools } from "./holder.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Json, Plain } from "./plain.js";
-export type { Fault, TurnRef } from "./request.js";
+export type { Fault, OutputPiece, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";
 export { Run } from "./run.js";
-export type { IdOptions, RunInfo, WriteOptions } from "./run_handle.js";
+export type { IdOptions, WriteOptions } from "./run_handle.js";
+export type { RunInfo } from "./run_reader.js";
 export { sidecarPath } from "./sidecar_path.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export {

@@ -1,11 +1,17 @@
 /** Requests about turns, for RunService and for workers alike. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { FaultSchema, UsageSchema, TurnRef as WireTurnRef } from "./gen/pawl/v1/record_pb.js";
+import {
+  Awaiting,
+  type FaultSchema,
+  type OutputPieceSchema,
+  type UsageSchema,
+  type TurnRef as WireTurnRef,
+} from "./gen/pawl/v1/record_pb.js";
 import type { CompleteTurnRequestSchema } from "./gen/pawl/v1/run_pb.js";
 import type { Json, Plain } from "./plain.js";
 import type { Reply, Usage } from "./turn.js";
-import { messageOf, partsOf, type Slots, toJsonText, writesOf } from "./values.js";
+import { type Content, messageOf, partsOf, type Slots, toJsonText, writesOf } from "./values.js";
 
 /** Identity of one open turn, with its token. */
 export type TurnRef = Pick<Plain<WireTurnRef>, "runId" | "turnSeq" | "attempt" | "token">;
@@ -40,6 +46,39 @@ export function completionOf(
     usage: usageOf(reply.usage),
     event: reply.event ?? "",
     artifacts: writesOf(reply.artifacts, slots),
+    await: reply.awaiting ?? Awaiting.UNSPECIFIED,
+    reply: reply.reply ?? false,
+  };
+}
+
+/** A piece of output that is kept as a record, part of an artifact of the run's A2A task. */
+export interface OutputPiece {
+  /** Names the artifact among those of the run. */
+  readonly id: string;
+  /** For people. Default empty. */
+  readonly name?: string;
+  /** For people. Default empty. */
+  readonly description?: string;
+  /** May be left out only with `last`. */
+  readonly parts?: Content;
+  /** True: adds to what the artifact has. Default false: replaces it. */
+  readonly append?: boolean;
+  /** True: nothing more comes for this artifact. Default false. */
+  readonly last?: boolean;
+  /** Further properties. Default: none. */
+  readonly metadata?: { readonly [name: string]: Json };
+}
+
+/** A piece of output as the wire has it. */
+export function pieceOf(piece: OutputPiece): MessageInitShape<typeof OutputPieceSchema> {
+  return {
+    id: piece.id,
+    name: piece.name ?? "",
+    description: piece.description ?? "",
+    parts: partsOf(piece.parts),
+    append: piece.append ?? false,
+    last: piece.last ?? false,
+    metadataJson: piece.metadata === undefined ? "" : toJsonText(piece.metadata, "metadata"),
   };
 }
 

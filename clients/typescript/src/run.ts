@@ -13,6 +13,8 @@ import {
   ResolveStepResponseSchema,
   type SuspendTurnResponse,
   SuspendTurnResponseSchema,
+  type WriteOutputResponse,
+  WriteOutputResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
 import type { Tools } from "./holder.js";
 import type { Json, Plain } from "./plain.js";
@@ -21,6 +23,8 @@ import {
   completionOf,
   type Fault,
   faultRequest,
+  type OutputPiece,
+  pieceOf,
   type TurnRef,
   turnTarget,
   usageOf,
@@ -75,16 +79,25 @@ export class Run extends RunHandle {
     );
   }
 
-  /** Reports a failed execution; the run ends FAILED unless it is retryable (default). */
+  /**
+   * Reports a failed execution; the run ends FAILED unless it is retryable (default).
+   * `reject`: the agent refuses the work; not with `retryable`. Reasons: TURN_STALE,
+   * TURN_TOKEN_STALE, REJECT_RETRYABLE, ...
+   */
   fail(
     turn: TurnRef,
     error: Fault,
-    options: IdOptions & { readonly retryable?: boolean; readonly usage?: Usage } = {},
+    options: IdOptions & {
+      readonly retryable?: boolean;
+      readonly reject?: boolean;
+      readonly usage?: Usage;
+    } = {},
   ): Promise<Plain<FailTurnResponse>> {
     const request = {
       ...turnTarget(this.connection.namespace, turn),
       error: faultRequest(error),
-      retryable: options.retryable ?? true,
+      retryable: options.retryable ?? !options.reject,
+      reject: options.reject ?? false,
       usage: usageOf(options.usage),
       requestId: options.id ?? newId(),
     };
@@ -92,6 +105,25 @@ export class Run extends RunHandle {
     return this.connection.call(
       FailTurnResponseSchema,
       (rpc) => runs.failTurn(request, rpc),
+      options,
+    );
+  }
+
+  /** Keeps a piece of the output of the open turn, as a record. Reasons: TURN_STALE, ... */
+  writeOutput(
+    turn: TurnRef,
+    piece: OutputPiece,
+    options: IdOptions = {},
+  ): Promise<Plain<WriteOutputResponse>> {
+    const request = {
+      ...turnTarget(this.connection.namespace, turn),
+      piece: pieceOf(piece),
+      requestId: options.id ?? newId(),
+    };
+    const { runs } = this.connection;
+    return this.connection.call(
+      WriteOutputResponseSchema,
+      (rpc) => runs.writeOutput(request, rpc),
       options,
     );
   }

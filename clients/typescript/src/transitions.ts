@@ -43,6 +43,8 @@ export interface Source {
   readonly namespace: string;
   readonly position: Position;
   readonly filter?: MessageInitShape<typeof RunFilterSchema>;
+  /** True: begins behind the newest record. */
+  readonly fromNow?: boolean;
 }
 
 /** Reads the records of a source, each exactly once and in order. */
@@ -56,7 +58,7 @@ export class TransitionsReader implements StreamReader<Record> {
   }
 
   request(): ReturnType<StreamReader<Record>["request"]> {
-    const { namespace, position, filter } = this.#source;
+    const { namespace, position, filter, fromNow = false } = this.#source;
     return {
       namespace,
       runId: position.runId,
@@ -64,6 +66,8 @@ export class TransitionsReader implements StreamReader<Record> {
       kinds: [...(this.#options.kinds ?? [])],
       afterSeq: position.runId ? position.afterSeq : 0n,
       afterCursor: position.runId ? "" : position.cursor,
+      // The stream opens with a heartbeat that tells where that is.
+      fromNow: fromNow && position.cursor === "",
       follow: this.#options.follow ?? true,
       snapshots: this.#options.snapshots ?? false,
     };

@@ -1,7 +1,7 @@
 /** The turn as a handler sees it. */
 
 import { PawlError } from "./errors.js";
-import { StepStatus } from "./gen/pawl/v1/record_pb.js";
+import { type Awaiting, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type { GetTurnResponse, StepOutcome, Step as WireStep } from "./gen/pawl/v1/run_pb.js";
 import type { Json, Plain } from "./plain.js";
 import { checkSchema } from "./schema.js";
@@ -34,6 +34,10 @@ export interface Reply {
   /** Messages to append to the conversation, oldest first. */
   readonly messages?: readonly MessageLike[];
   readonly usage?: Usage;
+  /** Makes the run wait for an input or an authorisation; not with an event. Default: not. */
+  readonly awaiting?: Awaiting;
+  /** True: over A2A the output answers the sender as a message instead of a task. */
+  readonly reply?: boolean;
 }
 
 /** Executes one turn. What it throws fails the turn, which is retried as the pack says. */
@@ -251,19 +255,28 @@ export function replyOf(answer: unknown): Reply {
   return answer as Reply;
 }
 
-const REPLY_KEYS = ["artifacts", "event", "messages", "output", "usage"];
+const REPLY_KEYS = ["artifacts", "awaiting", "event", "messages", "output", "reply", "usage"];
+
+/** What an error says of the turn or step whose handler threw it. */
+interface HandlerFault {
+  readonly code: string;
+  readonly message: string;
+  /** Whether another attempt may help. */
+  readonly retryable: boolean;
+  /** Whether the agent refuses the work. */
+  readonly reject: boolean;
+}
 
 /** What a handler's error says of its turn, and whether a retry may help. */
-export function faultOf(error: unknown): { code: string; message: string; retryable: boolean } {
+export function faultOf(error: unknown): HandlerFault {
   if (error instanceof PawlError) {
     const code = error.reason || error.kind.toUpperCase();
-    return { ...bounded(code, error.message), retryable: error.retryable };
+    const { retryable, reject } = error;
+    return { ...bounded(code, error.message), retryable, reject };
   }
   const known = error instanceof Error;
-  return {
-    ...bounded(known ? error.name : "Error", known ? error.message : String(error)),
-    retryable: true,
-  };
+  const words = bounded(known ? error.name : "Error", known ? error.message : String(error));
+  return { ...words, retryable: true, reject: false };
 }
 
 const MOST_CODE = 128;

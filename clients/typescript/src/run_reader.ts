@@ -1,0 +1,177 @@
+/** Reading one run. */
+
+import { type Connection, pages } from "./connection.js";
+import { follow } from "./follow.js";
+import type { RecordKind } from "./gen/pawl/v1/record_pb.js";
+import {
+  type GetRunResponse,
+  GetRunResponseSchema,
+  ListTransitionsResponseSchema,
+  ShowTurnResponseSchema,
+  type WaitRunResponse,
+  WaitRunResponseSchema,
+  WaitUntil,
+  type Run as WireRun,
+} from "./gen/pawl/v1/run_pb.js";
+import { type OutputChunk, type OutputOptions, OutputReader } from "./output.js";
+import type { ArtifactData, Json, Plain } from "./plain.js";
+import { Position } from "./position.js";
+import type { CallOptions } from "./retry.js";
+import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
+import type { TurnInfo } from "./turn.js";
+
+/** The whole of a run without bodies of artifacts, messages or answers. */
+export type RunInfo = Plain<WireRun>;
+
+/** A run by its id, as those see it who only read. It holds no state: each method is a call. */
+export class RunReader {
+  protected readonly connection: Connection;
+  /** The run. A ULID. */
+  readonly id: string;
+
+  constructor(connection: Connection, id: string) {
+    this.connection = connection;
+    this.id = id;
+  }
+
+  protected get target(): { namespace: string; runId: string } {
+    return { namespace: this.connection.namespace, runId: this.id };
+  }
+
+  /** The run as it is, or as it was at a record. Reasons: RUN_NOT_FOUND, RECORD_NOT_FOUND. */
+  async info(options: CallOptions & { readonly atSeq?: number } = {}): Promise<RunInfo> {
+    return (await this.#get(options)).run as RunInfo;
+  }
+
+  /** The run with the values of its artifacts. */
+  snapshot(
+    options: CallOptions & { readonly atSeq?: number } = {},
+  ): Promise<Plain<GetRunResponse>> {
+    return this.#get(options, { includeArtifacts: true });
+  }
+
+  /** The values of its artifacts by name. */
+  async artifacts(
+    options: CallOptions & { readonly atSeq?: number } = {},
+  ): Promise<Readonly<{ [name: string]: ArtifactData }>> {
+    return valuesOf(await this.snapshot(options));
+  }
+
+  /** The variables that it was started with by name, defaults applied. */
+  async variables(options: CallOptions = {}): Promise<Readonly<{ [name: string]: Json }>> {
+    const { variables } = await this.#get(options, { includeVariables: true });
+    return (variables ?? {}) as Readonly<{ [name: string]: Json }>;
+  }
+
+  /**
+   * A turn as it was when the record `turnSeq` opened it, also one that is over or held by
+   * a worker. It only reads: no token is made and none is fenced. Reasons:
+   * RECORD_NOT_FOUND, NO_OPEN_TURN (the record opened no turn).
+   */
+  async showTurn(turnSeq: number, options: CallOptions = {}): Promise<TurnInfo> {
+    const { runs } = this.connection;
+    const request = { ...this.target, turnSeq: BigInt(turnSeq) };
+    const { turn } = await this.connection.call(
+      ShowTurnResponseSchema,
+      (rpc) => runs.showTurn(request, rpc),
+      options,
+    );
+    return turn as TurnInfo;
+  }
+
+  /**
+   * Waits until the run has ended, or (WaitUntil.WAITING) only something from outside
+   * can move it. `waitMs` is the longest wait, at most 600 000; default 30 000.
+   */
+  wait(
+    options: CallOptions & { readonly until?: WaitUntil; readonly waitMs?: number } = {},
+  ): Promise<Plain<WaitRunResponse>> {
+    const waitMs = options.waitMs ?? 30_000;
+    const request = {
+      ...this.target,
+      until: options.until ?? WaitUntil.TERMINAL,
+      timeout: {
+        seconds: BigInt(Math.floor(waitMs / 1000)),
+        nanos: Math.round((waitMs % 1000) * 1e6),
+      },
+    };
+    const timeoutMs = options.timeoutMs ?? waitMs + this.connection.patience.timeoutMs;
+    const { runs } = this.connection;
+    return this.connection.call(WaitRunResponseSchema, (rpc) => runs.waitRun(request, rpc), {
+      ...options,
+      timeoutMs,
+    });
+  }
+
+  /** The records that there are now, read page by page. */
+  records(
+    options: CallOptions & {
+      readonly kinds?: readonly RecordKind[];
+      readonly afterSeq?: number;
+      readonly pageSize?: number;
+    } = {},
+  ): AsyncGenerator<Record, void, undefined> {
+    const { runs } = this.connection;
+    const request = {
+      ...this.target,
+      kinds: [...(options.kinds ?? [])],
+      afterSeq: BigInt(options.afterSeq ?? 0),
+      pageSize: options.pageSize ?? 0,
+    };
+    return pages(async (pageToken) => {
+      const page = await this.connection.call(
+        ListTransitionsResponseSchema,
+        (rpc) => runs.listTransitions({ ...request, pageToken }, rpc),
+        options,
+      );
+      return { items: page.records, next: page.nextPageToken };
+    });
+  }
+
+  /**
+   * Records from a seq on, each exactly once and in order, until the run ends.
+   *
+   * A lost connection is taken up again from the last record read, for up to
+   * `reconnectForMs` without any progress; then a PawlError of kind "unavailable". A
+   * record that is missing is one of kind "gap".
+   */
+  transitions(
+    options: TransitionsOptions & { readonly afterSeq?: number } = {},
+  ): AsyncGenerator<Record, void, undefined> {
+    const position = new Position(this.id, BigInt(options.afterSeq ?? 0));
+    const source = { namespace: this.connection.namespace, position };
+    return follow(this.connection.runs, new TransitionsReader(source, options), options);
+  }
+
+  /**
+   * The output of turns that workers have under way, piece by piece as it comes, until
+   * the run ends. It is not durable: the final output is in the record TURN_COMPLETED. A
+   * lost connection is taken up again where it was, as for `transitions`.
+   *
+   *     let text = "";
+   *     for await (const chunk of run.output()) {
+   *       text = (chunk.reset ? "" : text) + chunk.text;
+   *     }
+   */
+  output(options: OutputOptions = {}): AsyncGenerator<OutputChunk, void, undefined> {
+    return follow(this.connection.runs, new OutputReader(this.target, options), options);
+  }
+
+  #get(
+    options: CallOptions & { readonly atSeq?: number },
+    what: { readonly includeArtifacts?: boolean; readonly includeVariables?: boolean } = {},
+  ): Promise<Plain<GetRunResponse>> {
+    const request = { ...this.target, atSeq: BigInt(options.atSeq ?? 0), ...what };
+    const { runs } = this.connection;
+    return this.connection.call(GetRunResponseSchema, (rpc) => runs.getRun(request, rpc), options);
+  }
+}
+
+/** Values of artifacts by name. */
+export function valuesOf(
+  snapshot: Plain<GetRunResponse>,
+): Readonly<{ [name: string]: ArtifactData }> {
+  return Object.fromEntries(
+    snapshot.artifacts.map(({ head, value }) => [head?.name ?? "", value ?? null]),
+  );
+}

@@ -74,6 +74,13 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		MaxVariableBytes: int(limits.VariablesBytes),
 		MaxLabels:        limits.Labels,
 		Blobs:            s,
+		MaxBlobBytes:     int64(limits.BlobBytes),
+		BlobGrace:        opts.config.BlobGrace,
+		Lease:            opts.config.Lease,
+		StepGrace:        opts.config.StepGrace,
+		MaxWorkers:       limits.Workers,
+		MaxWorkerTurns:   limits.WorkerTurns,
+		MaxWorkerSteps:   limits.WorkerSteps,
 		NewMatcher:       func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
 		MaxRunsInFlight:  limits.RunsInFlight,
 	}
@@ -98,6 +105,7 @@ func serverConfig(opts options, engine *runtime.Engine) grpcapi.Config {
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
 		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
 		Channelz:          c.Channelz,
+		MaxStreams:        c.Limits.Streams,
 	}
 }
 

@@ -47,6 +47,15 @@ type Config struct {
 
 	// DrainTimeout bounds how long calls in flight may finish after SIGTERM. Default 20s.
 	DrainTimeout time.Duration `yaml:"drain_timeout" json:"-"`
+	// Lease is how long a worker holds a turn without a sign of life, where the pack
+	// does not say (x_pawl.lease_sec). Default 1m.
+	Lease time.Duration `yaml:"lease" json:"-"`
+	// StepGrace is how long a step waits for the worker that was lost with it, and
+	// after a start for the one that had it before. Default 5s.
+	StepGrace time.Duration `yaml:"step_grace" json:"-"`
+	// BlobGrace is how long a blob, or an unfinished upload, is kept that nothing
+	// refers to. Default 24h.
+	BlobGrace time.Duration `yaml:"blob_grace" json:"-"`
 	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string `yaml:"log_level" json:"log_level"`
 	// LogFormat is text or json. Default text.
@@ -71,6 +80,16 @@ type Limits struct {
 	VariablesBytes Bytes `yaml:"variables_bytes" json:"variables_bytes"`
 	// CacheBytes bounds the run states held in memory. Default 64MiB.
 	CacheBytes Bytes `yaml:"cache_bytes" json:"cache_bytes"`
+	// BlobBytes bounds one blob. Default 64MiB.
+	BlobBytes Bytes `yaml:"blob_bytes" json:"blob_bytes"`
+	// Workers bounds the connected workers of a namespace. Default 10000.
+	Workers int `yaml:"workers" json:"workers"`
+	// WorkerTurns and WorkerSteps bound what one worker holds at once; what it
+	// registers with is lowered to that. Default 256 each.
+	WorkerTurns int `yaml:"worker_turns" json:"worker_turns"`
+	WorkerSteps int `yaml:"worker_steps" json:"worker_steps"`
+	// Streams bounds the streams and waits that are open at once. Default 20000.
+	Streams int `yaml:"streams" json:"streams"`
 	// Labels bounds the labels of a run. Default 64.
 	Labels int `yaml:"labels" json:"labels"`
 	// RunsInFlight bounds the runs that have not ended. Default 1000000.
@@ -90,6 +109,9 @@ func Default() Config {
 	return Config{
 		Listen:       "127.0.0.1:7291",
 		DrainTimeout: 20 * time.Second,
+		Lease:        time.Minute,
+		StepGrace:    5 * time.Second,
+		BlobGrace:    24 * time.Hour,
 		LogLevel:     "info",
 		LogFormat:    "text",
 		Limits:       defaultLimits(),
@@ -105,6 +127,11 @@ func defaultLimits() Limits {
 		ConversationBytes: 4 << 20,
 		VariablesBytes:    256 << 10,
 		CacheBytes:        64 << 20,
+		BlobBytes:         64 << 20,
+		Workers:           10_000,
+		WorkerTurns:       256,
+		WorkerSteps:       256,
+		Streams:           20_000,
 		Labels:            64,
 		QueuedInputs:      16,
 		RunsInFlight:      1_000_000,
@@ -119,7 +146,10 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		DrainTimeout string `json:"drain_timeout"`
-	}{plain(c), c.DrainTimeout.String()})
+		Lease        string `json:"lease"`
+		StepGrace    string `json:"step_grace"`
+		BlobGrace    string `json:"blob_grace"`
+	}{plain(c), c.DrainTimeout.String(), c.Lease.String(), c.StepGrace.String(), c.BlobGrace.String()})
 }
 
 // Secured reports whether callers are authenticated or the wire is encrypted,

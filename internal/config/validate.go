@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Fault is one setting that cannot be used.
@@ -136,6 +137,9 @@ func (c *Config) words(l *list) {
 	if c.DrainTimeout <= 0 {
 		l.add("drain_timeout", "%s is not above 0s", c.DrainTimeout)
 	}
+	between(l, "lease", c.Lease, time.Second, 24*time.Hour)
+	between(l, "step_grace", c.StepGrace, time.Millisecond, time.Hour)
+	between(l, "blob_grace", c.BlobGrace, time.Minute, 10*365*24*time.Hour)
 }
 
 func oneOf(l *list, field, got string, allowed ...string) {
@@ -152,6 +156,11 @@ func (b Limits) faults(l *list) {
 	between(l, "limits.conversation_bytes", b.ConversationBytes, 1, 1<<30)
 	between(l, "limits.variables_bytes", b.VariablesBytes, 1, 4<<20)
 	between(l, "limits.cache_bytes", b.CacheBytes, 1<<20, 64<<30)
+	between(l, "limits.blob_bytes", b.BlobBytes, 1, 64<<30)
+	between(l, "limits.workers", b.Workers, 1, 1_000_000)
+	between(l, "limits.worker_turns", b.WorkerTurns, 1, 1<<16)
+	between(l, "limits.worker_steps", b.WorkerSteps, 1, 1<<16)
+	between(l, "limits.streams", b.Streams, 1, 1_000_000)
 	between(l, "limits.labels", b.Labels, 1, 1024)
 	between(l, "limits.runs_in_flight", b.RunsInFlight, 1, 1_000_000_000)
 	between(l, "limits.queued_inputs", b.QueuedInputs, 1, 4096)
@@ -166,7 +175,7 @@ func (b Limits) faults(l *list) {
 	}
 }
 
-func between[T int | Bytes](l *list, field string, got, low, high T) {
+func between[T int | Bytes | time.Duration](l *list, field string, got, low, high T) {
 	if got < low || got > high {
 		l.add(field, "%v is none of %v to %v", got, low, high)
 	}

@@ -28,11 +28,15 @@ type sidecar struct {
 }
 
 // open serves an engine on a store in memory.
-func open() *sidecar {
-	engine, err := runtime.New(runtime.Config{
+func open(with ...func(*runtime.Config)) *sidecar {
+	cfg := runtime.Config{
 		Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 		NewMatcher: func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
-	})
+	}
+	for _, w := range with {
+		w(&cfg)
+	}
+	engine, err := runtime.New(cfg)
 	check(err)
 	server, err := grpcapi.New(grpcapi.Config{Engine: engine})
 	check(err)

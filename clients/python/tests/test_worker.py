@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
 
@@ -19,20 +18,13 @@ from conftest import SELF_CORRECTING, STEPS
 from pawl import (
     AsyncTurn,
     Client,
-    FailTurnError,
-    LimitError,
-    PawlError,
     RecordKind,
     Reply,
     RequestError,
     Run,
     RunStatus,
-    SchemaError,
-    StepFailedError,
-    StepResolved,
     ToolCall,
     Turn,
-    TurnFailed,
     Worker,
     current_call,
 )
@@ -148,87 +140,6 @@ async def test_steps(shared: Sidecar, flavour: str) -> None:
         assert run.artifacts() == {"sum": 3, "log": "got 3\ngot 3"}
         assert [(call.step, call.tool, call.attempt) for call in calls] == [(1, "add", 1)]
         assert run.info().tool_calls == 1
-
-
-BAD: dict[str, tuple[Any, type[BaseException], str]] = {
-    "raises": (ValueError("no"), ValueError, "ValueError"),
-    "fails": (FailTurnError("NO_QUOTA", "x"), FailTurnError, "NO_QUOTA"),
-    "event": (Reply(event="Nope"), PawlError, "UNKNOWN_EVENT"),
-    "undeclared": (Reply(event="Done", artifacts={"no": 1}), PawlError, "UNDECLARED_ARTIFACT"),
-    "type": (Reply(event="Done", artifacts={"log": b"x"}), PawlError, "ARTIFACT_TYPE"),
-    "no json": (Reply(event="Done", artifacts={"sum": object()}), TypeError, "TypeError"),
-    "10 MB": (Reply(event="Done", output="x" * 10_000_000), LimitError, "MESSAGE_TOO_LARGE"),
-    "no reply": ("what", PawlError, "HandlerError"),
-    "hangs": (None, PawlError, "HANDLER_TIMEOUT"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-async def test_bad_handlers(shared: Sidecar, name: str) -> None:
-    bad, cls, code = BAD[name]
-    errors: list[BaseException] = []
-    timeout = 0.3 if name == "hangs" else 20
-    worker = Worker(address=shared.address, on_error=errors.append, handler_timeout=timeout)
-
-    @worker.prompt("calc")
-    async def calc(turn: AsyncTurn) -> Reply:
-        if turn.terminal or turn.attempt > 1:
-            return Reply(event="" if turn.terminal else "Done")
-        if name == "hangs":
-            await asyncio.sleep(3600)
-        if isinstance(bad, Exception):
-            raise bad
-        return bad  # type: ignore[no-any-return]
-
-    with shared.client() as client:
-        async with serving(worker):
-            run = client.start("steps", variables={"n": 1})
-            assert await ended(run) is RunStatus.COMPLETED
-        (failed,) = run.records(kinds=["TURN_FAILED"])
-    assert len(errors) == 1
-    assert isinstance(errors[0], cls)
-    assert isinstance(failed.body, TurnFailed)
-    assert failed.body.error is not None
-    assert failed.body.error.code == code
-
-
-@pytest.mark.parametrize("name", ["payload", "result", "raises", "no json"])
-async def test_bad_tools(shared: Sidecar, name: str) -> None:
-    errors: list[BaseException] = []
-    worker = Worker(address=shared.address, on_error=errors.append)
-    wrong = {"type": "object", "required": ["missing"]}
-    seen: list[str] = []
-
-    @worker.tool(
-        "add",
-        parameters=wrong if name == "payload" else None,
-        result=wrong if name == "result" else None,
-    )
-    def add(payload: dict[str, int]) -> Any:
-        if name == "raises":
-            raise OSError("no disk")
-        return object() if name == "no json" else {}
-
-    @worker.prompt("calc")
-    async def calc(turn: AsyncTurn) -> Reply:
-        if turn.terminal:
-            return Reply()
-        try:
-            await turn.step("add", {"a": 1, "b": 1})
-        except StepFailedError as error:
-            seen.append(error.reason)
-        return Reply(event="Done")
-
-    with shared.client() as client:
-        async with serving(worker):
-            run = client.start("steps", variables={"n": 1})
-            assert await ended(run) is RunStatus.COMPLETED
-        (record,) = run.records(kinds=["STEP_RESOLVED"])
-    codes = {"payload": "PAYLOAD_INVALID", "raises": "OSError"}
-    assert seen == [codes.get(name, "RESULT_INVALID")]
-    assert isinstance(record.body, StepResolved)
-    assert len(errors) == 1
-    assert isinstance(errors[0], (SchemaError, OSError, TypeError))
 
 
 async def test_a_lost_connection_in_the_midst_of_a_turn(shared: Sidecar) -> None:

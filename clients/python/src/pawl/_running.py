@@ -45,8 +45,12 @@ class Running:
     def report(self, what: str, error: BaseException) -> None:
         """Tells the worker's owner of an error."""
         log.warning("worker %s: %s: %s: %s", self._worker_id, what, type(error).__name__, error)
-        if self._on_error is not None:
+        if self._on_error is None:
+            return
+        try:
             self._on_error(error)
+        except Exception:
+            log.exception("worker %s: on_error itself failed", self._worker_id)
 
     def close(self) -> None:
         """Ends the threads."""

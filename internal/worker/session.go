@@ -3,12 +3,14 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
@@ -23,6 +25,9 @@ type workClient = grpc.BidiStreamingClient[pawlv1.WorkRequest, pawlv1.WorkRespon
 type session struct {
 	w      *Worker
 	stream workClient
+	// limit is the largest request that the server takes, in bytes; a larger one
+	// would end the stream, and with it every lease.
+	limit int64
 	// sending orders Sends.
 	sending sync.Mutex
 
@@ -32,8 +37,8 @@ type session struct {
 	over     chan struct{}
 }
 
-func newSession(w *Worker, stream workClient) *session {
-	return &session{w: w, stream: stream, receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{})}
+func newSession(w *Worker, stream workClient, limit int64) *session {
+	return &session{w: w, stream: stream, limit: limit, receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{})}
 }
 
 func (s *session) send(req *pawlv1.WorkRequest) error {
@@ -51,6 +56,9 @@ func (s *session) credits(turns, steps int32) {
 
 // call sends a request and waits for its receipt.
 func (s *session) call(ctx context.Context, req *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+	if size := int64(proto.Size(req)); size > s.limit {
+		return nil, &Failure{Code: "MESSAGE_TOO_LARGE", Message: fmt.Sprintf("message: %d bytes, the sidecar takes %d", size, s.limit)}
+	}
 	got := make(chan *pawlv1.WorkReceipt, 1)
 	s.mu.Lock()
 	s.last++
@@ -128,8 +136,8 @@ func (s *session) beat(ctx context.Context, every time.Duration) {
 // permanent: connecting again does not help.
 func permanent(err error) bool {
 	switch status.Code(err) {
-	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Unimplemented:
+	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Unimplemented:
 		return true
 	}
-	return false
+	return codeOf(err) == "WORKER_REPLACED"
 }

@@ -35,6 +35,9 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
 func (s *Step) execute(ctx context.Context) {
 	result, err := s.w.toolFunc(s.Assignment.GetLease().GetTool())(ctx, s)
 	if ctx.Err() == nil {
+		if err != nil {
+			s.w.told(err)
+		}
 		s.report(ctx, string(result), err)
 	}
 	s.w.mu.Lock()
@@ -73,6 +76,7 @@ func (s *Step) report(ctx context.Context, result string, failed error) {
 			last = session
 		case err != nil && failed == nil:
 			failed = fmt.Errorf("the answer was refused: %w", err)
+			s.w.told(failed)
 		default:
 			return
 		}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -68,6 +71,7 @@ func (t *Turn) execute(ctx context.Context) {
 
 // fail reports a failed execution, or a completion that was refused.
 func (t *Turn) fail(ctx context.Context, cause error) {
+	t.w.told(cause)
 	fault, final, reject := faultOf(cause)
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_FailTurn{FailTurn: &pawlv1.FailTurnRequest{
@@ -83,7 +87,17 @@ func faultOf(err error) (fault *pawlv1.Fault, final, reject bool) {
 	if failure, ok := errors.AsType[*Failure](err); ok {
 		return &pawlv1.Fault{Code: failure.Code, Message: failure.Message}, failure.Final || failure.Reject, failure.Reject
 	}
-	return &pawlv1.Fault{Code: "HANDLER_ERROR", Message: err.Error()}, false, false
+	return &pawlv1.Fault{Code: codeOf(err), Message: err.Error()}, false, false
+}
+
+// codeOf is the server's reason where it refused an answer.
+func codeOf(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return "HANDLER_ERROR"
 }
 
 // ask makes a request under the lease as it is, again and again while the

@@ -78,6 +78,9 @@ type Config struct {
 	// Grace bounds how long Run finishes what it has after its context ended; the
 	// rest is returned to the sidecar. Default 30 s.
 	Grace time.Duration
+	// OnError is told what went wrong in a function, or with its answer; it is
+	// called from several goroutines. Default: nobody is told.
+	OnError func(error)
 }
 
 // Worker executes work. Use [New].
@@ -115,6 +118,13 @@ func New(cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
 	}, nil
+}
+
+// told reports what went wrong.
+func (w *Worker) told(err error) {
+	if w.cfg.OnError != nil {
+		w.cfg.OnError(err)
+	}
 }
 
 // Run connects and executes work until ctx ends; it connects again when the
@@ -194,7 +204,7 @@ func (w *Worker) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := newSession(w, stream)
+	s := newSession(w, stream, first.GetRegistered().GetMaxMessageBytes())
 	w.keep(first.GetRegistered(), s)
 	w.use(s)
 	defer w.use(nil)

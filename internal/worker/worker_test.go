@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -246,8 +247,10 @@ func TestCutWire(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
+	told := make(chan error, 2)
 	defer s.work(ctx, worker.Config{
-		ID: "w", Prompts: map[string]worker.TurnFunc{"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+		OnError: func(err error) { told <- err },
+		ID:      "w", Prompts: map[string]worker.TurnFunc{"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
 			if t.Assignment.GetTurn().GetTurn().GetAttempt() == 1 {
 				return worker.Completion{Event: "Nonsense"}, nil
 			}
@@ -262,9 +265,17 @@ func TestFailures(t *testing.T) {
 	if err != nil || len(list.GetRecords()) != 2 {
 		t.Fatalf("failures %v, %v", list, err)
 	}
-	for i, code := range []string{"HANDLER_ERROR", "NO_MODEL"} {
+	for i, code := range []string{"UNKNOWN_EVENT", "NO_MODEL"} {
 		if got := list.GetRecords()[i].GetTurnFailed().GetError().GetCode(); got != code {
 			t.Errorf("failure %d has code %s, want %s", i, got, code)
+		}
+		select {
+		case err := <-told:
+			if !strings.Contains(err.Error(), code) {
+				t.Errorf("the worker was told %v, want %s", err, code)
+			}
+		case <-ctx.Done():
+			t.Fatalf("the worker was not told of failure %d", i)
 		}
 	}
 }
@@ -316,6 +327,62 @@ func TestGrace(t *testing.T) {
 	got := s.ended(ctx, run)
 	if got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetTurn().GetAttempt() > 1 || calls.Load() != 3 {
 		t.Fatalf("ended %v after %d calls of the tool", got, calls.Load())
+	}
+}
+
+// TestTooLarge: what no message can hold fails the attempt and leaves the stream.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	large := []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: strings.Repeat("x", 10<<20)}}}
+	defer s.work(ctx, worker.Config{
+		ID: "w", Prompts: map[string]worker.TurnFunc{"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+			if t.Assignment.GetTurn().GetTurn().GetAttempt() == 1 {
+				return worker.Completion{Output: large}, nil
+			}
+			return worker.Completion{}, &worker.Failure{Code: "ENOUGH", Final: true}
+		}},
+	})()
+	run := s.start(ctx)
+	s.ended(ctx, run)
+	list, err := s.runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_FAILED}})
+	if err != nil || list.GetRecords()[0].GetTurnFailed().GetError().GetCode() != "MESSAGE_TOO_LARGE" {
+		t.Fatalf("failures %v, %v", list, err)
+	}
+}
+
+// TestReplaced: a worker whose id another one registers with ends.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	begun := make(chan struct{}, 2)
+	cfg := worker.Config{Conn: s.conn, ID: "twin", Grace: time.Millisecond, Prompts: map[string]worker.TurnFunc{
+		"*": func(ctx context.Context, _ *worker.Turn) (worker.Completion, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return worker.Completion{}, ctx.Err()
+		},
+	}}
+	first, err := worker.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- first.Run(ctx) }()
+	s.start(ctx)
+	select {
+	case <-begun:
+	case <-ctx.Done():
+		t.Fatal("the first worker got no turn")
+	}
+	defer s.work(ctx, cfg)()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "WORKER_REPLACED") {
+			t.Fatalf("ended with %v", err)
+		}
+	case <-ctx.Done():
+		t.Fatal("a worker that was replaced did not end")
 	}
 }
 

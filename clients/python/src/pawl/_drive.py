@@ -58,7 +58,9 @@ def reply_of(answer: Any) -> Reply:
         return Reply()
     if isinstance(answer, Reply):
         return answer
-    raise HandlerError(f"a handler returns Reply or None, not {type(answer).__name__}")
+    raise HandlerError(
+        f"a handler returns Reply or None, not {type(answer).__name__}", reason="BAD_REPLY"
+    )
 
 
 @dataclass(slots=True)

@@ -1,7 +1,10 @@
-// Package a2a serves every agent of a registered pack as an A2A 1.0 agent and
-// delegates to the agents of other sidecars. A run is a task: the bindings read
-// and write the run journal, there is no second store of tasks.
+// Package a2a serves every agent of a registered pack as an A2A 1.0 agent. A run
+// is a task: the bindings read and write the run journal, there is no second
+// store of tasks.
 //
-// The package holds no behaviour yet; its place in the import table is fixed by
-// internal/archtest.
+// One [Service] answers the eleven methods. gRPC reaches it as the generated
+// service, JSON-RPC and HTTP+JSON through transcoders that turn ProtoJSON into
+// the same messages ([Service.Handler]). What a client sees of a task is the
+// projection of the run's records (see projector): streams, snapshots and a
+// stream that is taken up again are one reading of the journal.
 package a2a

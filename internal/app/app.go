@@ -102,6 +102,7 @@ func serverConfig(opts options, engine *runtime.Engine) grpcapi.Config {
 		TLSKey:            c.TLSKey,
 		TLSClientCA:       c.TLSClientCA,
 		Tokens:            opts.tokens,
+		Guest:             agentsGuest(opts, engine),
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
 		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
 		Channelz:          c.Channelz,

@@ -26,6 +26,32 @@ type Config struct {
 	HTTPHosts []string `yaml:"http_host" json:"http_host"`
 	// HTTPOrigins are web origins (scheme://host[:port]) that may call the gateway.
 	HTTPOrigins []string `yaml:"http_origin" json:"http_origin"`
+	// A2A serves the agents of registered packs over A2A: on the gRPC port, and on
+	// the HTTP port where there is one. Default true.
+	A2A bool `yaml:"a2a" json:"a2a"`
+	// A2ARoot is the agent that callers without a tenant reach, PACK or PACK/AGENT;
+	// "" = the entry agent of the first of Packs that has agents, else of the only
+	// registered pack that has.
+	A2ARoot string `yaml:"a2a_root" json:"a2a_root"`
+	// A2AURL is the public base URL of the HTTP port, as agent cards name it; "" =
+	// the bound address.
+	A2AURL string `yaml:"a2a_url" json:"a2a_url"`
+	// A2AGRPC is the public HOST:PORT of the gRPC port; "" = the host of A2AURL with
+	// the bound port, else the bound address.
+	A2AGRPC string `yaml:"a2a_grpc" json:"a2a_grpc"`
+	// A2ALenientVersion takes calls without A2A-Version as 1.0. Default false: they
+	// mean 0.3, which is not spoken.
+	A2ALenientVersion bool `yaml:"a2a_lenient_version" json:"a2a_lenient_version"`
+	// A2ARequire are extension URIs that callers must declare.
+	A2ARequire []string `yaml:"a2a_require" json:"a2a_require"`
+	// A2ACardKey is a PEM file with the private key that signs agent cards; "" = they
+	// are not signed.
+	A2ACardKey string `yaml:"a2a_card_key" json:"a2a_card_key"`
+	// Agents are where the agents that runs delegate to live, by AGENT or PACK/AGENT;
+	// all others are members of the run's own pack.
+	Agents map[string]Agent `yaml:"agents" json:"agents,omitempty"`
+	// Agent is the same for agents that need no credentials: AGENT=CARD_URL.
+	Agent []string `yaml:"agent" json:"agent"`
 	// Packs are files registered before the sidecar reports ready.
 	Packs []string `yaml:"pack" json:"pack"`
 	// AllowTools are the tools that may be called at all; "*" is every tool.
@@ -108,6 +134,7 @@ type Limits struct {
 func Default() Config {
 	return Config{
 		Listen:       "127.0.0.1:7291",
+		A2A:          true,
 		DrainTimeout: 20 * time.Second,
 		Lease:        time.Minute,
 		StepGrace:    5 * time.Second,

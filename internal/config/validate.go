@@ -63,6 +63,8 @@ func (c *Config) faults() []Fault {
 		}
 	}
 	c.gateway(&l)
+	c.agents(&l)
+	c.remotes(&l)
 	c.security(&l)
 	if len(c.Socket) > maxSocketPath {
 		l.add("socket", "has %d bytes, at most %d", len(c.Socket), maxSocketPath)
@@ -109,6 +111,23 @@ func (c *Config) gateway(l *list) {
 		if err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
 			l.add(fmt.Sprintf("http_origin[%d]", i), "%q is no origin: want scheme://host[:port]", o)
 		}
+	}
+}
+
+// agents checks what the A2A settings say; keys and extensions are read when the
+// sidecar starts.
+func (c *Config) agents(l *list) {
+	if !c.A2A && (c.A2ARoot != "" || c.A2AURL != "" || c.A2AGRPC != "" || c.A2ACardKey != "" || c.A2ALenientVersion || len(c.A2ARequire) > 0) {
+		l.add("a2a", "is off, but another a2a setting is set")
+	}
+	if u, err := url.Parse(c.A2AURL); c.A2AURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "") {
+		l.add("a2a_url", "%q is no base URL: want http(s)://host[:port][/path]", c.A2AURL)
+	}
+	if _, _, err := net.SplitHostPort(c.A2AGRPC); c.A2AGRPC != "" && err != nil {
+		l.add("a2a_grpc", "%q is no HOST:PORT", c.A2AGRPC)
+	}
+	if pack, agent, sub := strings.Cut(c.A2ARoot, "/"); c.A2ARoot != "" && (pack == "" || sub && agent == "") {
+		l.add("a2a_root", "%q is neither PACK nor PACK/AGENT", c.A2ARoot)
 	}
 }
 

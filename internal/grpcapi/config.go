@@ -36,6 +36,10 @@ type Config struct {
 	// gateway. Default none: a request that carries another Origin is refused.
 	HTTPOrigins []string
 
+	// Guest makes the service of another package on this server; nil = none. It is
+	// called once, before anything is bound or served.
+	Guest func(*Server) (Guest, error)
+
 	// InsecureBind permits an address other than loopback without TLS and tokens.
 	InsecureBind bool
 	// TLSCert and TLSKey are PEM files; both or neither.

@@ -56,7 +56,7 @@ func newGateway(s *Server) (*gateway, error) {
 	mux.Handle("GET "+allStreamPath, events)
 	mux.Handle("GET "+runStreamPath, events)
 	mux.Handle("/", routes)
-	guarded := &guard{hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}
+	guarded := &guard{guest: s.guest, hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}
 	return &gateway{conn: conn, server: &http.Server{
 		Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}}, nil

@@ -26,6 +26,8 @@ type guard struct {
 	// maxBody bounds a request body in bytes.
 	maxBody int64
 	next    http.Handler
+	// guest serves paths of its own; nil = there is none.
+	guest *Guest
 }
 
 // bodyMethods are those whose request must be JSON, an empty body included: a
@@ -47,7 +49,16 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	r.Body = http.MaxBytesReader(w, r.Body, g.maxBody)
+	if g.visits(r) {
+		g.guest.HTTP.ServeHTTP(w, r)
+		return
+	}
 	g.next.ServeHTTP(w, r)
+}
+
+// visits: the request is the guest's, which judges the type of its body itself.
+func (g *guard) visits(r *http.Request) bool {
+	return g.guest != nil && g.guest.HTTP != nil && g.guest.Takes(r.URL.EscapedPath())
 }
 
 func (g *guard) refuse(r *http.Request) *machine.Refusal {
@@ -59,7 +70,7 @@ func (g *guard) refuse(r *http.Request) *machine.Refusal {
 		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "ORIGIN_NOT_ALLOWED", Field: "Origin", Allowed: g.origins,
 			Message: "pages of that origin may not call this gateway; configure http_origin"}
 	}
-	if types := r.Header.Values("Content-Type"); slices.Contains(bodyMethods, r.Method) && (len(types) != 1 || !isJSON(types[0])) {
+	if types := r.Header.Values("Content-Type"); !g.visits(r) && slices.Contains(bodyMethods, r.Method) && (len(types) != 1 || !isJSON(types[0])) {
 		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "CONTENT_TYPE", Field: "Content-Type", Allowed: []string{"application/json"},
 			Message: "the body has to be JSON and say so"}
 	}

@@ -39,6 +39,13 @@ type Server struct {
 	draining  chan struct{}
 	drainOnce sync.Once
 
+	// limit admits requests per principal; nil = every one.
+	limit *limiter
+	// runs has what calls share that stay open; guest is the other service, nil =
+	// there is none.
+	runs  *runService
+	guest *Guest
+
 	tcp, unix net.Listener
 	local     *bufconn.Listener
 	gateway   *gateway
@@ -73,9 +80,12 @@ func (s *Server) build() error {
 	if err != nil {
 		return fmt.Errorf("constraints of the proto files: %w", err)
 	}
-	limit := newLimiter(s.cfg.RequestsPerSecond, s.cfg.burst())
-	s.grpc = grpc.NewServer(append(s.transport(), chain(s.edge, s.auth, limit, validator)...)...)
+	s.limit = newLimiter(s.cfg.RequestsPerSecond, s.cfg.burst())
+	s.grpc = grpc.NewServer(append(s.transport(), chain(s.edge, s.auth, s.limit, validator)...)...)
 	s.registerServices()
+	if err := s.admitGuest(); err != nil {
+		return err
+	}
 	s.health = newHealth(s.grpc)
 	reflection.Register(s.grpc)
 	if s.cfg.Channelz {

@@ -14,12 +14,12 @@ import (
 // registerServices adds what pawl.v1 offers.
 func (s *Server) registerServices() {
 	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{engine: s.cfg.Engine})
-	runs := &runService{
+	s.runs = &runService{
 		engine: s.cfg.Engine, auth: s.auth, draining: s.draining,
 		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: newSettingsCache(),
 	}
-	register(s.grpc, &pawlv1.RunService_ServiceDesc, runs)
-	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
+	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
+	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
 }
 
 // servedServices are the descriptors of registerServices.

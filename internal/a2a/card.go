@@ -1,0 +1,233 @@
+package a2a
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+)
+
+// The bindings, as cards name them.
+const (
+	bindingGRPC    = "GRPC"
+	bindingJSONRPC = "JSONRPC"
+	bindingHTTP    = "HTTP+JSON"
+)
+
+// AgentURI: what only authenticated callers are told of an agent, as the params of
+// this extension in the extended card: pack, version, digest, and the variables
+// that a message has to give.
+const AgentURI = "https://pawl.dev/a2a/agent/v1"
+
+// textPlain is the mode of agents that name none (RFC 0007).
+const textPlain = "text/plain"
+
+// card makes the agent's card: from the prompt of the member key (RFC 0007,
+// RFC 0011), whatever state the agent runs.
+func (s *Service) card(a *agent) *a2apb.AgentCard {
+	prompt := a.pack.Doc.Prompts[a.member]
+	def := a.def()
+	input, output := modes(def.InputModes), modes(def.OutputModes)
+	skill := &a2apb.AgentSkill{
+		Id: a.member, Name: prompt.Name, Description: firstOf(def.Description, prompt.Description, prompt.Name),
+		Tags: def.Tags, InputModes: input, OutputModes: output,
+	}
+	if len(skill.Tags) == 0 {
+		// The protocol wants one; the pack names the family.
+		skill.Tags = []string{a.pack.ID}
+	}
+	card := &a2apb.AgentCard{
+		Name: prompt.Name, Description: firstOf(prompt.Description, def.Description, prompt.Name),
+		Version: firstOf(prompt.Version, a.pack.Version), SupportedInterfaces: s.interfaces(a),
+		DefaultInputModes: input, DefaultOutputModes: output, Skills: []*a2apb.AgentSkill{skill},
+		Capabilities: &a2apb.AgentCapabilities{
+			Streaming: new(true), PushNotifications: new(s.cfg.Push != nil),
+			ExtendedAgentCard: new(s.authenticates()), Extensions: s.extensions(),
+		},
+	}
+	s.secure(card)
+	return card
+}
+
+func firstOf(values ...string) string {
+	i := slices.IndexFunc(values, func(v string) bool { return v != "" })
+	return values[max(i, 0)]
+}
+
+func modes(declared []string) []string {
+	if len(declared) == 0 {
+		return []string{textPlain}
+	}
+	return declared
+}
+
+func (s *Service) extensions() []*a2apb.AgentExtension {
+	texts := map[string]string{
+		DelegationURI: "A run of another sidecar delegates: its run, step, attempt, depth, remaining wall time and trace context are in the message's metadata.",
+		IdempotentURI: "The same message sent again is the same task.",
+	}
+	var out []*a2apb.AgentExtension
+	for _, uri := range Extensions {
+		out = append(out, &a2apb.AgentExtension{Uri: uri, Description: texts[uri], Required: slices.Contains(s.cfg.RequiredExtensions, uri)})
+	}
+	return out
+}
+
+// interfaces are those that are listened on, HTTP first.
+func (s *Service) interfaces(a *agent) []*a2apb.AgentInterface {
+	var out []*a2apb.AgentInterface
+	if base := s.baseURL(); base != "" {
+		at := base + "/a2a/" + url.PathEscape(a.pack.ID) + "/" + url.PathEscape(a.member)
+		for _, binding := range []string{bindingJSONRPC, bindingHTTP} {
+			out = append(out, &a2apb.AgentInterface{Url: at, ProtocolBinding: binding, ProtocolVersion: ProtocolVersion})
+		}
+	}
+	if addr := s.grpcAddr(); addr != "" {
+		out = append(out, &a2apb.AgentInterface{Url: addr, ProtocolBinding: bindingGRPC, ProtocolVersion: ProtocolVersion, Tenant: a.route()})
+	}
+	return out
+}
+
+// baseURL is where the HTTP bindings are reached, "" = they are not served.
+func (s *Service) baseURL() string {
+	if s.host.HTTPAddr() == "" {
+		return ""
+	}
+	if s.cfg.URL != "" {
+		return strings.TrimSuffix(s.cfg.URL, "/")
+	}
+	scheme := "http://"
+	if tls, _, _ := s.host.Secured(); tls {
+		scheme = "https://"
+	}
+	return scheme + reachable(s.host.HTTPAddr())
+}
+
+// grpcAddr is the gRPC port, on the public host where only that is known.
+func (s *Service) grpcAddr() string {
+	bound := s.host.Addr()
+	if bound == "" || s.cfg.GRPCAddr != "" {
+		return s.cfg.GRPCAddr
+	}
+	public, err := url.Parse(s.cfg.URL)
+	if err == nil && public.Hostname() != "" {
+		if _, port, err := net.SplitHostPort(bound); err == nil {
+			return net.JoinHostPort(public.Hostname(), port)
+		}
+	}
+	return reachable(bound)
+}
+
+// reachable names this machine where every address of it is listened on.
+func reachable(bound string) string {
+	host, port, err := net.SplitHostPort(bound)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return bound
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return bound
+	}
+	return net.JoinHostPort(name, port)
+}
+
+func (s *Service) authenticates() bool {
+	_, token, certificate := s.host.Secured()
+	return token || certificate
+}
+
+// secure names the schemes that are configured; each is enough where both are
+// not asked for.
+func (s *Service) secure(card *a2apb.AgentCard) {
+	_, token, certificate := s.host.Secured()
+	requirement := &a2apb.SecurityRequirement{Schemes: map[string]*a2apb.StringList{}}
+	card.SecuritySchemes = map[string]*a2apb.SecurityScheme{}
+	if token {
+		card.SecuritySchemes["bearer"] = &a2apb.SecurityScheme{Scheme: &a2apb.SecurityScheme_HttpAuthSecurityScheme{
+			HttpAuthSecurityScheme: &a2apb.HTTPAuthSecurityScheme{Scheme: "Bearer", Description: "A token of this sidecar."},
+		}}
+		requirement.Schemes["bearer"] = &a2apb.StringList{}
+	}
+	if certificate {
+		card.SecuritySchemes["mtls"] = &a2apb.SecurityScheme{Scheme: &a2apb.SecurityScheme_MtlsSecurityScheme{
+			MtlsSecurityScheme: &a2apb.MutualTlsSecurityScheme{Description: "A client certificate."},
+		}}
+		requirement.Schemes["mtls"] = &a2apb.StringList{}
+	}
+	if len(requirement.GetSchemes()) > 0 {
+		card.SecurityRequirements = []*a2apb.SecurityRequirement{requirement}
+	}
+}
+
+// extendedCard answers GetExtendedAgentCard: the card, and what a caller has to
+// know who may use the agent.
+func (s *Service) extendedCard(ctx context.Context, req *a2apb.GetExtendedAgentCardRequest) (*a2apb.AgentCard, error) {
+	if _, err := s.negotiate(ctx); err != nil {
+		return nil, err
+	}
+	a, err := s.agentOf(ctx, req.GetTenant())
+	if err != nil {
+		return nil, err
+	}
+	if !s.authenticates() {
+		return nil, fail(unsupportedOperation, "callers are not authenticated here, so there is only the public card")
+	}
+	card := s.card(a)
+	params, err := agentParams(a)
+	if err != nil {
+		return nil, err
+	}
+	card.Capabilities.Extensions = append(card.Capabilities.Extensions, &a2apb.AgentExtension{
+		Uri: AgentURI, Description: "Where the agent comes from and which variables a message has to give.", Params: params,
+	})
+	return card, s.sign(card)
+}
+
+// agentParams are the params of [AgentURI].
+func agentParams(a *agent) (*structpb.Struct, error) {
+	declared, err := a.pack.Variables(pack.Entry{Agent: a.member})
+	if err != nil {
+		return nil, err
+	}
+	variables := []any{}
+	for _, d := range declared {
+		v := map[string]any{"name": d.Name, "type": d.Type, "required": d.Required}
+		if d.Description != "" {
+			v["description"] = d.Description
+		}
+		if d.Default != nil {
+			v["default"] = d.Default
+		}
+		variables = append(variables, v)
+	}
+	raw, err := json.Marshal(map[string]any{
+		"pack": a.pack.ID, "version": a.pack.Version, "digest": a.pack.Digest, "variables": variables,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("a2a: extended card: %w", err)
+	}
+	return objectToProto(raw), nil
+}
+
+// sign adds the signature, where there is a key.
+func (s *Service) sign(card *a2apb.AgentCard) error {
+	if s.cfg.CardKey == nil {
+		return nil
+	}
+	signature, err := s.cfg.CardKey.sign(card)
+	if err != nil {
+		return fmt.Errorf("a2a: sign the card: %w", err)
+	}
+	card.Signatures = []*a2apb.AgentCardSignature{signature}
+	return nil
+}

@@ -1,0 +1,229 @@
+package a2a
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
+	"github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	"golang.org/x/sync/singleflight"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Remote says where one agent lives: the operator's word. Nothing in a pack, a
+// card or a model's output adds another one.
+type Remote struct {
+	// Card is the URL of the agent's card.
+	Card string
+	// Token is sent as bearer token; "" = none.
+	Token string
+	// Allow are further hosts (HOST or HOST:PORT) that the card's interfaces may be
+	// on; the card's own host always is.
+	Allow []string
+	// CA are the authorities that sign the agent's certificate; nil = the system's.
+	CA *x509.CertPool
+}
+
+// Directory finds agents: those of the configuration by "PACK/AGENT" or "AGENT",
+// all others among the members of the run's own pack. Use [NewDirectory].
+type Directory struct {
+	remotes map[string]Remote
+	local   a2aclient.Transport
+	origin  string
+
+	// reading lets each card be read by one at a time.
+	reading singleflight.Group
+	mu      sync.Mutex
+	known   map[string]*contact
+}
+
+// contact is one agent that was reached; its card is read again after cardLife.
+type contact struct {
+	peer  *Peer
+	until time.Time
+}
+
+const cardLife = 5 * time.Minute
+
+// NewDirectory builds a directory. local reaches the members of this sidecar's own
+// packs; origin is this sidecar's public base URL, "" = none.
+func NewDirectory(remotes map[string]Remote, local *grpc.ClientConn, origin string) *Directory {
+	return &Directory{
+		remotes: remotes, local: a2agrpc.NewGRPCTransport(local), origin: origin, known: make(map[string]*contact),
+	}
+}
+
+// Peer returns the way to the agent of a delegation, and the address of its card.
+func (d *Directory) Peer(ctx context.Context, del *machine.Delegation) (*Peer, string, error) {
+	for _, name := range []string{del.PackID + "/" + del.Agent, del.Agent} {
+		if remote, ok := d.remotes[name]; ok {
+			peer, err := d.reach(ctx, name, remote)
+			return peer, remote.Card, err
+		}
+	}
+	return &Peer{transport: d.local, tenant: del.Digest + "/" + del.Agent}, "", nil
+}
+
+// reach reads an agent's card, if it was not read lately, and takes its first
+// interface that is spoken here. An agent that is slow holds up nobody else's.
+func (d *Directory) reach(ctx context.Context, name string, remote Remote) (*Peer, error) {
+	if peer := d.recent(name); peer != nil {
+		return peer, nil
+	}
+	got, err, _ := d.reading.Do(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		peer, err := d.connect(ctx, remote)
+		if err != nil {
+			return nil, err
+		}
+		d.remember(name, peer)
+		return peer, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got.(*Peer), nil //nolint:forcetypeassert // the function above returns nothing else
+}
+
+func (d *Directory) recent(name string) *Peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.known[name]; c != nil && time.Now().Before(c.until) {
+		return c.peer
+	}
+	return nil
+}
+
+// remember keeps the way to an agent. The one before it is closed when the calls
+// that use it are over; streams that break are opened again on the new one.
+func (d *Directory) remember(name string, peer *Peer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if old := d.known[name]; old != nil {
+		time.AfterFunc(2*callTimeout, func() { _ = old.peer.transport.Destroy() })
+	}
+	d.known[name] = &contact{peer: peer, until: time.Now().Add(cardLife)}
+}
+
+func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
+	base, err := url.Parse(remote.Card)
+	if err != nil {
+		return nil, refuses("AGENT_CARD", err)
+	}
+	client := httpClient(remote.CA)
+	headers := a2aclient.ServiceParams{}
+	options := []agentcard.ResolveOption{agentcard.WithPath(base.RequestURI())}
+	if remote.Token != "" {
+		headers.Append("Authorization", "Bearer "+remote.Token)
+		options = append(options, agentcard.WithRequestHeader("Authorization", "Bearer "+remote.Token))
+	}
+	card, err := agentcard.NewResolver(client).Resolve(ctx, base.Scheme+"://"+base.Host, options...)
+	if err != nil {
+		return nil, cardFault(err)
+	}
+	face, err := choose(card, base, remote.Allow)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := transportTo(face, base.Scheme == "https", client, remote.CA)
+	if err != nil {
+		return nil, err
+	}
+	return &Peer{transport: transport, tenant: face.Tenant, headers: headers, origin: d.origin}, nil
+}
+
+// cardFault: a card that is not there, or not readable, may be tomorrow.
+func cardFault(err error) error {
+	if errors.Is(err, errRedirected) || errors.Is(err, errTooLarge) {
+		return faultOf(err)
+	}
+	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_CARD", Message: err.Error()}
+}
+
+// choose takes the card's first interface of our version and bindings that is on
+// an allowed host. A card that names none is a lie or a mistake; neither is sent
+// anything.
+func choose(card *a2a.AgentCard, base *url.URL, allow []string) (*a2a.AgentInterface, error) {
+	var why []string
+	for _, face := range card.SupportedInterfaces {
+		host, err := hostOf(face)
+		switch {
+		case err != nil:
+			why = append(why, err.Error())
+		case !strings.HasPrefix(string(face.ProtocolVersion), ProtocolVersion):
+			why = append(why, fmt.Sprintf("%s speaks version %q", face.URL, face.ProtocolVersion))
+		case !allowed(host, base, allow):
+			why = append(why, fmt.Sprintf("%s is on another host than the card, and not allowed", face.URL))
+		default:
+			return face, nil
+		}
+	}
+	return nil, &machine.AgentFault{
+		Kind: machine.AgentRefuses, Code: "AGENT_CARD", Message: "the card has no interface that may be used: " + strings.Join(why, "; "),
+	}
+}
+
+// hostOf is the HOST:PORT, or HOST, of an interface.
+func hostOf(face *a2a.AgentInterface) (string, error) {
+	switch face.ProtocolBinding {
+	case a2a.TransportProtocolGRPC:
+		if _, _, err := net.SplitHostPort(face.URL); err != nil {
+			return "", fmt.Errorf("%s is no HOST:PORT", face.URL)
+		}
+		return face.URL, nil
+	case a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON:
+		u, err := url.Parse(face.URL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return "", fmt.Errorf("%s is no http(s) URL", face.URL)
+		}
+		return u.Host, nil
+	}
+	return "", fmt.Errorf("%s speaks %q", face.URL, face.ProtocolBinding)
+}
+
+func allowed(host string, base *url.URL, allow []string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	return name == base.Hostname() || slices.Contains(allow, host) || slices.Contains(allow, name)
+}
+
+func transportTo(face *a2a.AgentInterface, encrypted bool, client *http.Client, ca *x509.CertPool) (a2aclient.Transport, error) {
+	switch face.ProtocolBinding {
+	case a2a.TransportProtocolJSONRPC:
+		return a2aclient.NewJSONRPCTransport(face.URL, client), nil
+	case a2a.TransportProtocolHTTPJSON:
+		u, err := url.Parse(face.URL)
+		if err != nil {
+			return nil, refuses("AGENT_CARD", err)
+		}
+		return a2aclient.NewRESTTransport(u, client), nil
+	}
+	creds := insecure.NewCredentials()
+	if encrypted {
+		creds = credentials.NewTLS(&tls.Config{RootCAs: ca, MinVersion: tls.VersionTLS12})
+	}
+	conn, err := grpc.NewClient(face.URL, grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
+	if err != nil {
+		return nil, refuses("AGENT_CARD", err)
+	}
+	return a2agrpc.NewGRPCTransport(conn), nil
+}

@@ -1,0 +1,223 @@
+package a2a
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of what an error carries: gRPC sends it in a trailer.
+const (
+	maxErrorText  = 768
+	maxErrorValue = 512
+)
+
+// Error is an error as every binding tells it.
+type Error struct {
+	kind *kind
+	// domain and reason are those of the ErrorInfo.
+	domain, reason string
+	message        string
+	// field is the path of the request field at fault, "" = none.
+	field string
+	// retry is when to come back; 0 = not by itself.
+	retry    time.Duration
+	metadata map[string]string
+}
+
+// Error is the message with its reason.
+func (e *Error) Error() string { return e.reason + ": " + e.message }
+
+// fail makes an error that the protocol names.
+func fail(k *kind, format string, args ...any) *Error {
+	return &Error{kind: k, domain: Domain, reason: k.reason, message: fmt.Sprintf(format, args...)}
+}
+
+// failAt is fail for one field of a request.
+func failAt(k *kind, field, format string, args ...any) *Error {
+	e := fail(k, format, args...)
+	e.field, e.metadata = field, map[string]string{"field": field}
+	return e
+}
+
+// noTask is the one answer for a task that is not there and for one of another
+// caller.
+func noTask() *Error { return failAt(taskNotFound, "id", "no such task, or not yours to see") }
+
+// reasonKinds are the reasons of the engine that the protocol has a name for.
+var reasonKinds = map[string]*kind{
+	"RUN_NOT_FOUND":    taskNotFound,
+	"RUN_TERMINAL":     unsupportedOperation,
+	"INPUT_QUEUE_FULL": tooMany,
+}
+
+// codeKinds has a row for every class of the engine.
+var codeKinds = map[machine.Code]*kind{
+	machine.CodeInvalidArgument:    badValue,
+	machine.CodeNotFound:           noSuchThing,
+	machine.CodeAlreadyExists:      alreadyExists,
+	machine.CodePermissionDenied:   permissionDenied,
+	machine.CodeFailedPrecondition: notNow,
+	machine.CodeAborted:            aborted,
+	machine.CodeOutOfRange:         outOfRange,
+	machine.CodeResourceExhausted:  tooLarge,
+	machine.CodeUnavailable:        unavailable,
+	machine.CodeUnauthenticated:    unauthenticated,
+}
+
+// errorOf gives any error its form. What the caller must not see is kept back
+// under an id; the second result is then what has to be logged.
+func errorOf(err error) (*Error, error) {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e, nil
+	}
+	if r, ok := errors.AsType[*machine.Refusal](err); ok && codeKinds[r.Code] != nil {
+		return refused(r), nil
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fail(callerGone, "the caller gave up; the task goes on"), nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return fail(deadlinePassed, "the caller's deadline passed; the task goes on"), nil
+	case errors.Is(err, machine.ErrIndeterminate):
+		e := fail(unavailable, "nobody knows whether the commit happened; look for the task once the server is back")
+		e.domain, e.reason = engineDomain, "COMMIT_UNKNOWN"
+		return e, nil
+	}
+	if st, ok := status.FromError(err); ok && st.Code() != codes.Unknown {
+		return ofStatus(st), nil
+	}
+	return hidden(err)
+}
+
+// refused is the form of a refusal of the engine.
+func refused(r *machine.Refusal) *Error {
+	e := &Error{
+		kind: codeKinds[r.Code], domain: engineDomain, reason: r.Reason, field: r.Field,
+		message: describe(r), retry: time.Duration(r.RetryAfter), metadata: map[string]string{},
+	}
+	if e.retry > 0 && e.kind == tooLarge {
+		e.kind = tooMany
+	}
+	if k := reasonKinds[r.Reason]; k != nil {
+		e.kind = k
+		if k.reason != "" {
+			e.domain, e.reason = Domain, k.reason
+		}
+	}
+	for key, value := range map[string]string{
+		"field": r.Field, "allowed": strings.Join(r.Allowed, ", "), "limit": number(r.Limit), "got": number(r.Got),
+	} {
+		if value != "" {
+			e.metadata[key] = clip(value, maxErrorValue)
+		}
+	}
+	return e
+}
+
+// describe is the message for people: what, limit, allowed values.
+func describe(r *machine.Refusal) string {
+	var b strings.Builder
+	if r.Field != "" {
+		b.WriteString(r.Field + ": ")
+	}
+	b.WriteString(r.Message)
+	if r.Limit != 0 {
+		fmt.Fprintf(&b, "; limit %d", r.Limit)
+		if r.Got != 0 {
+			fmt.Fprintf(&b, ", got %d", r.Got)
+		}
+	}
+	if len(r.Allowed) > 0 {
+		fmt.Fprintf(&b, "; allowed: %s", strings.Join(r.Allowed, ", "))
+	}
+	return b.String()
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// ofStatus takes over what the server said before the service was reached.
+func ofStatus(st *status.Status) *Error {
+	k := &kind{"", serverError, st.Code(), httpOf[st.Code()]}
+	if k.http == 0 {
+		k = internalError
+	}
+	e := &Error{kind: k, domain: engineDomain, reason: "TRANSPORT", message: st.Message()}
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			e.domain, e.reason, e.metadata = info.GetDomain(), info.GetReason(), info.GetMetadata()
+		}
+	}
+	return e
+}
+
+var httpOf = map[codes.Code]int{
+	codes.InvalidArgument: 400, codes.Unauthenticated: 401, codes.PermissionDenied: 403, codes.NotFound: 404,
+	codes.ResourceExhausted: 429, codes.Unavailable: 503, codes.FailedPrecondition: 400, codes.Canceled: 499,
+	codes.DeadlineExceeded: 504, codes.AlreadyExists: 409, codes.Aborted: 409, codes.OutOfRange: 400,
+}
+
+// hidden tells the caller an id, under which the log has the rest.
+func hidden(cause error) (*Error, error) {
+	var id [8]byte
+	_, _ = rand.Read(id[:])
+	word := hex.EncodeToString(id[:])
+	e := fail(internalError, "internal error; the server's log has it under %s", word)
+	e.domain, e.metadata = engineDomain, map[string]string{"correlation_id": word}
+	return e, fmt.Errorf("correlation_id %s: %w", word, cause)
+}
+
+// details are the google.rpc messages of an error.
+func (e *Error) details() []proto.Message {
+	out := []proto.Message{&errdetails.ErrorInfo{Domain: e.domain, Reason: e.reason, Metadata: e.metadata}}
+	if e.field != "" && e.kind.code == codes.InvalidArgument {
+		out = append(out, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: clip(e.field, maxErrorValue), Description: clip(e.message, maxErrorValue), Reason: e.reason},
+		}})
+	}
+	if e.retry > 0 {
+		out = append(out, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.retry)})
+	}
+	return out
+}
+
+// GRPCStatus is the error on the gRPC binding.
+func (e *Error) GRPCStatus() *status.Status {
+	st := status.New(e.kind.code, clip(e.message, maxErrorText))
+	var details []protoadapt.MessageV1
+	for _, d := range e.details() {
+		details = append(details, protoadapt.MessageV1Of(d))
+	}
+	if full, err := st.WithDetails(details...); err == nil {
+		return full
+	}
+	return st
+}
+
+// clip shortens to at most n bytes of valid UTF-8.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n-3], "") + "..."
+}

@@ -1,0 +1,92 @@
+package a2a
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// fold makes a task out of its events: what a client that saw all of them has.
+type fold struct {
+	task *a2apb.Task
+	// told: the message of the status is part of the history already.
+	told bool
+}
+
+func newFold(p *projector) *fold {
+	return &fold{task: &a2apb.Task{Id: p.taskID, ContextId: p.contextID, Status: &a2apb.TaskStatus{}}}
+}
+
+func (f *fold) apply(events []event) {
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.message != nil:
+			f.say()
+			f.task.History = append(f.task.History, e.message)
+		case e.update.GetStatusUpdate() != nil:
+			f.say()
+			f.status(e.update.GetStatusUpdate())
+		case e.update.GetArtifactUpdate() != nil:
+			f.artifact(e.update.GetArtifactUpdate())
+		}
+		f.note(generationKey, structpb.NewNumberValue(float64(e.seq)))
+	}
+}
+
+func (f *fold) note(key string, value *structpb.Value) {
+	if f.task.Metadata == nil {
+		f.task.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	}
+	f.task.Metadata.Fields[key] = value
+}
+
+// say moves what the agent said with its status into the history.
+func (f *fold) say() {
+	if m := f.task.GetStatus().GetMessage(); m != nil && !f.told {
+		f.task.History = append(f.task.History, m)
+	}
+	f.told = true
+}
+
+func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
+	f.task.Status, f.told = u.GetStatus(), false
+	if reason := u.GetMetadata().GetFields()[reasonKey]; reason != nil {
+		f.note(reasonKey, reason)
+		f.note(statusKey, u.GetMetadata().GetFields()[statusKey])
+	}
+}
+
+// artifact replaces or appends. Updates are shared with streams, so that what is
+// appended to is a copy.
+func (f *fold) artifact(u *a2apb.TaskArtifactUpdateEvent) {
+	news := u.GetArtifact()
+	i := slices.IndexFunc(f.task.GetArtifacts(), func(a *a2apb.Artifact) bool { return a.GetArtifactId() == news.GetArtifactId() })
+	switch {
+	case i < 0:
+		f.task.Artifacts = append(f.task.Artifacts, proto.CloneOf(news))
+	case u.GetAppend():
+		f.task.Artifacts[i].Parts = append(f.task.Artifacts[i].Parts, news.GetParts()...)
+	default:
+		f.task.Artifacts[i] = proto.CloneOf(news)
+	}
+}
+
+// view is the task as one answer shows it: at most that many messages of the
+// history, the newest; nil = all.
+func (f *fold) view(history *int32, artifacts bool) *a2apb.Task {
+	out := &a2apb.Task{
+		Id: f.task.GetId(), ContextId: f.task.GetContextId(), Status: f.task.GetStatus(),
+		History: f.task.GetHistory(), Metadata: f.task.GetMetadata(),
+	}
+	if artifacts {
+		out.Artifacts = f.task.GetArtifacts()
+	}
+	if history != nil {
+		out.History = out.History[max(0, len(out.History)-int(*history)):]
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package a2a
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxForeign bounds one answer of an agent, bytes.
+const maxForeign = 8 << 20
+
+var (
+	errTooLarge   = fmt.Errorf("the agent's answer has more than %d bytes", maxForeign)
+	errRedirected = errors.New("the agent answers with a redirection, which is not followed")
+)
+
+// httpClient reaches agents: it follows nobody elsewhere and reads no answer
+// without end.
+func httpClient(ca *x509.CertPool) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: ca, MinVersion: tls.VersionTLS12}
+	transport.Proxy = nil
+	transport.ResponseHeaderTimeout = callTimeout
+	transport.IdleConnTimeout = 90 * time.Second
+	return &http.Client{
+		Transport:     bounded{transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
+	}
+}
+
+// bounded limits the bodies of answers. A stream is bounded per event by its
+// reader, and by the life of the delegation.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxForeign}
+	}
+	return resp, nil
+}
+
+// limitedBody fails where an io.LimitReader would end in silence.
+type limitedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLarge
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= n
+	if b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}

@@ -1,0 +1,127 @@
+package a2a
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// GRPC is the service as the generated code wants it.
+func (s *Service) GRPC() a2apb.A2AServiceServer { return &grpcService{s: s} }
+
+// Scopes says for each method which scopes admit to it, one of them being enough.
+func Scopes() map[string]runtime.Scopes {
+	read, write := runtime.ScopeRunsRead|runtime.ScopeRunsWrite, runtime.ScopeRunsWrite
+	return map[string]runtime.Scopes{
+		a2apb.A2AService_SendMessage_FullMethodName:                      write,
+		a2apb.A2AService_SendStreamingMessage_FullMethodName:             write,
+		a2apb.A2AService_GetTask_FullMethodName:                          read,
+		a2apb.A2AService_ListTasks_FullMethodName:                        read,
+		a2apb.A2AService_CancelTask_FullMethodName:                       write,
+		a2apb.A2AService_SubscribeToTask_FullMethodName:                  read,
+		a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: write,
+		a2apb.A2AService_GetTaskPushNotificationConfig_FullMethodName:    read,
+		a2apb.A2AService_ListTaskPushNotificationConfigs_FullMethodName:  read,
+		a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: write,
+		a2apb.A2AService_GetExtendedAgentCard_FullMethodName:             read,
+	}
+}
+
+type grpcService struct {
+	a2apb.UnimplementedA2AServiceServer
+	s *Service
+}
+
+// unary gives the error of a method its form on gRPC.
+func unary[In, Out proto.Message](ctx context.Context, g *grpcService, in In, do func(context.Context, In) (Out, error)) (Out, error) {
+	out, err := do(ctx, in)
+	if err == nil {
+		return out, nil
+	}
+	var none Out
+	method, _ := grpc.Method(ctx)
+	return none, g.s.problem(ctx, method, err).GRPCStatus().Err()
+}
+
+// streamed sends items as they come.
+func streamed[In proto.Message](g *grpcService, in In, stream grpc.ServerStreamingServer[a2apb.StreamResponse], do func(context.Context, In, sink) error) error {
+	begun := false
+	err := do(stream.Context(), in, func(it item) error {
+		if it.StreamResponse == nil {
+			return nil
+		}
+		if !begun {
+			begun = true
+			// The reader learns of its admission with the first event.
+			_ = stream.SendHeader(metadata.MD{})
+		}
+		return stream.Send(it.StreamResponse)
+	})
+	if err == nil {
+		return nil
+	}
+	method, _ := grpc.Method(stream.Context())
+	return g.s.problem(stream.Context(), method, err).GRPCStatus().Err()
+}
+
+// SendMessage implements lf.a2a.v1.A2AService.
+func (g *grpcService) SendMessage(ctx context.Context, in *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
+	return unary(ctx, g, in, g.s.sendMessage)
+}
+
+// SendStreamingMessage implements lf.a2a.v1.A2AService.
+func (g *grpcService) SendStreamingMessage(in *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	return streamed(g, in, stream, g.s.streamMessage)
+}
+
+// GetTask implements lf.a2a.v1.A2AService.
+func (g *grpcService) GetTask(ctx context.Context, in *a2apb.GetTaskRequest) (*a2apb.Task, error) {
+	return unary(ctx, g, in, g.s.getTask)
+}
+
+// ListTasks implements lf.a2a.v1.A2AService.
+func (g *grpcService) ListTasks(ctx context.Context, in *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
+	return unary(ctx, g, in, g.s.listTasks)
+}
+
+// CancelTask implements lf.a2a.v1.A2AService.
+func (g *grpcService) CancelTask(ctx context.Context, in *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
+	return unary(ctx, g, in, g.s.cancelTask)
+}
+
+// SubscribeToTask implements lf.a2a.v1.A2AService.
+func (g *grpcService) SubscribeToTask(in *a2apb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	return streamed(g, in, stream, g.s.subscribe)
+}
+
+// CreateTaskPushNotificationConfig implements lf.a2a.v1.A2AService.
+func (g *grpcService) CreateTaskPushNotificationConfig(ctx context.Context, in *a2apb.TaskPushNotificationConfig) (*a2apb.TaskPushNotificationConfig, error) {
+	return unary(ctx, g, in, g.s.createPush)
+}
+
+// GetTaskPushNotificationConfig implements lf.a2a.v1.A2AService.
+func (g *grpcService) GetTaskPushNotificationConfig(ctx context.Context, in *a2apb.GetTaskPushNotificationConfigRequest) (*a2apb.TaskPushNotificationConfig, error) {
+	return unary(ctx, g, in, g.s.getPush)
+}
+
+// ListTaskPushNotificationConfigs implements lf.a2a.v1.A2AService.
+func (g *grpcService) ListTaskPushNotificationConfigs(ctx context.Context, in *a2apb.ListTaskPushNotificationConfigsRequest) (*a2apb.ListTaskPushNotificationConfigsResponse, error) {
+	return unary(ctx, g, in, g.s.listPush)
+}
+
+// DeleteTaskPushNotificationConfig implements lf.a2a.v1.A2AService.
+func (g *grpcService) DeleteTaskPushNotificationConfig(ctx context.Context, in *a2apb.DeleteTaskPushNotificationConfigRequest) (*emptypb.Empty, error) {
+	return unary(ctx, g, in, g.s.deletePush)
+}
+
+// GetExtendedAgentCard implements lf.a2a.v1.A2AService.
+func (g *grpcService) GetExtendedAgentCard(ctx context.Context, in *a2apb.GetExtendedAgentCardRequest) (*a2apb.AgentCard, error) {
+	return unary(ctx, g, in, g.s.extendedCard)
+}

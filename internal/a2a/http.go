@@ -1,0 +1,270 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// Prefix is the path under which every agent is served: Prefix/PACK/AGENT.
+const Prefix = "/a2a"
+
+// cardPath is where the card of an agent is, below its own path.
+const cardPath = "/.well-known/agent-card.json"
+
+// media types of requests and answers.
+const (
+	mediaJSON   = "application/json"
+	mediaA2A    = "application/a2a+json"
+	mediaEvents = "text/event-stream"
+)
+
+// target is what an HTTP request is for: an agent, and what of it.
+type target struct {
+	// tenant of the agent; "" = the root.
+	tenant string
+	// rest is the path behind the agent's, "" or beginning with a slash.
+	rest string
+}
+
+// Takes says whether a path is one of the HTTP bindings: everything below
+// Prefix, and at the root the paths of the protocol, perhaps below a tenant.
+func Takes(path string) bool {
+	_, ok := targetOf(path)
+	return ok
+}
+
+// targetOf takes a path apart. Tenants of the root are one or two segments: a
+// slash in them may be escaped or not.
+func targetOf(path string) (target, bool) {
+	if below, ok := strings.CutPrefix(path, Prefix+"/"); ok {
+		parts := strings.SplitN(below, "/", 3)
+		if len(parts) < 2 || parts[1] == "" {
+			return target{rest: path}, true
+		}
+		rest := ""
+		if len(parts) == 3 && parts[2] != "" {
+			rest = "/" + parts[2]
+		}
+		return target{tenant: unescape(parts[0]) + "/" + unescape(parts[1]), rest: rest}, true
+	}
+	for i := range len(path) {
+		if path[i] != '/' || !known(path[i:]) {
+			continue
+		}
+		tenant := strings.Trim(path[:i], "/")
+		if strings.Count(tenant, "/") > 1 || tenant == "v1" || strings.HasPrefix(tenant, "v1/") {
+			return target{}, false
+		}
+		return target{tenant: unescape(tenant), rest: path[i:]}, true
+	}
+	return target{}, path == "/"
+}
+
+func unescape(s string) string {
+	if out, err := url.PathUnescape(s); err == nil {
+		return out
+	}
+	return s
+}
+
+// known: the path begins with a resource of the HTTP+JSON binding, or is a card's.
+func known(path string) bool {
+	switch path {
+	case cardPath, "/message:send", "/message:stream", "/tasks", "/extendedAgentCard":
+		return true
+	}
+	return strings.HasPrefix(path, "/tasks/")
+}
+
+// Handler serves the cards and the two HTTP bindings. Host and origin of a request
+// were checked before.
+func (s *Service) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.recovered(w, r)
+		t, _ := targetOf(r.URL.EscapedPath())
+		switch t.rest {
+		case cardPath:
+			s.serveCard(w, r, t.tenant)
+		case "":
+			s.serveRPC(w, r, t.tenant)
+		default:
+			s.serveREST(w, r, t)
+		}
+	})
+}
+
+// recovered answers a panic as far as there was no answer yet.
+func (s *Service) recovered(w http.ResponseWriter, r *http.Request) {
+	if cause := recover(); cause != nil {
+		s.writeError(w, r, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+	}
+}
+
+// admit negotiates nothing: it tells who calls, and carries the service parameters
+// to where gRPC has them.
+func (s *Service) admit(r *http.Request, method string) (context.Context, error) {
+	ctx, err := s.host.Admit(r, method)
+	if err != nil {
+		return nil, err
+	}
+	md := metadata.MD{}
+	for _, name := range serviceParameters {
+		if values := r.Header.Values(name); len(values) > 0 {
+			md.Append(name, values...)
+		}
+	}
+	if query := r.URL.Query(); len(md.Get(versionHeader)) == 0 && query.Has(versionQuery) {
+		md.Set(versionHeader, query.Get(versionQuery))
+	}
+	return metadata.NewIncomingContext(ctx, md), nil
+}
+
+// body reads a request's body within the bound; an absent one is empty.
+func (s *Service) body(r *http.Request) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r.Body, int64(s.cfg.MaxMessageBytes)+1))
+	var over *http.MaxBytesError
+	if errors.As(err, &over) || len(raw) > s.cfg.MaxMessageBytes {
+		e := fail(tooLarge, "the body has more than %d bytes", s.cfg.MaxMessageBytes)
+		e.domain, e.reason = engineDomain, "MESSAGE_TOO_LARGE"
+		e.metadata = map[string]string{"limit": strconv.Itoa(s.cfg.MaxMessageBytes)}
+		return nil, e
+	}
+	if err != nil {
+		return nil, fail(invalidRequest, "the body could not be read")
+	}
+	if len(raw) > 0 && !takesContent(r.Header.Get("Content-Type")) {
+		return nil, failAt(contentType, "Content-Type", "want %s or %s", mediaJSON, mediaA2A)
+	}
+	return raw, nil
+}
+
+func takesContent(header string) bool {
+	kind, params, err := mime.ParseMediaType(header)
+	charset, set := params["charset"]
+	return err == nil && (kind == mediaJSON || kind == mediaA2A) && (!set || strings.EqualFold(charset, "utf-8"))
+}
+
+// dispatch runs one unary method on a message that was read.
+func dispatch[In, Out proto.Message](ctx context.Context, in In, do func(context.Context, In) (Out, error)) (proto.Message, error) {
+	out, err := do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// serveCard serves an agent's public card (S§8.2).
+func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant string) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		s.writeError(w, r, methodNotAllowed(r))
+		return
+	}
+	a, err := s.agentOf(r.Context(), tenant)
+	if err != nil {
+		s.writeError(w, r, err)
+		return
+	}
+	registered, err := s.cfg.Engine.PackRegistered(r.Context(), reader, a.ref)
+	if err != nil {
+		s.writeError(w, r, err)
+		return
+	}
+	card := s.card(a)
+	body, err := marshal(card)
+	if err == nil && s.cfg.CardKey != nil {
+		// Some signatures are different each time; the tag names what is signed.
+		w.Header().Set("ETag", etag(append(body, s.cfg.CardKey.ID...)))
+		if err = s.sign(card); err == nil {
+			body, err = marshal(card)
+		}
+	}
+	if err != nil {
+		s.writeError(w, r, err)
+		return
+	}
+	if w.Header().Get("ETag") == "" {
+		w.Header().Set("ETag", etag(body))
+	}
+	w.Header().Set("Content-Type", mediaJSON)
+	w.Header().Set("Cache-Control", "public, max-age=60, must-revalidate")
+	http.ServeContent(w, r, "", time.Unix(0, registered), bytes.NewReader(body))
+}
+
+// setTenant puts the agent of the path into a request. A request that names
+// another one is refused.
+func setTenant(m proto.Message, tenant string) error {
+	field := m.ProtoReflect().Descriptor().Fields().ByName("tenant")
+	said := m.ProtoReflect().Get(field).String()
+	if tenant == "" || said == tenant {
+		return nil
+	}
+	if said != "" {
+		return failAt(invalidParams, "tenant", "is %q, the path is of %q", clip(said, 200), tenant)
+	}
+	m.ProtoReflect().Set(field, stringValue(tenant))
+	return nil
+}
+
+func methodNotAllowed(r *http.Request) *Error {
+	e := fail(methodNotFound, "%s %s is no method of this binding", r.Method, clip(r.URL.Path, 200))
+	return e
+}
+
+// method is one of the eleven, as both transcoders call it.
+type method struct {
+	full string
+	// request makes an empty request.
+	request func() proto.Message
+	// unary or stream is set.
+	unary  func(*Service, context.Context, proto.Message) (proto.Message, error)
+	stream func(*Service, context.Context, proto.Message, sink) error
+}
+
+func unaryMethod[In, Out proto.Message](full string, request func() In, do func(*Service, context.Context, In) (Out, error)) *method {
+	return &method{
+		full: full, request: func() proto.Message { return request() },
+		unary: func(s *Service, ctx context.Context, in proto.Message) (proto.Message, error) {
+			return dispatch(ctx, in.(In), func(ctx context.Context, in In) (Out, error) { return do(s, ctx, in) })
+		},
+	}
+}
+
+func streamMethod[In proto.Message](full string, request func() In, do func(*Service, context.Context, In, sink) error) *method {
+	return &method{
+		full: full, request: func() proto.Message { return request() },
+		stream: func(s *Service, ctx context.Context, in proto.Message, to sink) error { return do(s, ctx, in.(In), to) },
+	}
+}
+
+func empty[T any]() *T { return new(T) }
+
+// methods by the name that JSON-RPC calls them by.
+var methods = map[string]*method{
+	"SendMessage":                      unaryMethod(a2apb.A2AService_SendMessage_FullMethodName, empty[a2apb.SendMessageRequest], (*Service).sendMessage),
+	"SendStreamingMessage":             streamMethod(a2apb.A2AService_SendStreamingMessage_FullMethodName, empty[a2apb.SendMessageRequest], (*Service).streamMessage),
+	"GetTask":                          unaryMethod(a2apb.A2AService_GetTask_FullMethodName, empty[a2apb.GetTaskRequest], (*Service).getTask),
+	"ListTasks":                        unaryMethod(a2apb.A2AService_ListTasks_FullMethodName, empty[a2apb.ListTasksRequest], (*Service).listTasks),
+	"CancelTask":                       unaryMethod(a2apb.A2AService_CancelTask_FullMethodName, empty[a2apb.CancelTaskRequest], (*Service).cancelTask),
+	"SubscribeToTask":                  streamMethod(a2apb.A2AService_SubscribeToTask_FullMethodName, empty[a2apb.SubscribeToTaskRequest], (*Service).subscribe),
+	"CreateTaskPushNotificationConfig": unaryMethod(a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName, empty[a2apb.TaskPushNotificationConfig], (*Service).createPush),
+	"GetTaskPushNotificationConfig":    unaryMethod(a2apb.A2AService_GetTaskPushNotificationConfig_FullMethodName, empty[a2apb.GetTaskPushNotificationConfigRequest], (*Service).getPush),
+	"ListTaskPushNotificationConfigs":  unaryMethod(a2apb.A2AService_ListTaskPushNotificationConfigs_FullMethodName, empty[a2apb.ListTaskPushNotificationConfigsRequest], (*Service).listPush),
+	"DeleteTaskPushNotificationConfig": unaryMethod(a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName, empty[a2apb.DeleteTaskPushNotificationConfigRequest], (*Service).deletePush),
+	"GetExtendedAgentCard":             unaryMethod(a2apb.A2AService_GetExtendedAgentCard_FullMethodName, empty[a2apb.GetExtendedAgentCardRequest], (*Service).extendedCard),
+}

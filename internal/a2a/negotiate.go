@@ -1,0 +1,115 @@
+package a2a
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// ProtocolVersion is the version that is spoken.
+const ProtocolVersion = "1.0"
+
+// The extensions that every agent has.
+const (
+	// DelegationURI: a message that a run of another sidecar sends. Its metadata
+	// has the object {run, step, attempt, depth, wall_time_ms, traceparent, origin}
+	// under this URI.
+	DelegationURI = "https://pawl.dev/a2a/delegation/v1"
+	// IdempotentURI: the same message sent again is the same task.
+	IdempotentURI = "https://pawl.dev/a2a/idempotent-send/v1"
+)
+
+// The service parameters: headers on HTTP, metadata on gRPC, upper or
+// lower case alike.
+const (
+	versionHeader     = "A2a-Version"
+	extensionsHeader  = "A2a-Extensions"
+	idempotencyHeader = "Idempotency-Key"
+	lastEventHeader   = "Last-Event-ID"
+)
+
+// versionQuery is the version as a parameter of a query.
+const versionQuery = "A2A-Version"
+
+// serviceParameters are what a call says besides its message.
+var serviceParameters = []string{versionHeader, extensionsHeader, idempotencyHeader, lastEventHeader}
+
+// call is the service parameters of one call.
+type call struct {
+	version    string
+	extensions []string
+	// idempotencyKey is "" unless the caller gave one.
+	idempotencyKey string
+	// lastEvent is the generation that was seen last; "" = a new stream.
+	lastEvent string
+}
+
+// callOf reads the parameters from the metadata of the call. The transcoders put
+// HTTP headers there.
+func callOf(ctx context.Context) call {
+	md, _ := metadata.FromIncomingContext(ctx)
+	first := func(key string) string {
+		if values := md.Get(key); len(values) > 0 {
+			return strings.TrimSpace(values[0])
+		}
+		return ""
+	}
+	c := call{version: first(versionHeader), idempotencyKey: first(idempotencyHeader), lastEvent: first(lastEventHeader)}
+	for uri := range strings.SplitSeq(strings.Join(md.Get(extensionsHeader), ","), ",") {
+		if uri = strings.TrimSpace(uri); uri != "" && !slices.Contains(c.extensions, uri) {
+			c.extensions = append(c.extensions, uri)
+		}
+	}
+	return c
+}
+
+func (c *call) wants(uri string) bool { return slices.Contains(c.extensions, uri) }
+
+// ourVersion is Major.Minor; a patch is ignored.
+var ourVersion = regexp.MustCompile(`^1\.0(\.[0-9]+)?$`)
+
+// negotiate checks version and extensions. The version is asked for always: a
+// client that says none speaks 0.3 (S§3.6), unless the operator is lenient.
+func (s *Service) negotiate(ctx context.Context) (call, error) {
+	c := callOf(ctx)
+	if !ourVersion.MatchString(c.version) && (c.version != "" || !s.cfg.LenientVersion) {
+		said := c.version
+		if said == "" {
+			said = "0.3 (none was sent)"
+		}
+		e := fail(versionNotSupported, "version %s is not spoken here; send the header %s: %s", clip(said, 64), versionHeader, ProtocolVersion)
+		e.metadata = map[string]string{"supported": ProtocolVersion}
+		return c, e
+	}
+	for _, uri := range s.cfg.RequiredExtensions {
+		if !c.wants(uri) {
+			e := fail(extensionRequired, "this agent takes only callers that send %s: %s", extensionsHeader, uri)
+			e.metadata = map[string]string{"extension": uri}
+			return c, e
+		}
+	}
+	if uris := c.activated(); uris != "" {
+		// On HTTP the transcoder says it.
+		_ = grpc.SetHeader(ctx, metadata.Pairs(strings.ToLower(extensionsHeader), uris))
+	}
+	return c, nil
+}
+
+// activated lists those of the requested extensions that we have; the answer
+// carries them.
+func (c *call) activated() string {
+	var uris []string
+	for _, uri := range c.extensions {
+		if slices.Contains(Extensions, uri) {
+			uris = append(uris, uri)
+		}
+	}
+	return strings.Join(uris, ", ")
+}
+
+// Extensions lists the extensions that every agent declares.
+var Extensions = []string{DelegationURI, IdempotentURI}

@@ -1,0 +1,169 @@
+package a2a
+
+import (
+	"context"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// callTimeout bounds one call to an agent; streams have no bound.
+const callTimeout = 30 * time.Second
+
+// Peer reaches one agent over one of its interfaces. It keeps no state of tasks:
+// what has to be remembered is in the journal of the run that delegates.
+type Peer struct {
+	transport a2aclient.Transport
+	// tenant is the interface's; it goes with every request.
+	tenant string
+	// headers are sent with every call: the operator's credentials for this agent.
+	headers a2aclient.ServiceParams
+	// origin is this sidecar's base URL, "" = none that an agent could use.
+	origin string
+}
+
+// Send gives the agent a message without waiting for what it does. The same
+// message is the same bytes each time, which the extensions make one task.
+func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	req, err := pbconv.FromProtoSendMessageRequest(p.request(from, m))
+	if err != nil {
+		return machine.AgentTask{}, refuses("PAYLOAD_INVALID", err)
+	}
+	result, err := p.transport.SendMessage(ctx, p.params(), req)
+	if err != nil {
+		return machine.AgentTask{}, faultOf(err)
+	}
+	pb, err := pbconv.ToProtoSendMessageResponse(result)
+	if err != nil {
+		return machine.AgentTask{}, refuses("AGENT_PROTOCOL", err)
+	}
+	if reply := pb.GetMessage(); reply != nil {
+		return replyOf(reply)
+	}
+	return taskOf(pb.GetTask())
+}
+
+// request is the message as it goes out. A delegation whose agent is not a sidecar
+// finds its variables in the metadata all the same.
+func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
+	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{DelegationURI: sender(from, p.origin)}}
+	if len(m.Variables) > 0 {
+		metadata.Fields["variables"] = valueToProto(m.Variables)
+	}
+	return &a2apb.SendMessageRequest{
+		Tenant: p.tenant,
+		Message: &a2apb.Message{
+			MessageId: m.ID, TaskId: m.TaskID, ContextId: m.ContextID, Role: a2apb.Role_ROLE_USER,
+			Parts: partsToProto(m.Parts), Metadata: metadata, Extensions: []string{DelegationURI},
+		},
+		Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true},
+	}
+}
+
+// sender is the object of [DelegationURI].
+func sender(from *machine.Delegation, origin string) *structpb.Value {
+	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"run":          structpb.NewStringValue(from.Row.RunID),
+		"step":         structpb.NewNumberValue(float64(from.Row.Step)),
+		"attempt":      structpb.NewNumberValue(float64(from.Row.Attempt)),
+		"depth":        structpb.NewNumberValue(float64(from.Depth)),
+		"wall_time_ms": structpb.NewNumberValue(float64(from.WallTime.Milliseconds())),
+		"origin":       structpb.NewStringValue(origin),
+	}})
+}
+
+// params are the service parameters of every call.
+func (p *Peer) params() a2aclient.ServiceParams {
+	out := a2aclient.ServiceParams{}
+	for key, values := range p.headers {
+		out.Append(key, values...)
+	}
+	out.Append(a2a.SvcParamVersion, ProtocolVersion)
+	out.Append(a2a.SvcParamExtensions, DelegationURI)
+	return out
+}
+
+// Follow tells the task each time that its state becomes one that matters. What
+// streams say in between, in whatever order, is not taken: the task itself is
+// asked for.
+func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for event, err := range p.transport.SubscribeToTask(ctx, p.params(), &a2a.SubscribeToTaskRequest{Tenant: p.tenant, ID: a2a.TaskID(task)}) {
+		if err != nil {
+			return p.unfollowed(ctx, task, err, told)
+		}
+		if !matters(event) {
+			continue
+		}
+		now, err := p.Get(ctx, task)
+		if err != nil {
+			return err
+		}
+		if !told(now) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// unfollowed: a task that has ended cannot be subscribed to, and an agent without
+// streams can only be asked.
+func (p *Peer) unfollowed(ctx context.Context, task string, err error, told func(machine.AgentTask) bool) error {
+	fault := faultOf(err)
+	if fault.Kind != machine.AgentRefuses {
+		return fault
+	}
+	now, err := p.Get(ctx, task)
+	if err != nil {
+		return err
+	}
+	told(now)
+	return nil
+}
+
+// matters: the event may show that the task asks or has ended.
+func matters(event a2a.Event) bool {
+	switch e := event.(type) {
+	case *a2a.Task:
+		return true
+	case *a2a.TaskStatusUpdateEvent:
+		return e.Status.State.Terminal() || e.Status.State == a2a.TaskStateInputRequired || e.Status.State == a2a.TaskStateAuthRequired
+	}
+	return false
+}
+
+// Get returns the task as it is.
+func (p *Peer) Get(ctx context.Context, task string) (machine.AgentTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	none := 0
+	got, err := p.transport.GetTask(ctx, p.params(), &a2a.GetTaskRequest{Tenant: p.tenant, ID: a2a.TaskID(task), HistoryLength: &none})
+	if err != nil {
+		return machine.AgentTask{}, faultOf(err)
+	}
+	pb, err := pbconv.ToProtoTask(got)
+	if err != nil {
+		return machine.AgentTask{}, refuses("AGENT_PROTOCOL", err)
+	}
+	return taskOf(pb)
+}
+
+// Cancel ends the task; one that cannot be cancelled any more is no error.
+func (p *Peer) Cancel(ctx context.Context, task string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := p.transport.CancelTask(ctx, p.params(), &a2a.CancelTaskRequest{Tenant: p.tenant, ID: a2a.TaskID(task)})
+	if err == nil || isNotCancelable(err) {
+		return nil
+	}
+	return faultOf(err)
+}

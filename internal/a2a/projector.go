@@ -1,0 +1,404 @@
+package a2a
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Keys of metadata that the server adds.
+const (
+	// generationKey is the number of the record that an event tells of, on tasks the
+	// newest one's. It grows with every event of a task.
+	generationKey = "pawl.dev/generation"
+	// reasonKey is why a task ended, on tasks and on the last status update.
+	reasonKey = "pawl.reason"
+	// statusKey is the status of the run of a task that ended, for example
+	// "BUDGET_EXHAUSTED", which A2A tells from FAILED by the reason only.
+	statusKey = "pawl.status"
+)
+
+// outputArtifact is the artifact of the last completed turn's output. Where the
+// workflow has an artifact of that name, the turn's is turn.output.
+const (
+	outputArtifact = "output"
+	turnArtifact   = "turn.output"
+)
+
+// event is one thing that happened to a task.
+type event struct {
+	// seq is the record's number, the generation.
+	seq uint64
+	// update is what streams tell; nil for what only the history shows.
+	update *a2apb.StreamResponse
+	// message is what was received; nil for updates.
+	message *a2apb.Message
+}
+
+// projector turns the records of one run into the events of a task. It knows
+// nothing but the records that it was fed and the graph of the run: the same
+// journal makes the same events, whoever reads it and however often.
+type projector struct {
+	taskID, contextID string
+	graph             *machine.Graph
+
+	// What the run stands at, followed by its records.
+	seq                      uint64
+	current                  string
+	open, suspended, backoff bool
+	begun                    bool
+	await                    machine.Awaiting
+	asking                   []ask
+	run                      machine.Status
+	reason                   string
+	fault                    machine.Fault
+
+	// What was told: state and since when (Unix nanoseconds), and the workflow
+	// state that an INPUT_REQUIRED was about.
+	state   a2apb.TaskState
+	since   int64
+	awaited machine.Awaiting
+	where   string
+	// question is the message of the status that comes next; reply answers the
+	// sender instead of a task.
+	question *a2apb.Message
+	reply    *a2apb.Message
+	// written are the artifacts that have a part.
+	written map[string]bool
+}
+
+// ask is a delegation whose agent waits for something.
+type ask struct {
+	step uint32
+	what machine.Awaiting
+}
+
+func newProjector(s *machine.State, g *machine.Graph) *projector {
+	p := &projector{taskID: s.RunID, graph: g, written: map[string]bool{}}
+	if s.Task != nil {
+		p.contextID = s.Task.ContextID
+	}
+	return p
+}
+
+// commit takes the records of one commit and returns its events in order. The
+// status that a commit leads to is told once, at its end.
+func (p *projector) commit(records []machine.Record) []event {
+	var events []event
+	for i := range records {
+		p.seq = records[i].Seq
+		events = append(events, p.record(&records[i], records[i+1:])...)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	return append(events, p.settle(records[len(records)-1].At)...)
+}
+
+// record follows one record; rest is what came with it in the same commit.
+func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
+	switch b := r.Body.(type) {
+	case *machine.InputReceived:
+		p.answered(b.Step)
+		return []event{{seq: r.Seq, message: p.received(b)}}
+	case *machine.Transition:
+		p.begun = p.begun || b.Cause != machine.CauseEntry
+		p.current, p.open, p.suspended, p.backoff = b.To, true, false, false
+	case *machine.TurnOpened:
+		p.begun, p.open, p.suspended, p.backoff = true, true, false, false
+	case *machine.TurnAssigned:
+		p.backoff = false
+		return p.begin(r.At)
+	case *machine.OutputWritten:
+		p.backoff = false
+		return append(p.begin(r.At), p.piece(r.Seq, &b.Piece))
+	case *machine.TurnCompleted:
+		p.open, p.await = false, b.Await
+		return append(p.completed(b, rest), p.artifacts(r)...)
+	case *machine.TurnFailed:
+		p.begun, p.fault = true, b.Error
+		p.suspended, p.backoff = false, b.Next != 0
+	case *machine.TurnAbandoned:
+		p.open = false
+	case *machine.TurnSuspended:
+		p.suspended, p.backoff = true, false
+	case *machine.TurnReady:
+		p.suspended, p.backoff = false, false
+	case *machine.StepRequested:
+		p.begun, p.backoff = true, false
+	case *machine.StepDelegated:
+		p.delegated(b)
+	case *machine.StepCancelled:
+		p.answered(b.Step)
+	case *machine.StepResolved:
+		p.answered(b.Step)
+	case *machine.Ended:
+		p.run, p.reason, p.open = b.Status, b.Reason, false
+	}
+	return p.artifacts(r)
+}
+
+// begin tells, once, that somebody works on the task.
+func (p *projector) begin(at int64) []event {
+	if p.begun || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
+		p.begun = true
+		return nil
+	}
+	p.begun = true
+	return p.settle(at)
+}
+
+// received is an inbound message in the history.
+func (p *projector) received(b *machine.InputReceived) *a2apb.Message {
+	m := &a2apb.Message{
+		MessageId: b.MessageID, TaskId: p.taskID, ContextId: p.contextID,
+		Role: a2apb.Role_ROLE_USER, Parts: partsToProto(b.Parts),
+	}
+	if e := b.Envelope; e != nil {
+		m.MessageId, m.Extensions, m.ReferenceTaskIds = e.MessageID, e.Extensions, e.References
+		m.Metadata = objectToProto(e.Metadata)
+	}
+	if m.MessageId == "" {
+		m.MessageId = p.messageID()
+	}
+	return m
+}
+
+// messageID names what the agent says: task and record.
+func (p *projector) messageID() string { return fmt.Sprintf("%s/%d", p.taskID, p.seq) }
+
+func (p *projector) says(parts []*a2apb.Part) *a2apb.Message {
+	if len(parts) == 0 {
+		return nil
+	}
+	return &a2apb.Message{
+		MessageId: p.messageID(), TaskId: p.taskID, ContextId: p.contextID,
+		Role: a2apb.Role_ROLE_AGENT, Parts: parts,
+	}
+}
+
+// completed makes a turn's output what it is: a question if the run waits behind
+// it, a reply, or an artifact.
+func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) []event {
+	p.begun = true
+	switch {
+	case waits(b, rest):
+		p.question = p.says(partsToProto(b.Output))
+		return nil
+	case b.Reply:
+		p.reply = p.says(partsToProto(b.Output))
+		return nil
+	case len(b.Output) == 0:
+		return nil
+	}
+	artifact := &a2apb.Artifact{ArtifactId: p.outputID(), Name: p.outputID(), Parts: partsToProto(b.Output)}
+	return []event{p.artifact(p.seq, artifact, false, true)}
+}
+
+// waits: nothing in the commit goes on behind the completed turn.
+func waits(b *machine.TurnCompleted, rest []machine.Record) bool {
+	if b.Event != "" {
+		return false
+	}
+	return !slices.ContainsFunc(rest, func(r machine.Record) bool {
+		switch r.Body.(type) {
+		case *machine.TurnOpened, *machine.Transition, *machine.Ended:
+			return true
+		}
+		return false
+	})
+}
+
+func (p *projector) outputID() string {
+	if _, taken := p.graph.Artifacts[outputArtifact]; taken {
+		return turnArtifact
+	}
+	return outputArtifact
+}
+
+// piece is a part of an artifact that a turn writes while it goes on. The last
+// one may be empty, which no artifact may be: it repeats nothing and ends it.
+func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
+	artifact := &a2apb.Artifact{
+		ArtifactId: b.ID, Name: b.Name, Description: b.Description,
+		Parts: partsToProto(b.Parts), Metadata: objectToProto(b.Metadata),
+	}
+	if len(artifact.Parts) == 0 {
+		artifact.Parts = []*a2apb.Part{textPart("")}
+	}
+	return p.artifact(seq, artifact, b.Append, b.Last)
+}
+
+// artifacts are the workflow artifacts that a record wrote.
+func (p *projector) artifacts(r *machine.Record) []event {
+	var events []event
+	for _, w := range runtime.Writes(r.Body) {
+		declared := p.graph.Artifacts[w.Name]
+		artifact := &a2apb.Artifact{ArtifactId: w.Name, Name: w.Name, Parts: []*a2apb.Part{artifactPart(declared.Type, w.Value)}}
+		events = append(events, p.artifact(r.Seq, artifact, declared.Mode == machine.Append, true))
+	}
+	return events
+}
+
+// artifact makes the update. What has no part yet is not appended to.
+func (p *projector) artifact(seq uint64, a *a2apb.Artifact, more, last bool) event {
+	more = more && p.written[a.GetArtifactId()]
+	p.written[a.GetArtifactId()] = true
+	return event{seq: seq, update: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{
+		ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
+			TaskId: p.taskID, ContextId: p.contextID, Artifact: a, Append: more, LastChunk: last,
+			Metadata: generation(seq, ""),
+		},
+	}}}
+}
+
+// delegated follows what the agent of a delegation waits for.
+func (p *projector) delegated(b *machine.StepDelegated) {
+	p.answered(b.Step)
+	if b.Remote.Asking == machine.AwaitNothing {
+		return
+	}
+	p.asking = append(p.asking, ask{b.Step, b.Remote.Asking})
+	slices.SortFunc(p.asking, func(a, c ask) int { return int(a.step) - int(c.step) })
+	p.question = p.says(partsToProto(b.Question))
+}
+
+func (p *projector) answered(step uint32) {
+	p.asking = slices.DeleteFunc(p.asking, func(a ask) bool { return step != 0 && a.step == step })
+}
+
+// awaiting is what the run waits for from outside.
+func (p *projector) awaiting() machine.Awaiting {
+	switch {
+	case p.run.Terminal():
+		return machine.AwaitNothing
+	case len(p.asking) > 0:
+		return p.asking[0].what
+	case !p.open && p.await == machine.AwaitAuth:
+		return machine.AwaitAuth
+	case !p.open, p.external():
+		return machine.AwaitInput
+	}
+	return machine.AwaitNothing
+}
+
+func (p *projector) external() bool {
+	node := p.graph.States[p.current]
+	return node != nil && node.Orchestration == machine.External
+}
+
+// settle tells the state that a commit has led to, if that is news. The time of
+// a status is that of the run's: SUBMITTED and WORKING are one to the run.
+func (p *projector) settle(at int64) []event {
+	awaiting := p.awaiting()
+	if status := p.status(awaiting); status != p.run || awaiting != p.awaited || p.since == 0 {
+		p.run, p.awaited, p.since = status, awaiting, at
+	}
+	next, where := p.next(awaiting), ""
+	if interrupted(next) {
+		where = p.current
+	}
+	if next == p.state && where == p.where && p.question == nil {
+		return nil
+	}
+	p.state, p.where = next, where
+	status := &a2apb.TaskStatus{State: next, Timestamp: stampToProto(p.since), Message: p.statusMessage()}
+	p.question = nil
+	return []event{{seq: p.seq, update: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{
+		StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+			TaskId: p.taskID, ContextId: p.contextID, Status: status, Metadata: p.ending(generation(p.seq, p.endReason())),
+		},
+	}}}}
+}
+
+func (p *projector) status(awaiting machine.Awaiting) machine.Status {
+	switch {
+	case p.run.Terminal():
+		return p.run
+	case !p.open || p.suspended || p.backoff || awaiting != machine.AwaitNothing:
+		return machine.Waiting
+	}
+	return machine.Running
+}
+
+func (p *projector) next(awaiting machine.Awaiting) a2apb.TaskState {
+	switch {
+	case p.run.Terminal():
+		return endState(p.run, p.reason)
+	case awaiting != machine.AwaitNothing:
+		return awaitState(awaiting)
+	case !p.begun:
+		return a2apb.TaskState_TASK_STATE_SUBMITTED
+	}
+	return a2apb.TaskState_TASK_STATE_WORKING
+}
+
+func (p *projector) endReason() string {
+	if p.run.Terminal() {
+		return p.reason
+	}
+	return ""
+}
+
+// statusMessage is what the agent says with a status.
+func (p *projector) statusMessage() *a2apb.Message {
+	switch p.state {
+	case a2apb.TaskState_TASK_STATE_COMPLETED:
+		return p.reply
+	case a2apb.TaskState_TASK_STATE_FAILED, a2apb.TaskState_TASK_STATE_REJECTED:
+		return p.says([]*a2apb.Part{textPart(p.why())})
+	case a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_AUTH_REQUIRED:
+		if p.question == nil && p.open && len(p.asking) == 0 {
+			return p.says([]*a2apb.Part{textPart(p.events())})
+		}
+		return p.question
+	}
+	return nil
+}
+
+// why names the reason, and the executor's fault where that was it.
+func (p *projector) why() string {
+	if p.fault.Code == "" || p.reason != "turn_failed" && p.reason != reasonRejected {
+		return p.reason
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", p.reason, p.fault.Code, p.fault.Message), ": ")
+}
+
+// events says how a state is left that is moved from outside.
+func (p *projector) events() string {
+	var names []string
+	if node := p.graph.States[p.current]; node != nil && !node.Terminal {
+		for name := range node.OnEvent {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return fmt.Sprintf("state %s waits to be completed from outside", p.current)
+	}
+	return fmt.Sprintf("state %s waits for one of the events %s", p.current, strings.Join(names, ", "))
+}
+
+// ending adds the status of a run that ended.
+func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
+	if p.run.Terminal() {
+		metadata.Fields[statusKey] = structpb.NewStringValue(p.run.String())
+	}
+	return metadata
+}
+
+// generation is the metadata of an event.
+func generation(seq uint64, reason string) *structpb.Struct {
+	fields := map[string]*structpb.Value{generationKey: structpb.NewNumberValue(float64(seq))}
+	if reason != "" {
+		fields[reasonKey] = structpb.NewStringValue(reason)
+	}
+	return &structpb.Struct{Fields: fields}
+}

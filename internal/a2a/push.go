@@ -1,0 +1,145 @@
+package a2a
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// PushConfigs keeps the push configurations of tasks and sees to it that they are
+// served. Owner and agent were checked before.
+type PushConfigs interface {
+	// Create keeps a configuration of a run under its id, or under a new one; the
+	// same id again replaces it. Errors: a *machine.Refusal for the URL.
+	Create(ctx context.Context, run string, config PushConfig) (PushConfig, error)
+	// Configs lists those of a run in the order of their ids.
+	Configs(ctx context.Context, run string) ([]PushConfig, error)
+	// Delete forgets one; one that is not there is no error.
+	Delete(ctx context.Context, run, id string) error
+}
+
+// PushConfig is where the events of one task are sent.
+type PushConfig struct {
+	ID  string
+	URL string
+	// Token is sent back as it is; Scheme and Credentials are for the header
+	// Authorization. None of them is ever told again.
+	Token               string
+	Scheme, Credentials string
+}
+
+// redacted stands for a secret that was given.
+const redacted = "[redacted]"
+
+func configToProto(tenant, task string, c PushConfig) *a2apb.TaskPushNotificationConfig {
+	out := &a2apb.TaskPushNotificationConfig{Tenant: tenant, Id: c.ID, TaskId: task, Url: c.URL}
+	if c.Token != "" {
+		out.Token = redacted
+	}
+	if c.Scheme != "" {
+		out.Authentication = &a2apb.AuthenticationInfo{Scheme: c.Scheme}
+		if c.Credentials != "" {
+			out.Authentication.Credentials = redacted
+		}
+	}
+	return out
+}
+
+func configFromProto(in *a2apb.TaskPushNotificationConfig) PushConfig {
+	return PushConfig{
+		ID: in.GetId(), URL: in.GetUrl(), Token: in.GetToken(),
+		Scheme: in.GetAuthentication().GetScheme(), Credentials: in.GetAuthentication().GetCredentials(),
+	}
+}
+
+// pushed is find for the four operations of push configurations.
+func (s *Service) pushed(ctx context.Context, tenant, task string) (*machine.State, error) {
+	if _, err := s.negotiate(ctx); err != nil {
+		return nil, err
+	}
+	if s.cfg.Push == nil {
+		return nil, fail(pushNotSupported, "this agent sends no push notifications")
+	}
+	_, state, err := s.find(ctx, tenant, task)
+	return state, err
+}
+
+// configure keeps the configuration that came with a message.
+func (s *Service) configure(ctx context.Context, m *sending, state *machine.State) error {
+	in := m.req.GetConfiguration().GetTaskPushNotificationConfig()
+	if in == nil || state.Status.Terminal() {
+		return nil
+	}
+	_, err := s.cfg.Push.Create(ctx, state.RunID, configFromProto(in))
+	return err
+}
+
+func (s *Service) createPush(ctx context.Context, in *a2apb.TaskPushNotificationConfig) (*a2apb.TaskPushNotificationConfig, error) {
+	state, err := s.pushed(ctx, in.GetTenant(), in.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	if in.GetUrl() == "" {
+		return nil, failAt(invalidParams, "url", "is required")
+	}
+	kept, err := s.cfg.Push.Create(ctx, state.RunID, configFromProto(in))
+	if err != nil {
+		return nil, err
+	}
+	return configToProto(in.GetTenant(), state.RunID, kept), nil
+}
+
+func (s *Service) getPush(ctx context.Context, in *a2apb.GetTaskPushNotificationConfigRequest) (*a2apb.TaskPushNotificationConfig, error) {
+	state, err := s.pushed(ctx, in.GetTenant(), in.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.cfg.Push.Configs(ctx, state.RunID)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		if c.ID == in.GetId() {
+			return configToProto(in.GetTenant(), state.RunID, c), nil
+		}
+	}
+	return nil, failAt(taskNotFound, "id", "task %s has no push configuration %q", state.RunID, clip(in.GetId(), 100))
+}
+
+func (s *Service) listPush(ctx context.Context, in *a2apb.ListTaskPushNotificationConfigsRequest) (*a2apb.ListTaskPushNotificationConfigsResponse, error) {
+	if in.GetPageSize() < 0 {
+		return nil, failAt(invalidParams, "pageSize", "is %d, want 0 or more", in.GetPageSize())
+	}
+	state, err := s.pushed(ctx, in.GetTenant(), in.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.cfg.Push.Configs(ctx, state.RunID)
+	if err != nil {
+		return nil, err
+	}
+	out := &a2apb.ListTaskPushNotificationConfigsResponse{Configs: []*a2apb.TaskPushNotificationConfig{}}
+	for _, c := range all {
+		if in.GetPageToken() != "" && c.ID <= in.GetPageToken() {
+			continue
+		}
+		if n := len(out.Configs); in.GetPageSize() > 0 && n == int(in.GetPageSize()) {
+			out.NextPageToken = out.GetConfigs()[n-1].GetId()
+			break
+		}
+		out.Configs = append(out.Configs, configToProto(in.GetTenant(), state.RunID, c))
+	}
+	return out, nil
+}
+
+func (s *Service) deletePush(ctx context.Context, in *a2apb.DeleteTaskPushNotificationConfigRequest) (*emptypb.Empty, error) {
+	state, err := s.pushed(ctx, in.GetTenant(), in.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, s.cfg.Push.Delete(ctx, state.RunID, in.GetId())
+}

@@ -1,0 +1,342 @@
+package a2a_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// patience bounds every wait of these tests.
+const patience = 60 * time.Second
+
+// The principals of a rig with tokens.
+const (
+	alice = "alice"
+	bob   = "bob"
+	boss  = "boss"
+	hands = "hands"
+)
+
+func secretOf(name string) string { return "secret-of-" + name + "-0123456789" }
+
+// rig is a sidecar that really listens, and a worker that does what the messages
+// say.
+type rig struct {
+	t      testing.TB
+	config config.Config
+	ready  app.Ready
+	conn   *grpc.ClientConn
+	client a2apb.A2AServiceClient
+	hands  *hand
+	// tokens: callers have to name themselves.
+	tokens bool
+}
+
+// newRig serves until the test ends. configure may change the configuration.
+func newRig(t testing.TB, configure ...func(*rig)) *rig {
+	t.Helper()
+	r := &rig{t: t, config: config.Default(), hands: newHand()}
+	r.config.Data = filepath.Join(t.TempDir(), "data")
+	r.config.Listen, r.config.HTTP = "127.0.0.1:0", "127.0.0.1:0"
+	r.config.Packs = []string{"testdata/agents.yaml"}
+	r.config.DrainTimeout = 10 * time.Second
+	for _, f := range configure {
+		f(r)
+	}
+	r.serve()
+	r.conn = r.dial()
+	r.client = a2apb.NewA2AServiceClient(r.conn)
+	r.work()
+	return r
+}
+
+// withTokens turns authentication on.
+func withTokens(r *rig) {
+	r.tokens = true
+	var lines []string
+	for name, scopes := range map[string]string{
+		alice: "runs:write,runs:read,events:external", bob: "runs:write,runs:read", boss: "admin", hands: "work",
+	} {
+		lines = append(lines, name+" "+scopes+" "+secretOf(name))
+	}
+	path := filepath.Join(r.t.TempDir(), "tokens")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	r.config.TokensFile = path
+}
+
+func (r *rig) serve() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	var log bytes.Buffer
+	ended := make(chan error, 1)
+	go func() {
+		err := app.Serve(ctx, r.config, in, &log)
+		in.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	r.t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				r.t.Errorf("Serve: %v", err)
+			}
+			if r.t.Failed() {
+				r.t.Log(log.String())
+			}
+		case <-time.After(patience):
+			r.t.Error("the sidecar did not end")
+		}
+	})
+	if err := json.NewDecoder(out).Decode(&r.ready); err != nil {
+		r.t.Fatalf("the sidecar did not start: %v", err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+}
+
+func (r *rig) dial(options ...grpc.DialOption) *grpc.ClientConn {
+	r.t.Helper()
+	conn, err := grpc.NewClient(r.ready.GRPC, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// work runs the worker until the test ends.
+func (r *rig) work() {
+	var options []grpc.DialOption
+	if r.tokens {
+		options = append(options, grpc.WithPerRPCCredentials(cli.Bearer(secretOf(hands))))
+	}
+	w, err := worker.New(worker.Config{
+		Conn: r.dial(options...), ID: "hands", Turns: 64, Retry: 10 * time.Millisecond, Grace: time.Second,
+		Prompts: map[string]worker.TurnFunc{"*": r.hands.turn},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	r.t.Cleanup(func() {
+		cancel()
+		r.hands.letGo()
+		select {
+		case err := <-ended:
+			if err != nil {
+				r.t.Errorf("worker: %v", err)
+			}
+		case <-time.After(patience):
+			r.t.Error("the worker did not end")
+		}
+	})
+}
+
+// hand executes turns as the newest message of the user says:
+//
+//	echo          the parts come back
+//	reply TEXT    a message instead of a task
+//	ask TEXT      a question; what is answered comes back
+//	auth TEXT     the same, for an authorisation
+//	reject TEXT   the work is refused
+//	fail TEXT     the execution fails for good
+//	write A B C   pieces of the artifact "log", the last one marked
+//	hold          waits until the test lets go; pieces are sent with push
+//	go EVENT      moves the run, with artifacts
+type hand struct {
+	mu    sync.Mutex
+	free  chan struct{}
+	once  sync.Once
+	push  chan string
+	turns map[string]int
+}
+
+func newHand() *hand {
+	return &hand{free: make(chan struct{}), push: make(chan string), turns: map[string]int{}}
+}
+
+// letGo ends every hold.
+func (h *hand) letGo() { h.once.Do(func() { close(h.free) }) }
+
+func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
+
+func (h *hand) turn(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	turn := t.Assignment.GetTurn()
+	h.mu.Lock()
+	h.turns[turn.GetTurn().GetRunId()]++
+	h.mu.Unlock()
+	said := lastOfUser(turn.GetMessages())
+	word, rest, _ := strings.Cut(textOf(said), " ")
+	asked := len(turn.GetMessages()) > 1
+	switch word {
+	case "reply":
+		return worker.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, nil
+	case "ask":
+		return worker.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT, Output: []*pawlv1.Part{text(rest)}}, nil
+	case "auth":
+		return worker.Completion{Await: pawlv1.Awaiting_AWAITING_AUTH, Output: []*pawlv1.Part{text(rest)}}, nil
+	case "reject":
+		return worker.Completion{}, &worker.Failure{Code: "NOT_MINE", Message: rest, Reject: true}
+	case "fail":
+		return worker.Completion{}, &worker.Failure{Code: "BROKEN", Message: rest, Final: true}
+	case "write":
+		return h.write(ctx, t, strings.Fields(rest))
+	case "hold":
+		return h.hold(ctx, t)
+	case "go":
+		return worker.Completion{Event: rest, Output: []*pawlv1.Part{text("went " + rest)}, Artifacts: []*pawlv1.ArtifactWrite{
+			{Name: "notes", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: "note of " + rest}}},
+		}}, nil
+	}
+	if asked {
+		return worker.Completion{Output: []*pawlv1.Part{text("got " + textOf(said))}}, nil
+	}
+	return worker.Completion{Output: said.GetParts()}, nil
+}
+
+func (h *hand) write(ctx context.Context, t *worker.Turn, pieces []string) (worker.Completion, error) {
+	for i, piece := range pieces {
+		err := t.Write(ctx, &pawlv1.OutputPiece{
+			Id: "log", Name: "Log", Parts: []*pawlv1.Part{text(piece)}, Append: i > 0, Last: i+1 == len(pieces),
+		})
+		if err != nil {
+			return worker.Completion{}, err
+		}
+	}
+	return worker.Completion{Output: []*pawlv1.Part{text("wrote")}}, nil
+}
+
+// hold writes what the test pushes, until it lets go.
+func (h *hand) hold(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	for first := true; ; first = false {
+		select {
+		case <-h.free:
+			return worker.Completion{Output: []*pawlv1.Part{text("held")}}, nil
+		case <-ctx.Done():
+			return worker.Completion{}, ctx.Err()
+		case piece := <-h.push:
+			err := t.Write(ctx, &pawlv1.OutputPiece{Id: "log", Name: "Log", Parts: []*pawlv1.Part{text(piece)}, Append: !first})
+			if err != nil {
+				return worker.Completion{}, err
+			}
+		}
+	}
+}
+
+func lastOfUser(messages []*pawlv1.Message) *pawlv1.Message {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].GetRole() == "user" {
+			return messages[i]
+		}
+	}
+	return nil
+}
+
+func textOf(m *pawlv1.Message) string {
+	var texts []string
+	for _, p := range m.GetParts() {
+		if p.GetText() != "" {
+			texts = append(texts, p.GetText())
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+// context is one of a caller, with the version and a deadline; "" has no token.
+func (r *rig) context(name string, pairs ...string) context.Context {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	r.t.Cleanup(cancel)
+	md := metadata.Pairs(append([]string{"a2a-version", "1.0"}, pairs...)...)
+	if name != "" && r.tokens {
+		md.Set("authorization", "Bearer "+secretOf(name))
+	}
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+// message is a request with one text part.
+func message(tenant, words string) *a2apb.SendMessageRequest {
+	return &a2apb.SendMessageRequest{Tenant: tenant, Message: &a2apb.Message{
+		MessageId: "m-" + words, Role: a2apb.Role_ROLE_USER,
+		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}},
+	}}
+}
+
+// send is a blocking send over gRPC that must be answered with a task.
+func (r *rig) send(ctx context.Context, req *a2apb.SendMessageRequest) *a2apb.Task {
+	r.t.Helper()
+	got, err := r.client.SendMessage(ctx, req)
+	if err != nil {
+		r.t.Fatalf("SendMessage: %v", err)
+	}
+	if got.GetTask() == nil {
+		r.t.Fatalf("SendMessage answered %v, want a task", got)
+	}
+	return got.GetTask()
+}
+
+// answer is what came back over HTTP.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// http makes one request; headers are pairs.
+func (r *rig) http(verb, path, body string, headers ...string) answer {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, verb, "http://"+r.ready.HTTP+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("A2A-Version", "1.0")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v", verb, path, err)
+	}
+	defer res.Body.Close()
+	content, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v", verb, path, err)
+	}
+	return answer{res.StatusCode, res.Header, content}
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, a.body) }

@@ -1,0 +1,329 @@
+package a2a
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxContextBytes bounds a context id that a caller chose.
+const maxContextBytes = 256
+
+// sending is one SendMessage or SendStreamingMessage on its way.
+type sending struct {
+	call
+	req    *a2apb.SendMessageRequest
+	agent  *agent
+	caller runtime.Call
+	parts  []machine.Part
+	// id makes the send idempotent; "" = it is not.
+	id string
+}
+
+// accept checks a message and brings it to its run: a new one, or the one that
+// its task is. It returns the run as the message left it.
+func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (runtime.Answer, *sending, error) {
+	c, err := s.negotiate(ctx)
+	if err != nil {
+		return runtime.Answer{}, nil, err
+	}
+	m := &sending{call: c, req: req, caller: s.caller(ctx)}
+	if m.agent, err = s.agentOf(ctx, req.GetTenant()); err != nil {
+		return runtime.Answer{}, nil, err
+	}
+	if err := s.checkSend(m); err != nil {
+		return runtime.Answer{}, nil, err
+	}
+	m.id = m.idempotency()
+	if req.GetMessage().GetTaskId() != "" {
+		answer, err := s.resume(ctx, m)
+		return answer, m, err
+	}
+	answer, err := s.begin(ctx, m)
+	return answer, m, err
+}
+
+// checkSend is what can be said of a message without its task.
+func (s *Service) checkSend(m *sending) (err error) {
+	msg, conf := m.req.GetMessage(), m.req.GetConfiguration()
+	switch {
+	case msg == nil:
+		return failAt(invalidParams, "message", "is required")
+	case msg.GetMessageId() == "":
+		return failAt(invalidParams, "message.messageId", "is required")
+	case msg.GetRole() != a2apb.Role_ROLE_USER:
+		return failAt(invalidParams, "message.role", "is %s, want ROLE_USER", msg.GetRole())
+	case len(msg.GetParts()) == 0:
+		return failAt(invalidParams, "message.parts", "want at least one")
+	case len(msg.GetContextId()) > maxContextBytes:
+		return failAt(invalidParams, "message.contextId", "has %d bytes, at most %d", len(msg.GetContextId()), maxContextBytes)
+	case historyOf(conf) != nil && conf.GetHistoryLength() < 0:
+		return failAt(invalidParams, "configuration.historyLength", "is %d, want 0 or more", conf.GetHistoryLength())
+	case conf.GetTaskPushNotificationConfig() != nil && s.cfg.Push == nil:
+		return fail(pushNotSupported, "this agent sends no push notifications")
+	}
+	if m.parts, err = partsFromProto("message.parts", msg.GetParts()); err != nil {
+		return err
+	}
+	return m.checkModes()
+}
+
+// historyOf is how many messages of the history are wanted; nil = all.
+func historyOf(conf *a2apb.SendMessageConfiguration) *int32 {
+	if conf == nil {
+		return nil
+	}
+	return conf.HistoryLength
+}
+
+// checkModes holds the media types against those that the pack's author wrote
+// down; an agent without a word on them takes everything.
+func (m *sending) checkModes() error {
+	def := m.agent.def()
+	for i := range m.parts {
+		p := &m.parts[i]
+		kind := p.MediaType
+		if kind == "" && p.Kind == machine.PartText {
+			kind = "text/plain"
+		}
+		if kind != "" && len(def.InputModes) > 0 && !modeIn(kind, def.InputModes) {
+			return failAt(contentType, "message.parts", "the agent takes %s, not %s", strings.Join(def.InputModes, ", "), clip(kind, 100))
+		}
+	}
+	accepted := m.req.GetConfiguration().GetAcceptedOutputModes()
+	if len(accepted) == 0 || len(def.OutputModes) == 0 || slices.ContainsFunc(def.OutputModes, func(mode string) bool { return modeIn(mode, accepted) }) {
+		return nil
+	}
+	return failAt(contentType, "configuration.acceptedOutputModes", "the agent answers with %s", strings.Join(def.OutputModes, ", "))
+}
+
+// modeIn matches a media type with patterns such as text/* and */*.
+func modeIn(kind string, patterns []string) bool {
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
+	kind = strings.TrimSpace(kind)
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		p = strings.ToLower(strings.TrimSpace(p))
+		major, wild := strings.CutSuffix(p, "/*")
+		return p == kind || p == "*/*" || wild && strings.HasPrefix(kind, major+"/")
+	})
+}
+
+// idempotency is the id under which the same message is known again, or "": then
+// it is a new one. It covers agent and body, since clients reuse message ids.
+func (m *sending) idempotency() string {
+	if !m.wants(DelegationURI) && !m.wants(IdempotentURI) && m.idempotencyKey == "" {
+		return ""
+	}
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.req.GetMessage())
+	if err != nil {
+		return ""
+	}
+	h := sha256.New()
+	for _, part := range []string{m.agent.route(), m.idempotencyKey, string(body)} {
+		sum := sha256.Sum256([]byte(part))
+		h.Write(sum[:])
+	}
+	return "a2a-" + hex.EncodeToString(h.Sum(nil))
+}
+
+// begin starts a run for a message without a task.
+func (s *Service) begin(ctx context.Context, m *sending) (runtime.Answer, error) {
+	variables, err := m.variables()
+	if err != nil {
+		return runtime.Answer{}, err
+	}
+	msg := m.req.GetMessage()
+	start := runtime.StartRequest{
+		Call: m.caller, Pack: m.agent.ref, Agent: m.agent.member, Execution: machine.Workers,
+		Variables: variables, Input: m.parts, RequestID: m.id,
+		Task:     &machine.Task{ContextID: m.contextID(), Owner: m.caller.Principal.Name, Tenant: m.agent.route()},
+		Envelope: envelopeFromProto(msg, m.req.GetMetadata()),
+	}
+	if m.wants(DelegationURI) {
+		if err := delegate(&start, msg); err != nil {
+			return runtime.Answer{}, err
+		}
+	}
+	return s.cfg.Engine.StartRun(ctx, start)
+}
+
+// contextID is the sender's, or a new one; the same one for a message that may be
+// sent again.
+func (m *sending) contextID() string {
+	if id := m.req.GetMessage().GetContextId(); id != "" {
+		return id
+	}
+	if m.id != "" {
+		return "ctx-" + m.id[len("a2a-"):][:32]
+	}
+	return "ctx-" + strings.ToLower(rand.Text())
+}
+
+// variables are the run's: `variables` of the metadata, then the data parts that
+// are objects, in order; then the text, if exactly one required string is left
+// (semantics §8). For an agent without variables data is only content.
+func (m *sending) variables() ([]byte, error) {
+	declared, err := m.agent.pack.Variables(pack.Entry{Agent: m.agent.member})
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]json.RawMessage{}
+	for _, meta := range []map[string]any{m.req.GetMetadata().AsMap(), m.req.GetMessage().GetMetadata().AsMap()} {
+		if given, ok := meta["variables"]; ok {
+			raw, _ := json.Marshal(given)
+			if json.Unmarshal(raw, &values) != nil {
+				return nil, failAt(invalidParams, "metadata.variables", "want an object")
+			}
+		}
+	}
+	for i := range m.parts {
+		if p := &m.parts[i]; p.Kind == machine.PartJSON && len(declared) > 0 && len(p.Data) > 0 && p.Data[0] == '{' {
+			_ = json.Unmarshal(p.Data, &values)
+		}
+	}
+	m.fill(declared, values)
+	if len(values) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(values)
+}
+
+// fill gives the message's text to the one required string that nothing else
+// gives a value.
+func (m *sending) fill(declared []pack.Declared, values map[string]json.RawMessage) {
+	unset := slices.DeleteFunc(slices.Clone(declared), func(d pack.Declared) bool {
+		_, given := values[d.Name]
+		return given || !d.Required || d.Type != "string"
+	})
+	if len(unset) != 1 {
+		return
+	}
+	var texts []string
+	for i := range m.parts {
+		if m.parts[i].Kind == machine.PartText {
+			texts = append(texts, m.parts[i].Text)
+		}
+	}
+	if len(texts) > 0 {
+		values[unset[0].Name], _ = json.Marshal(strings.Join(texts, "\n"))
+	}
+}
+
+// eventKey names, in the metadata of a message, the event of an external state.
+const eventKey = "pawl.dev/event"
+
+// resume brings a message to the run of its task.
+func (s *Service) resume(ctx context.Context, m *sending) (runtime.Answer, error) {
+	msg := m.req.GetMessage()
+	state, err := s.task(ctx, m.caller, m.agent, msg.GetTaskId())
+	if err != nil {
+		return runtime.Answer{}, err
+	}
+	if id := msg.GetContextId(); id != "" && id != state.Task.ContextID {
+		return runtime.Answer{}, failAt(invalidParams, "message.contextId", "task %s is of another context", state.RunID)
+	}
+	if state.Status.Terminal() {
+		if m.id != "" {
+			// The message may be what brought the task to its end.
+			if answer, err := s.input(ctx, m, state); err == nil && answer.Duplicate {
+				return answer, nil
+			}
+		}
+		return runtime.Answer{}, failAt(unsupportedOperation, "message.taskId", "task %s has ended, it takes no more messages", state.RunID)
+	}
+	event, err := s.eventOf(ctx, m, state)
+	if err != nil {
+		return runtime.Answer{}, err
+	}
+	answer, err := s.input(ctx, m, state)
+	if err != nil || event == "" {
+		return answer, err
+	}
+	moved, err := s.cfg.Engine.EmitEvent(ctx, runtime.EmitRequest{
+		RunRef: runtime.RunRef{Call: m.caller, RunID: state.RunID}, Event: event, EventID: m.id, ExpectedSeq: state.VisitSeq,
+	})
+	if err != nil && answer.Duplicate {
+		// The message was taken before, and the run has gone on since.
+		return answer, nil
+	}
+	return moved, err
+}
+
+func (s *Service) input(ctx context.Context, m *sending, state *machine.State) (runtime.Answer, error) {
+	return s.cfg.Engine.SendInput(ctx, runtime.InputRequest{
+		RunRef: runtime.RunRef{Call: m.caller, RunID: state.RunID}, Parts: m.parts, MessageID: m.id,
+		Envelope: envelopeFromProto(m.req.GetMessage(), m.req.GetMetadata()), Step: askingStep(state),
+	})
+}
+
+// askingStep is the delegation whose agent asked for the message; 0 = none.
+func askingStep(state *machine.State) uint32 {
+	for i := range state.Steps {
+		p := &state.Steps[i]
+		if p.Status == machine.StepStatusPending && p.Remote != nil && p.Remote.Asking != machine.AwaitNothing {
+			return p.Step
+		}
+	}
+	return 0
+}
+
+// eventOf is the event that a message means in a state that is moved from
+// outside: the one that its metadata names, else the state's single one, else
+// none. The right to move the run is the engine's to judge, before the message is
+// taken.
+func (s *Service) eventOf(ctx context.Context, m *sending, state *machine.State) (string, error) {
+	named := m.req.GetMessage().GetMetadata().GetFields()[eventKey].GetStringValue()
+	graph, err := s.cfg.Engine.Graph(ctx, "", state)
+	if err != nil {
+		return "", err
+	}
+	node := graph.States[state.Current]
+	outside := node != nil && node.Orchestration != machine.Internal && askingStep(state) == 0
+	if !outside {
+		if named != "" {
+			return "", failAt(invalidParams, "message.metadata", "%s: state %q is not moved from outside", eventKey, state.Current)
+		}
+		return "", nil
+	}
+	events := eventNames(node)
+	switch {
+	case named == "" && (len(events) != 1 || node.Orchestration != machine.External):
+		return "", nil
+	case named == "":
+		named = events[0]
+	case !slices.Contains(events, named):
+		return "", failAt(invalidParams, "message.metadata", "%s: %q is none of %s", eventKey, clip(named, 100), strings.Join(events, ", "))
+	}
+	if !m.caller.Principal.Scopes.Has(runtime.ScopeEventsExternal) {
+		return "", &machine.Refusal{
+			Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: []string{runtime.ScopeEventsExternal.String()},
+			Message: "the state is moved from outside, which takes this scope",
+		}
+	}
+	return named, nil
+}
+
+// eventNames lists the events of a state, sorted.
+func eventNames(node *machine.Node) []string {
+	if node == nil || node.Terminal {
+		return nil
+	}
+	names := make([]string, 0, len(node.OnEvent))
+	for name := range node.OnEvent {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,299 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// item is one event of a stream.
+type item struct {
+	*a2apb.StreamResponse
+	// id is where a stream that breaks behind this item goes on; 0 = at the id
+	// before it.
+	id uint64
+}
+
+// sink takes the items of a stream; a nil response is a sign of life.
+type sink func(item) error
+
+// sendMessage answers SendMessage: at once, or when the task has ended or needs
+// its sender.
+func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
+	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendMessage_FullMethodName)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	answer, m, err := s.accept(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.configure(ctx, m, answer.State); err != nil {
+		return nil, err
+	}
+	history := historyOf(req.GetConfiguration())
+	if req.GetConfiguration().GetReturnImmediately() {
+		f, err := s.read(ctx, m.caller, answer.State)
+		if err != nil {
+			return nil, err
+		}
+		return taskAnswer(f.view(history, true)), nil
+	}
+	t, f, err := s.settle(stay, m, answer)
+	if err != nil {
+		return nil, cause(stay, err)
+	}
+	if reply := t.answer(); reply != nil {
+		return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Message{Message: reply}}, nil
+	}
+	return taskAnswer(f.view(history, true)), nil
+}
+
+func taskAnswer(task *a2apb.Task) *a2apb.SendMessageResponse {
+	return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: task}}
+}
+
+// settle waits until the run that a message came to has settled behind it.
+func (s *Service) settle(ctx context.Context, m *sending, answer runtime.Answer) (*tail, *fold, error) {
+	t, f, err := s.follow(ctx, m.caller, answer)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer t.close()
+	for t.seq < answer.State.Seq || !settled(t.state) {
+		events, err := t.next(ctx)
+		if errors.Is(err, runtime.ErrWatchEnded) {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		f.apply(events)
+	}
+	return t, f, nil
+}
+
+// follow opens the run of an answer with all that has happened to it folded. A
+// run that the answer began is read from the answer.
+func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtime.Answer) (*tail, *fold, error) {
+	graph, err := s.cfg.Engine.Graph(ctx, "", answer.State)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &tail{projector: newProjector(answer.State, graph)}
+	f := newFold(t.projector)
+	after := uint64(0)
+	if answer.Entry.First == 1 && len(answer.Entry.Records) > 0 {
+		f.apply(t.commit(answer.Entry.Records))
+		after = t.seq
+	}
+	return t, f, t.open(ctx, s.cfg.Engine, caller, after, true)
+}
+
+// answer is the message that the executor answered with instead of a task.
+func (p *projector) answer() *a2apb.Message {
+	if p.reply == nil || p.state != a2apb.TaskState_TASK_STATE_COMPLETED {
+		return nil
+	}
+	return &a2apb.Message{
+		MessageId: p.reply.GetMessageId(), ContextId: p.contextID, Role: a2apb.Role_ROLE_AGENT, Parts: p.reply.GetParts(),
+	}
+}
+
+// streamMessage answers SendStreamingMessage: the task, then what happens to it,
+// until it has ended or needs an input. A wait for an authorisation, which comes
+// from elsewhere, keeps the stream open.
+func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageRequest, to sink) error {
+	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendStreamingMessage_FullMethodName)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	answer, m, err := s.accept(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := s.configure(ctx, m, answer.State); err != nil {
+		return err
+	}
+	t, f, err := s.follow(stay, m.caller, answer)
+	if err != nil {
+		return cause(stay, err)
+	}
+	defer t.close()
+	st := &stream{tail: t, fold: f, history: historyOf(req.GetConfiguration()), to: to, past: answer.State.Seq}
+	st.done = func(state a2apb.TaskState) bool {
+		return ended(state) || state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
+	}
+	if req.GetMessage().GetTaskId() == "" {
+		if done, err := st.grace(stay, s.cfg.ReplyGrace); done || err != nil {
+			return cause(stay, err)
+		}
+	}
+	return cause(stay, st.run(stay))
+}
+
+// subscribe answers SubscribeToTask: the task as it is, then what happens to it,
+// until it has ended. A stream that is taken up again begins with the task as its
+// reader knew it, and misses nothing.
+func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskRequest, to sink) error {
+	c, state, err := s.find(ctx, req.GetTenant(), req.GetId())
+	if err != nil {
+		return err
+	}
+	seen, err := c.lastSeen()
+	if err != nil {
+		return err
+	}
+	switch {
+	case seen > state.Seq:
+		return failAt(invalidParams, lastEventHeader, "%d is ahead of the task, which is at %d", seen, state.Seq)
+	case seen == 0 && state.Status.Terminal():
+		return failAt(unsupportedOperation, "id", "task %s has ended; get it instead", state.RunID)
+	case seen == 0:
+		seen = state.Seq
+	}
+	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SubscribeToTask_FullMethodName)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	t, err := s.tail(stay, s.caller(ctx), state, 0, true)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	st := &stream{tail: t, fold: newFold(t.projector), to: to, past: seen, done: ended}
+	return cause(stay, st.run(stay))
+}
+
+// stream tells one task to one reader.
+type stream struct {
+	*tail
+	fold    *fold
+	history *int32
+	to      sink
+	// past is the record up to which everything is told by the task itself.
+	past uint64
+	// told: the task was told; what follows is told one by one.
+	told bool
+	done func(a2apb.TaskState) bool
+}
+
+// grace holds the task back for as long as the executor may answer with a message
+// instead. It ends with the first thing that happens.
+func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err error) {
+	if st.seq > st.past || settled(st.state) {
+		return false, nil
+	}
+	short, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	events, err := st.next(short)
+	switch {
+	case ctx.Err() == nil && short.Err() != nil && errors.Is(err, context.DeadlineExceeded):
+		return false, nil
+	case errors.Is(err, runtime.ErrWatchEnded):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if reply := st.answer(); reply != nil {
+		return true, st.to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Message{Message: reply}}})
+	}
+	if err := st.begin(); err != nil {
+		return false, err
+	}
+	done, err = st.tell(events)
+	return done, err
+}
+
+// begin tells the task as it was folded.
+func (st *stream) begin() error {
+	st.told = true
+	task := st.fold.view(st.history, true)
+	id := uint64(task.GetMetadata().GetFields()[generationKey].GetNumberValue())
+	// What was told is nothing to keep.
+	st.fold = nil
+	return st.to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}, id: id})
+}
+
+func (st *stream) run(ctx context.Context) error {
+	if !st.told && st.seq >= st.past && st.seq > 0 {
+		if err := st.begin(); err != nil || st.done(st.state) {
+			return err
+		}
+	}
+	for {
+		events, err := st.next(ctx)
+		if errors.Is(err, runtime.ErrWatchEnded) {
+			return st.last()
+		}
+		if err != nil {
+			return err
+		}
+		if done, err := st.tell(events); done || err != nil {
+			return err
+		}
+	}
+}
+
+// last ends a stream whose journal has ended before it told the task.
+func (st *stream) last() error {
+	if st.told {
+		return nil
+	}
+	return st.begin()
+}
+
+// tell passes events on; before the task was told they become part of it.
+func (st *stream) tell(events []event) (done bool, err error) {
+	if len(events) == 0 && st.told {
+		return false, st.to(item{})
+	}
+	for i := range events {
+		if !st.told && events[i].seq > st.past {
+			if err := st.begin(); err != nil {
+				return false, err
+			}
+		}
+		if !st.told {
+			st.fold.apply(events[i : i+1])
+			continue
+		}
+		if events[i].update == nil {
+			continue
+		}
+		it := item{StreamResponse: events[i].update}
+		if i+1 == len(events) || events[i+1].seq != events[i].seq {
+			it.id = events[i].seq
+		}
+		if err := st.to(it); err != nil {
+			return false, err
+		}
+	}
+	if !st.told && st.seq >= st.past {
+		if err := st.begin(); err != nil {
+			return false, err
+		}
+	}
+	return st.told && st.done(st.state), nil
+}
+
+// cause is why a stay ended, where the host ended it.
+func cause(stay context.Context, err error) error {
+	var refusal *machine.Refusal
+	if err != nil && errors.As(context.Cause(stay), &refusal) {
+		return refusal
+	}
+	if errors.Is(err, runtime.ErrWatchEnded) {
+		return fmt.Errorf("a2a: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package a2a
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// everyKind is what a projector has to be fed.
+var everyKind = []machine.RecordKind{
+	machine.RecTransition, machine.RecInputReceived, machine.RecTurnOpened, machine.RecTurnAssigned,
+	machine.RecTurnCompleted, machine.RecTurnFailed, machine.RecTurnAbandoned, machine.RecTurnSuspended,
+	machine.RecStepRequested, machine.RecStepResolved, machine.RecStepRejected, machine.RecStepCancelled,
+	machine.RecArtifactsSet, machine.RecPaused, machine.RecResumed, machine.RecOrigin, machine.RecEnded,
+	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated,
+}
+
+// tail reads the events of one task as they are committed.
+type tail struct {
+	watch *runtime.Watch
+	*projector
+}
+
+// tail opens the records of a run behind one of them.
+func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.State, after uint64, follow bool) (*tail, error) {
+	graph, err := s.cfg.Engine.Graph(ctx, "", state)
+	if err != nil {
+		return nil, err
+	}
+	t := &tail{projector: newProjector(state, graph)}
+	return t, t.open(ctx, s.cfg.Engine, caller, after, follow)
+}
+
+func (t *tail) open(ctx context.Context, engine Engine, caller runtime.Call, after uint64, follow bool) (err error) {
+	t.watch, err = engine.Watch(ctx, runtime.WatchRequest{
+		Call: caller, Filter: runtime.WatchFilter{RunID: t.taskID, Kinds: everyKind}, AfterSeq: after, Follow: follow,
+	})
+	return err
+}
+
+func (t *tail) close() {
+	if t.watch != nil {
+		t.watch.Close()
+	}
+}
+
+// next waits for the next commits and returns their events. None: nothing happened
+// for a while. [runtime.ErrWatchEnded] is the end.
+func (t *tail) next(ctx context.Context) ([]event, error) {
+	page, err := t.watch.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var events []event
+	var records []machine.Record
+	for i := range page.Records {
+		records = append(records, page.Records[i].Record)
+		// A page ends with a whole commit.
+		if i+1 == len(page.Records) || page.Records[i+1].Cursor.Position != page.Records[i].Cursor.Position {
+			events = append(events, t.commit(records)...)
+			records = nil
+		}
+	}
+	return events, nil
+}

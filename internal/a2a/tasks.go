@@ -1,0 +1,196 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of ListTasks (S§3.1.4).
+const (
+	defaultTasks = 50
+	maxTasks     = 100
+)
+
+// task returns the run of a task that the caller may see: its own, of this agent.
+// Whatever is wrong with the rest, the answer is the same.
+func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id string) (*machine.State, error) {
+	if id == "" {
+		return nil, failAt(invalidParams, "id", "is required")
+	}
+	state, err := s.cfg.Engine.StateAt(ctx, runtime.RunRef{Call: caller, RunID: id}, 0)
+	if err != nil {
+		return nil, err
+	}
+	if state.Task == nil || state.Task.Tenant != a.route() || !owns(caller.Principal, state) {
+		return nil, noTask()
+	}
+	return state, nil
+}
+
+// owns: it is the principal's task, or the principal is an operator.
+func owns(p runtime.Principal, state *machine.State) bool {
+	return state.Task.Owner == p.Name || p.Scopes.Has(runtime.ScopeAdmin)
+}
+
+// find negotiates and resolves agent and task of a call.
+func (s *Service) find(ctx context.Context, tenant, id string) (call, *machine.State, error) {
+	c, err := s.negotiate(ctx)
+	if err != nil {
+		return c, nil, err
+	}
+	a, err := s.agentOf(ctx, tenant)
+	if err != nil {
+		return c, nil, err
+	}
+	state, err := s.task(ctx, s.caller(ctx), a, id)
+	return c, state, err
+}
+
+// getTask answers GetTask.
+func (s *Service) getTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
+	if req.HistoryLength != nil && req.GetHistoryLength() < 0 {
+		return nil, failAt(invalidParams, "historyLength", "is %d, want 0 or more", req.GetHistoryLength())
+	}
+	_, state, err := s.find(ctx, req.GetTenant(), req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.read(ctx, s.caller(ctx), state)
+	if err != nil {
+		return nil, err
+	}
+	return f.view(req.HistoryLength, true), nil
+}
+
+// read folds a run's records, as far as there are any now.
+func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.State) (*fold, error) {
+	t, err := s.tail(ctx, caller, state, 0, false)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	f := newFold(t.projector)
+	for {
+		events, err := t.next(ctx)
+		if errors.Is(err, runtime.ErrWatchEnded) {
+			return f, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.apply(events)
+	}
+}
+
+// listTasks answers ListTasks: the caller's tasks with this agent, those first
+// whose status is newest.
+func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
+	if _, err := s.negotiate(ctx); err != nil {
+		return nil, err
+	}
+	a, err := s.agentOf(ctx, req.GetTenant())
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.listOf(ctx, a, req)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.cfg.Engine.ListTasks(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	out := &a2apb.ListTasksResponse{
+		Tasks: []*a2apb.Task{}, NextPageToken: page.NextPage, PageSize: int32(list.PageSize), TotalSize: int32(page.Total),
+	}
+	for _, state := range page.Runs {
+		f, err := s.read(ctx, list.Call, state)
+		if err != nil {
+			return nil, err
+		}
+		out.Tasks = append(out.Tasks, f.view(req.HistoryLength, req.GetIncludeArtifacts()))
+	}
+	return out, nil
+}
+
+func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequest) (runtime.ListTasksRequest, error) {
+	list := runtime.ListTasksRequest{
+		Call: s.caller(ctx), Tenant: a.route(), ContextID: req.GetContextId(),
+		PageToken: req.GetPageToken(), PageSize: defaultTasks,
+	}
+	switch {
+	case req.PageSize != nil && (req.GetPageSize() < 1 || req.GetPageSize() > maxTasks):
+		return list, failAt(invalidParams, "pageSize", "is %d, want 1 to %d", req.GetPageSize(), maxTasks)
+	case req.HistoryLength != nil && req.GetHistoryLength() < 0:
+		return list, failAt(invalidParams, "historyLength", "is %d, want 0 or more", req.GetHistoryLength())
+	case req.GetStatusTimestampAfter() != nil && !req.GetStatusTimestampAfter().IsValid():
+		return list, failAt(invalidParams, "statusTimestampAfter", "is no time")
+	}
+	if _, known := a2apb.TaskState_name[int32(req.GetStatus())]; !known {
+		return list, failAt(invalidParams, "status", "%d is no state of a task", req.GetStatus())
+	}
+	if req.PageSize != nil {
+		list.PageSize = int(req.GetPageSize())
+	}
+	if after := req.GetStatusTimestampAfter(); after != nil {
+		list.StatusFrom = after.AsTime().UnixNano()
+	}
+	if want := req.GetStatus(); want != a2apb.TaskState_TASK_STATE_UNSPECIFIED {
+		list.Match = func(state *machine.State) bool { return taskState(state) == want }
+	}
+	return list, nil
+}
+
+// cancelTask answers CancelTask. A task that is cancelled already is answered
+// like the first time; its delegations are cancelled with it.
+func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
+	_, state, err := s.find(ctx, req.GetTenant(), req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	caller := s.caller(ctx)
+	if !state.Status.Terminal() {
+		answer, err := s.cfg.Engine.CancelRun(ctx, runtime.ControlRequest{
+			RunRef: runtime.RunRef{Call: caller, RunID: state.RunID}, Cascade: true,
+		})
+		if err != nil && !isTerminal(err) {
+			return nil, err
+		}
+		if err == nil {
+			state = answer.State
+		} else if state, err = s.cfg.Engine.StateAt(ctx, runtime.RunRef{Call: caller, RunID: state.RunID}, 0); err != nil {
+			return nil, err
+		}
+	}
+	if state.Status != machine.Cancelled {
+		return nil, failAt(taskNotCancelable, "id", "task %s has ended (%s)", state.RunID, state.Reason)
+	}
+	f, err := s.read(ctx, caller, state)
+	if err != nil {
+		return nil, err
+	}
+	return f.view(nil, true), nil
+}
+
+func isTerminal(err error) bool {
+	r, ok := errors.AsType[*machine.Refusal](err)
+	return ok && r.Reason == "RUN_TERMINAL"
+}
+
+// lastSeen is where a stream is taken up again; 0 = it is a new one.
+func (c *call) lastSeen() (uint64, error) {
+	if c.lastEvent == "" {
+		return 0, nil
+	}
+	seq, err := strconv.ParseUint(c.lastEvent, 10, 64)
+	if err != nil {
+		return 0, failAt(invalidParams, lastEventHeader, "%q is no generation of a task", clip(c.lastEvent, 64))
+	}
+	return seq, nil
+}

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"os"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// agentsGuest puts A2A on the server; nil = it is off.
+func agentsGuest(opts options, engine *runtime.Engine) func(*grpcapi.Server) (grpcapi.Guest, error) {
+	if !opts.config.A2A {
+		return nil
+	}
+	return func(host *grpcapi.Server) (grpcapi.Guest, error) {
+		conf, err := agentsConfig(opts, engine)
+		if err != nil {
+			return grpcapi.Guest{}, err
+		}
+		service, err := a2a.New(conf, host)
+		if err != nil {
+			return grpcapi.Guest{}, err
+		}
+		return grpcapi.Guest{
+			Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(), Scopes: a2a.Scopes(),
+			HTTP: service.Handler(), Takes: a2a.Takes,
+		}, nil
+	}
+}
+
+func agentsConfig(opts options, engine *runtime.Engine) (a2a.Config, error) {
+	c := opts.config
+	conf := a2a.Config{
+		Engine: engine, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
+		LenientVersion: c.A2ALenientVersion, RequiredExtensions: c.A2ARequire,
+		MaxMessageBytes: int(c.Limits.MessageBytes),
+	}
+	var err error
+	if c.A2ACardKey != "" {
+		conf.CardKey, err = a2a.ReadCardKey(c.A2ACardKey)
+	}
+	return conf, err
+}
+
+// rootAgent is the configured one, else the first pack file's that has agents. A
+// file that cannot be read is reported when it is registered.
+func rootAgent(c config.Config) string {
+	if c.A2ARoot != "" {
+		return c.A2ARoot
+	}
+	for _, path := range c.Packs {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		loaded, _, err := pack.Load(content, pack.Options{Limits: pack.Limits{Bytes: int(c.Limits.PackBytes)}})
+		if err == nil && loaded != nil && loaded.Doc.Agents != nil {
+			return loaded.ID
+		}
+	}
+	return ""
+}

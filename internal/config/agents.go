@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Agent says where an agent lives that runs delegate to. Nothing but the
+// configuration can name one.
+type Agent struct {
+	// Card is the URL of its A2A card. Required.
+	Card string `yaml:"card" json:"card"`
+	// TokenFile holds the bearer token that is sent to it; "" = none.
+	TokenFile string `yaml:"token_file" json:"token_file,omitempty"`
+	// Allow are hosts (HOST or HOST:PORT) that its card's interfaces may be on,
+	// besides the card's own.
+	Allow []string `yaml:"allow" json:"allow,omitempty"`
+	// CA is a PEM file of the authorities that sign its certificate; "" = the
+	// system's.
+	CA string `yaml:"ca" json:"ca,omitempty"`
+}
+
+// Remotes are the agents of the file and of --agent together; the latter wins.
+func (c *Config) Remotes() map[string]Agent {
+	out := maps.Clone(c.Agents)
+	if out == nil {
+		out = make(map[string]Agent)
+	}
+	for _, text := range c.Agent {
+		name, card, _ := strings.Cut(text, "=")
+		out[name] = Agent{Card: card}
+	}
+	return out
+}
+
+// remotes checks where agents live.
+func (c *Config) remotes(l *list) {
+	for i, text := range c.Agent {
+		if name, card, ok := strings.Cut(text, "="); !ok || name == "" || card == "" {
+			l.add(fmt.Sprintf("agent[%d]", i), "%q is no AGENT=CARD_URL", text)
+		}
+	}
+	all := c.Remotes()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		u, err := url.Parse(all[name].Card)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			l.add(fmt.Sprintf("agents[%s].card", name), "%q is no http(s) URL of a card", all[name].Card)
+		}
+	}
+	if len(all) > 0 && !c.A2A {
+		l.add("a2a", "is off, but agents are set: delegations are sent over A2A")
+	}
+}

@@ -1,0 +1,82 @@
+package grpcapi
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// Guest is a service of another package on the same ports.
+type Guest struct {
+	// Desc and Impl are the gRPC service.
+	Desc *grpc.ServiceDesc
+	Impl any
+	// Scopes says for each of its methods which scopes admit to it, one of them
+	// being enough.
+	Scopes map[string]runtime.Scopes
+	// HTTP serves the requests of the JSON port whose escaped path Takes is true for.
+	// Host and origin were checked, the type of the body was not.
+	HTTP  http.Handler
+	Takes func(path string) bool
+}
+
+// admitGuest registers the guest's service.
+func (s *Server) admitGuest() error {
+	if s.cfg.Guest == nil {
+		return nil
+	}
+	guest, err := s.cfg.Guest(s)
+	if err != nil {
+		return err
+	}
+	maps.Copy(s.auth.required, guest.Scopes)
+	register(s.grpc, guest.Desc, guest.Impl)
+	s.guest = &guest
+	return nil
+}
+
+// Principal is the caller of a call that was admitted.
+func (s *Server) Principal(ctx context.Context) runtime.Principal { return principalOf(ctx).Principal }
+
+// Admit is for a request over HTTP what the interceptors are for one over gRPC.
+// The context is the one to serve the request with.
+func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
+	ctx := metadata.NewIncomingContext(r.Context(), metadata.Pairs("authorization", r.Header.Get("Authorization")))
+	if r.TLS != nil {
+		ctx = peer.NewContext(ctx, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
+	}
+	p, err := s.auth.identify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.auth.authorize(p, method); err != nil {
+		return nil, err
+	}
+	ctx = context.WithValue(r.Context(), principalKey{}, p)
+	return ctx, s.limit.admit(ctx)
+}
+
+// Stay takes a place among the calls that stay open. Its context ends when the
+// server drains or the caller loses its right to the method; the cause says
+// which. leave gives the place back.
+func (s *Server) Stay(ctx context.Context, method string) (stay context.Context, leave func(), err error) {
+	free, err := s.runs.streams.enter()
+	if err != nil {
+		return nil, nil, err
+	}
+	stay, end := s.runs.guarded(ctx, method)
+	return stay, func() { end(); free() }, nil
+}
+
+// Secured says whether the addresses speak TLS, and whether callers must show a
+// token or a certificate.
+func (s *Server) Secured() (tls, token, certificate bool) {
+	return s.tls != nil, !s.auth.current.Load().tokens.empty(), s.tls != nil && s.tls.ClientCAs != nil
+}

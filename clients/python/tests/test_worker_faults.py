@@ -88,7 +88,7 @@ BAD: dict[str, tuple[Any, type[BaseException], str]] = {
         "ARTIFACT_TOO_LARGE",
     ),
     "10 MB": (Reply(event="Done", output="x" * 10_000_000), LimitError, "MESSAGE_TOO_LARGE"),
-    "no reply": ("what", HandlerError, "HandlerError"),
+    "no reply": ("what", HandlerError, "BAD_REPLY"),
     "never returns": (NEVER, HandlerError, "HANDLER_TIMEOUT"),
 }
 

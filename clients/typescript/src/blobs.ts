@@ -25,7 +25,11 @@ export interface BlobContent {
 /** Bytes of one piece; the contract takes 1 MiB. */
 const PIECE_BYTES = 512 * 1024;
 
-/** The reference of some bytes. */
+/**
+ * The reference of some bytes: what `putBlob` will answer for them.
+ *
+ *     const known = await client.getBlob(blobRef(bytes)).catch(() => undefined);
+ */
 export function blobRef(data: Uint8Array): string {
   return `blob:sha256:${createHash("sha256").update(data).digest("hex")}`;
 }

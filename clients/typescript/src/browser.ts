@@ -11,7 +11,16 @@ import { RunHandle } from "./run_handle.js";
 /** Settings of a client for pages. */
 export interface BrowserOptions extends ClientOptions, GatewayOptions {}
 
-/** A client of one sidecar's gateway. The origin of the page must be allowed there. */
+/**
+ * A client of one sidecar's gateway. The origin of the page must be allowed there.
+ *
+ *     import { PawlClient } from "@pawl/client/browser";
+ *
+ *     const client = new PawlClient({ baseUrl: "http://127.0.0.1:8080" });
+ *     for await (const run of client.listRuns({ labels: { team: "a" } })) {
+ *       console.log(run.runId, run.state);
+ *     }
+ */
 export class PawlClient extends BaseClient {
   constructor(options: BrowserOptions = {}) {
     super(gatewayTransport(options), options);

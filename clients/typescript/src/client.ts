@@ -21,7 +21,11 @@ import { type Content, partsOf, toJsonText } from "./values.js";
 import { Worker } from "./worker.js";
 import type { WorkerOptions } from "./worker_options.js";
 
-/** What to start a run with. */
+/**
+ * What to start a run with.
+ *
+ *     await client.start("my-pack", { variables: { n: 3 }, input: "go", labels: { team: "a" } });
+ */
 export interface StartOptions extends CallOptions {
   /** Member key of an agent to enter at. */
   readonly agent?: string;
@@ -51,7 +55,13 @@ export interface PackOptions extends CallOptions {
  *
  * Every writing call has an idempotency id that is kept over its repetitions, so that
  * it takes effect once, also when the sidecar is killed in its midst. Errors: see
- * PawlError. Use `await using`, or call `close`.
+ * PawlError. Use `using`, or call `close`.
+ *
+ *     using client = new PawlClient({ address: "127.0.0.1:7291" });
+ *     const result = await client.run("my-pack", (turn) =>
+ *       turn.terminal ? { output: "done" } : { event: "Success" },
+ *     );
+ *     console.log(result.status, result.artifacts);
  */
 export class PawlClient extends BaseClient {
   readonly #sessions: Sessions;
@@ -62,7 +72,7 @@ export class PawlClient extends BaseClient {
     this.#sessions = sessions;
   }
 
-  /** Closes the connection. Calls under way end with a PawlError. */
+  /** Closes the connection. Calls under way end with a PawlError of kind "cancelled". */
   close(): void {
     this.#sessions.abort();
   }

@@ -30,7 +30,11 @@ import { type Record, type TransitionsOptions, TransitionsReader } from "./trans
 /** A registered pack without its document. */
 export type Pack = Plain<WirePack>;
 
-/** Selects runs; all fields that are set must hold. */
+/**
+ * Selects runs; all fields that are set must hold.
+ *
+ *     const failed = client.listRuns({ pack: "my-pack", reason: "max_visits" });
+ */
 export type RunFilter = MessageInitShape<typeof RunFilterSchema>;
 
 /** Reading packs and runs. */

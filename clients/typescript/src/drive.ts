@@ -2,12 +2,14 @@
 
 import { failTurn, PawlError } from "./errors.js";
 import { PartSchema, RunStatus } from "./gen/pawl/v1/record_pb.js";
+import { faultOf } from "./handler_fault.js";
 import { Holder, type Tools } from "./holder.js";
 import { type ArtifactData, plain } from "./plain.js";
+import { type Reply, replyOf } from "./reply.js";
 import { newId, sleep } from "./retry.js";
 import type { Run } from "./run.js";
 import { type RunInfo, valuesOf } from "./run_reader.js";
-import { faultOf, type Handler, type Reply, replyOf, Turn, type TurnInfo } from "./turn.js";
+import { type Handler, Turn, type TurnInfo } from "./turn.js";
 import { type Part, partsOf } from "./values.js";
 
 /** One handler for all turns, or one for each prompt. */

@@ -70,7 +70,17 @@ export interface Violation {
   readonly description: string;
 }
 
-/** Every error that this package throws. Tell them apart by `reason`, then by `kind`. */
+/**
+ * Every error that this package throws. Tell them apart by `reason`, then by `kind`.
+ *
+ *     try {
+ *       await run.emit("Approve");
+ *     } catch (error) {
+ *       if (PawlError.is(error, "UNKNOWN_EVENT")) {
+ *         console.log("possible are", error.allowed);
+ *       }
+ *     }
+ */
 export class PawlError extends Error {
   override readonly name = "PawlError";
   /** What went wrong, in one word. */

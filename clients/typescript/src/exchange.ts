@@ -15,7 +15,8 @@ import { wireCalls, wireMessage } from "./chat_message.js";
 import { failTurn } from "./errors.js";
 import { Leave, objectOf } from "./leave.js";
 import type { Json } from "./plain.js";
-import type { Reply, Turn } from "./turn.js";
+import type { Reply } from "./reply.js";
+import type { Turn } from "./turn.js";
 import type { MessageLike } from "./values.js";
 
 /** A tool call that the model asks for. */

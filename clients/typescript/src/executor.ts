@@ -1,13 +1,15 @@
 /** Executing what a worker holds, and reporting what became of it. */
 
 import { PawlError } from "./errors.js";
+import { faultOf } from "./handler_fault.js";
 import type { HandlerTable } from "./handlers.js";
 import type { HeldStep } from "./held_step.js";
 import type { Ask, HeldTurn } from "./held_turn.js";
+import { replyOf } from "./reply.js";
 import { answerOf, completionOf, faultRequest, turnTarget } from "./request.js";
 import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
-import { faultOf, replyOf, Turn } from "./turn.js";
+import { Turn } from "./turn.js";
 
 /** What an executor needs of its worker. */
 export interface ExecutorHost {

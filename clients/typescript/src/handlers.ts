@@ -7,7 +7,13 @@ import type { Json } from "./plain.js";
 import { checkSchema } from "./schema.js";
 import type { Handler } from "./turn.js";
 
-/** Executes one tool call. What it throws is the error of the step. */
+/**
+ * Executes one tool call. What it throws is the error of the step.
+ *
+ *     worker.tool("add", ({ a, b }: { a: number; b: number }) => a + b, {
+ *       result: { type: "number" },
+ *     });
+ */
 export type ToolHandler<Payload = Json, Result = Json> = (
   payload: Payload,
   call: ToolCall,

@@ -3,12 +3,13 @@
 import { PawlError } from "./errors.js";
 import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
 import { RecordKind, StepStatus } from "./gen/pawl/v1/record_pb.js";
+import { faultOf } from "./handler_fault.js";
 import type { Json, Plain } from "./plain.js";
 import type { TurnRef } from "./request.js";
 import { newId } from "./retry.js";
 import type { Run } from "./run.js";
 import type { Record } from "./transitions.js";
-import { deniedBy, faultOf, type Step, type StepCall, type TurnHost } from "./turn.js";
+import { deniedBy, type Step, type StepCall, type TurnHost } from "./turn.js";
 import type { Artifacts, Slots } from "./values.js";
 
 /** A tool that is executed here. What it throws is the error of the step. */

@@ -32,6 +32,7 @@ export type { Tool, Tools } from "./holder.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Json, Plain } from "./plain.js";
+export type { Reply, Usage } from "./reply.js";
 export type { Fault, OutputPiece, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";
 export { Run } from "./run.js";
@@ -41,13 +42,11 @@ export { sidecarPath } from "./sidecar_path.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export {
   type Handler,
-  type Reply,
   type Step,
   type StepCall,
   type StepOptions,
   Turn,
   type TurnInfo,
-  type Usage,
 } from "./turn.js";
 export {
   type ArtifactLike,

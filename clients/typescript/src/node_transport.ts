@@ -25,7 +25,12 @@ export interface Tls {
 /** A bearer token, or a function that gives one for each call. */
 export type TokenSource = string | (() => string | Promise<string>);
 
-/** Settings of a client for Node. */
+/**
+ * Settings of a client for Node.
+ *
+ *     const local = new PawlClient({ address: "unix:/run/pawl.sock" });
+ *     const far = new PawlClient({ address: "pawl.internal:7291", tls: {}, token: "..." });
+ */
 export interface NodeOptions extends ClientOptions {
   /** "HOST:PORT" or "unix:PATH". Default 127.0.0.1:7291. */
   readonly address?: string;

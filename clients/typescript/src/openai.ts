@@ -8,7 +8,7 @@
  *
  *     using client = new PawlClient();
  *     const handler = chatHandler(new OpenAI(), { model: "gpt-5-mini" });
- *     await client.run("my-pack", handler, { tools: { run_tests: runTests } });
+ *     await client.run("my-pack", handler, { tools: { run_tests: () => ({ passed: true }) } });
  *
  * A handler is for `PawlClient.run` and for workers alike. The model gets the rendered
  * system prompt, the conversation and the prompt's tools, each of which is a durable
@@ -19,7 +19,8 @@
 import OpenAI from "openai";
 import { PawlError } from "./errors.js";
 import { type ChatCall, Exchange } from "./exchange.js";
-import type { Handler, Reply, Turn } from "./turn.js";
+import type { Reply } from "./reply.js";
+import type { Handler, Turn } from "./turn.js";
 
 /** How a turn is executed by a chat model. */
 export interface ChatOptions {

@@ -10,7 +10,7 @@ import {
 } from "./gen/pawl/v1/record_pb.js";
 import type { CompleteTurnRequestSchema } from "./gen/pawl/v1/run_pb.js";
 import type { Json, Plain } from "./plain.js";
-import type { Reply, Usage } from "./turn.js";
+import type { Reply, Usage } from "./reply.js";
 import { type Content, messageOf, partsOf, type Slots, toJsonText, writesOf } from "./values.js";
 
 /** Identity of one open turn, with its token. */

@@ -18,6 +18,7 @@ import {
 } from "./gen/pawl/v1/run_pb.js";
 import type { Tools } from "./holder.js";
 import type { Json, Plain } from "./plain.js";
+import type { Reply, Usage } from "./reply.js";
 import {
   answerOf,
   completionOf,
@@ -31,10 +32,18 @@ import {
 } from "./request.js";
 import { type CallOptions, newId } from "./retry.js";
 import { type IdOptions, RunHandle } from "./run_handle.js";
-import type { Reply, StepCall, TurnInfo, Usage } from "./turn.js";
+import type { StepCall, TurnInfo } from "./turn.js";
 import { type Slots, toJsonText } from "./values.js";
 
-/** A run by its id, with the calls of whoever executes its turns. */
+/**
+ * A run by its id, with the calls of whoever executes its turns.
+ *
+ *     const run = await client.open("my-pack");
+ *     const { turn, allowedEvents } = await run.turn();
+ *     if (turn) {
+ *       await run.complete(turn, { event: allowedEvents[0] });
+ *     }
+ */
 export class Run extends RunHandle {
   /**
    * Executes its turns until it ends or waits for something from outside. As

@@ -34,7 +34,15 @@ export interface WriteOptions extends IdOptions {
   readonly slots?: Slots;
 }
 
-/** A run by its id. It holds no state of its own: each method is a call. */
+/**
+ * A run by its id. It holds no state of its own: each method is a call.
+ *
+ *     const run = client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV");
+ *     await run.emit("Approve", { id: "click-17", expectedSeq: (await run.info()).visitSeq });
+ *     for await (const record of run.transitions()) {
+ *       console.log(record.seq, record.body.case);
+ *     }
+ */
 export class RunHandle extends RunReader {
   /**
    * Emits an event of the current state; the graph resolves the successor. Reasons:

@@ -16,8 +16,9 @@ import { createInterface } from "node:readline";
 import { PawlClient } from "./client.js";
 import { PawlError } from "./errors.js";
 import type { NodeOptions } from "./node_transport.js";
+import type { Reply } from "./reply.js";
 import { sidecarPath } from "./sidecar_path.js";
-import type { Reply, Turn } from "./turn.js";
+import type { Turn } from "./turn.js";
 
 export { sidecarPath } from "./sidecar_path.js";
 
@@ -38,6 +39,12 @@ export interface SidecarOptions {
 /**
  * A sidecar process of its own, in a temporary directory, on a free loopback port. It
  * may be killed and started again: the directory and the ports stay.
+ *
+ *     await using sidecar = await Sidecar.start({ packs: ["my.pack.json"], allowTools: ["add"] });
+ *     using client = sidecar.client();
+ *     const run = await client.start("my-pack");
+ *     await sidecar.restart();
+ *     console.log((await run.info()).status);
  */
 export class Sidecar {
   readonly #options: SidecarOptions;
@@ -180,6 +187,10 @@ export interface Script {
 /**
  * A model by script: for each state (or prompt), the answers of its turns in order. The
  * last answer of a state is given again for every further turn.
+ *
+ *     const model = script({ work: [new Error("no"), { event: "Done" }], end: [undefined] });
+ *     await client.run("my-pack", model);
+ *     console.log(model.turns.length);
  */
 export function script(answers: Readonly<{ [state: string]: readonly Answer[] }>): Script {
   const left = new Map(Object.entries(answers).map(([name, given]) => [name, [...given]]));

@@ -1,11 +1,12 @@
 /** The turn as a handler sees it. */
 
 import { PawlError } from "./errors.js";
-import { type Awaiting, StepStatus } from "./gen/pawl/v1/record_pb.js";
+import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type { GetTurnResponse, StepOutcome, Step as WireStep } from "./gen/pawl/v1/run_pb.js";
 import type { Json, Plain } from "./plain.js";
+import type { Reply } from "./reply.js";
 import { checkSchema } from "./schema.js";
-import type { Artifacts, Content, MessageLike } from "./values.js";
+import type { Artifacts } from "./values.js";
 
 /** The open turn, ready to be executed. */
 export type TurnInfo = Plain<GetTurnResponse>;
@@ -13,37 +14,12 @@ export type TurnInfo = Plain<GetTurnResponse>;
 /** One tool call of a turn. */
 export type Step = Plain<WireStep>;
 
-/** What an execution consumed outside the sidecar; all default to 0. */
-export interface Usage {
-  readonly inputTokens?: number;
-  readonly outputTokens?: number;
-  /** In millionths of a US dollar. */
-  readonly costMicroUsd?: number;
-  /** Tool calls made outside the sidecar; they count against max_tool_calls. */
-  readonly toolCalls?: number;
-}
-
-/** What a handler makes of a turn. */
-export interface Reply {
-  /** One of the turn's allowed events. Default: none, the run ends in a terminal state, else waits. */
-  readonly event?: string;
-  /** Artifacts to write in the same commit. */
-  readonly artifacts?: Artifacts;
-  /** Final output. */
-  readonly output?: Content;
-  /** Messages to append to the conversation, oldest first. */
-  readonly messages?: readonly MessageLike[];
-  readonly usage?: Usage;
-  /** Makes the run wait for an input or an authorisation; not with an event. Default: not. */
-  readonly awaiting?: Awaiting;
-  /** True: over A2A the output answers the sender as a message instead of a task. */
-  readonly reply?: boolean;
-}
-
-/** Executes one turn. What it throws fails the turn, which is retried as the pack says. */
-export type Handler = (
-  turn: Turn,
-) => Promise<Reply | undefined | undefined> | Reply | undefined | undefined;
+/**
+ * Executes one turn. What it throws fails the turn, which is retried as the pack says.
+ *
+ *     const handler: pawl.Handler = (turn) => (turn.terminal ? {} : { event: "Success" });
+ */
+export type Handler = (turn: Turn) => Promise<Reply | undefined> | Reply | undefined;
 
 /** One tool call that a turn asks for. */
 export interface StepCall {
@@ -66,12 +42,23 @@ export interface StepOptions {
 
 /** Whoever holds a turn on behalf of a handler. */
 export interface TurnHost {
+  /** Asks for a tool call and gives the answered step. */
   step(call: StepCall & { key: string }, timeoutMs: number | undefined): Promise<Step>;
+  /** Writes artifacts; durable when it resolves. */
   setArtifacts(artifacts: Artifacts): Promise<void>;
+  /** Shows a piece of output to those who watch. */
   output(text: string): Promise<void>;
 }
 
-/** One turn. */
+/**
+ * One turn, as its handler sees it.
+ *
+ *     worker.prompt("coder", async (turn) => {
+ *       await turn.output("testing ...");
+ *       const report = await turn.step<{ passed: boolean }>("run_tests", { path: "." });
+ *       return { event: report.passed ? "Passed" : "Failed", artifacts: { report } };
+ *     });
+ */
 export class Turn {
   readonly #host: TurnHost;
   /** Everything, as it was read. */
@@ -233,57 +220,4 @@ export function resultOf(step: Step): Json | undefined {
     "step_cancelled",
     `step ${step.step} (${step.tool}) was cancelled: the visit was left`,
   );
-}
-
-/** What a handler returned, as a reply. Throws for anything else. */
-export function replyOf(answer: unknown): Reply {
-  if (answer === undefined || answer === null) {
-    return {};
-  }
-  if (typeof answer !== "object" || Array.isArray(answer)) {
-    throw new PawlError("handler", `a handler returns a Reply or nothing, not ${typeof answer}`, {
-      reason: "BAD_REPLY",
-    });
-  }
-  const unknown = Object.keys(answer).filter((key) => !REPLY_KEYS.includes(key));
-  if (unknown.length > 0) {
-    throw new PawlError("handler", `a Reply has no ${unknown.join(", ")}`, {
-      reason: "BAD_REPLY",
-      metadata: { field: unknown[0] ?? "", allowed: REPLY_KEYS.join(", ") },
-    });
-  }
-  return answer as Reply;
-}
-
-const REPLY_KEYS = ["artifacts", "awaiting", "event", "messages", "output", "reply", "usage"];
-
-/** What an error says of the turn or step whose handler threw it. */
-interface HandlerFault {
-  readonly code: string;
-  readonly message: string;
-  /** Whether another attempt may help. */
-  readonly retryable: boolean;
-  /** Whether the agent refuses the work. */
-  readonly reject: boolean;
-}
-
-/** What a handler's error says of its turn, and whether a retry may help. */
-export function faultOf(error: unknown): HandlerFault {
-  if (error instanceof PawlError) {
-    const code = error.reason || error.kind.toUpperCase();
-    const { retryable, reject } = error;
-    return { ...bounded(code, error.message), retryable, reject };
-  }
-  const known = error instanceof Error;
-  const words = bounded(known ? error.name : "Error", known ? error.message : String(error));
-  return { ...words, retryable: true, reject: false };
-}
-
-const MOST_CODE = 128;
-const MOST_MESSAGE = 4096;
-
-/** Cut to what the contract takes: 128 bytes, 16 KiB (at most 4 bytes a character). */
-function bounded(code: string, message: string): { code: string; message: string } {
-  const word = code.replace(/[^\x20-\x7e]/g, "?").slice(0, MOST_CODE);
-  return { code: word || "ERROR", message: message.slice(0, MOST_MESSAGE) };
 }

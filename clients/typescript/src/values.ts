@@ -20,12 +20,21 @@ export type PartLike = string | Uint8Array | Json | JsonText | { readonly uri: s
 /** Content of a message: one piece, or several in order. */
 export type Content = string | Uint8Array | JsonText | readonly PartLike[];
 
-/** A JSON value, where a string would otherwise be taken as text. Made by `json`. */
+/**
+ * A JSON value, where a string would otherwise be taken as text. Made by `json`.
+ *
+ *     const value = json("x");
+ *     console.log(value instanceof JsonText, value.value);
+ */
 export class JsonText {
   constructor(readonly value: Json) {}
 }
 
-/** Marks a value as JSON: `json("x")` is the JSON string, not the text. */
+/**
+ * Marks a value as JSON: `json("x")` is the JSON string, not the text.
+ *
+ *     await run.setArtifacts({ verdict: json("ok") });
+ */
 export function json(value: Json): JsonText {
   return new JsonText(value);
 }
@@ -102,7 +111,11 @@ function isUri(item: PartLike): item is { uri: string } {
   );
 }
 
-/** The text of some parts, those that are no text left out. */
+/**
+ * The text of some parts, those that are no text left out.
+ *
+ *     console.log(textOf(turn.messages.at(-1)?.parts ?? []));
+ */
 export function textOf(parts: readonly Pick<Part, "content">[]): string {
   return parts.map((part) => (part.content.case === "text" ? part.content.value : "")).join("");
 }

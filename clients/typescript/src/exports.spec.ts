@@ -1,0 +1,234 @@
+/** What each entry point exports, and that it is documented. */
+
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+
+const text = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
+
+const VALUES: { readonly [entry: string]: readonly string[] } = {
+  index: [
+    "ArtifactMode",
+    "Awaiting",
+    "Cause",
+    "DEFAULT_ADDRESS",
+    "Disposition",
+    "EdgeKind",
+    "Execution",
+    "JsonText",
+    "Orchestration",
+    "PawlClient",
+    "PawlError",
+    "RecordKind",
+    "Run",
+    "RunOrder",
+    "RunStatus",
+    "Severity",
+    "StepStatus",
+    "Turn",
+    "WaitUntil",
+    "Worker",
+    "blobRef",
+    "failTurn",
+    "json",
+    "sidecarPath",
+    "textOf",
+  ],
+  browser: [
+    "Awaiting",
+    "Cause",
+    "Execution",
+    "PawlClient",
+    "PawlError",
+    "RecordKind",
+    "Run",
+    "RunOrder",
+    "RunStatus",
+    "StepStatus",
+    "WaitUntil",
+    "json",
+    "textOf",
+  ],
+  openai: ["chatHandler"],
+  testing: ["Sidecar", "script", "sidecarPath"],
+};
+
+const TYPES: { readonly [entry: string]: readonly string[] } = {
+  index: [
+    "ArtifactData",
+    "ArtifactLike",
+    "Artifacts",
+    "BlobContent",
+    "BlobHead",
+    "CallOptions",
+    "ClientOptions",
+    "Content",
+    "ErrorKind",
+    "Fault",
+    "Handler",
+    "Handlers",
+    "IdOptions",
+    "Json",
+    "MessageLike",
+    "NodeOptions",
+    "OutputChunk",
+    "OutputOptions",
+    "OutputPiece",
+    "OutputPosition",
+    "Pack",
+    "PackOptions",
+    "Part",
+    "PartLike",
+    "PawlErrorInit",
+    "Plain",
+    "Record",
+    "Reply",
+    "RunFilter",
+    "RunInfo",
+    "RunResult",
+    "Slots",
+    "StartOptions",
+    "Step",
+    "StepCall",
+    "StepOptions",
+    "Tls",
+    "TokenSource",
+    "Tool",
+    "ToolCall",
+    "ToolHandler",
+    "ToolOptions",
+    "Tools",
+    "TransitionsOptions",
+    "TurnInfo",
+    "TurnRef",
+    "Usage",
+    "Violation",
+    "WorkerOptions",
+    "WriteOptions",
+  ],
+  browser: [
+    "ArtifactData",
+    "Artifacts",
+    "BrowserOptions",
+    "CallOptions",
+    "ClientOptions",
+    "Content",
+    "ErrorKind",
+    "GatewayOptions",
+    "IdOptions",
+    "Json",
+    "OutputChunk",
+    "OutputOptions",
+    "OutputPosition",
+    "Pack",
+    "Part",
+    "Plain",
+    "Record",
+    "RunFilter",
+    "RunInfo",
+    "TransitionsOptions",
+    "Violation",
+    "WriteOptions",
+  ],
+  openai: ["ChatOptions"],
+  testing: ["Answer", "Script", "SidecarOptions"],
+};
+
+interface Export {
+  readonly name: string;
+  readonly isType: boolean;
+  /** Where it is declared, without ending. */
+  readonly module: string;
+  /** Its name there. */
+  readonly original: string;
+}
+
+/** What the source of an entry point exports. */
+function exportsOf(entry: string): Export[] {
+  const source = text(`./${entry}.ts`);
+  const found: Export[] = [];
+  for (const [, type, list, module = ""] of source.matchAll(
+    /^export (type )?\{([^}]*)\} from "\.\/([\w/]+)\.js";/gm,
+  )) {
+    for (const item of (list ?? "").split(",").map((one) => one.trim())) {
+      const [, own, original = "", name] = /^(type )?(\w+)(?: as (\w+))?$/.exec(item) ?? [];
+      if (original) {
+        found.push({ name: name ?? original, isType: Boolean(type ?? own), module, original });
+      }
+    }
+  }
+  for (const [, kind = "", name = ""] of source.matchAll(
+    /^export (?:async )?(class|function|const|interface|type) (\w+)/gm,
+  )) {
+    const isType = kind === "interface" || kind === "type";
+    found.push({ name, isType, module: entry, original: name });
+  }
+  return found;
+}
+
+const sorted = (names: readonly string[]) => [...names].sort();
+const entries = Object.keys(VALUES).map((entry) => [entry] as const);
+
+describe.each(entries)("the entry point %s", (entry) => {
+  const all = exportsOf(entry);
+
+  test("exports what it says, and nothing else", async () => {
+    const loaded: object = await import(`./${entry}.ts`);
+    expect(sorted(Object.keys(loaded))).toEqual(sorted(VALUES[entry] ?? []));
+    const types = all.filter((one) => one.isType).map((one) => one.name);
+    expect(sorted(types)).toEqual(sorted(TYPES[entry] ?? []));
+  });
+
+  const own = all.filter(({ module }) => !module.startsWith("gen/"));
+
+  test.each(own.map((one) => [one.original, one] as const))("documents %s", (name, one) => {
+    const doc = docOf(text(`./${one.module}.ts`), name);
+    expect(doc, "a doc comment").toBeDefined();
+    if (!one.isType && name !== "DEFAULT_ADDRESS") {
+      expect(doc, "an example").toMatch(/^ \* {5}\S/m);
+    }
+  });
+
+  const classes = own.filter((one) => !one.isType && /^[A-Z][a-z]/.test(one.original));
+
+  test.each(classes.map((one) => [one.original, one] as const))(
+    "documents each method of %s",
+    (_, one) => {
+      expect(undocumented(text(`./${one.module}.ts`))).toEqual([]);
+    },
+  );
+});
+
+test.each([["client_base"], ["run_reader"]])("documents each method of the base %s", (module) => {
+  expect(undocumented(text(`./${module}.ts`))).toEqual([]);
+});
+
+test("package.json has each entry point in both forms, with its types", () => {
+  const { exports, typesVersions } = JSON.parse(text("../package.json"));
+  const { ".": main, "./package.json": own, ...others } = exports;
+  expect(main).toEqual({ import: "./dist/esm/index.js", require: "./dist/cjs/index.js" });
+  expect(own).toBe("./package.json");
+  const names = Object.keys(others).map((name) => name.slice(2));
+  expect(sorted([...names, "index"])).toEqual(sorted([...Object.keys(VALUES), "v1"]));
+  for (const name of names) {
+    const form = (kind: string) => `./dist/${kind}/${name}.js`;
+    expect(others[`./${name}`]).toEqual({ import: form("esm"), require: form("cjs") });
+    expect(typesVersions["*"][name]).toEqual([`./dist/cjs/${name}.d.ts`]);
+  }
+});
+
+/** The doc comment of a declaration. */
+function docOf(source: string, name: string): string | undefined {
+  const kinds = "(?:abstract |async )?(?:class|function|interface|type|const)";
+  const declared = new RegExp(`(/\\*\\*(?:(?!\\*/)[\\s\\S])*\\*/)\\nexport ${kinds} ${name}\\b`);
+  return declared.exec(source)?.[1];
+}
+
+/** Methods without a doc comment before them. */
+function undocumented(source: string): string[] {
+  const lines = source.split("\n");
+  return lines.filter((line, index) => {
+    const method = /^ {2}(?:static )?(?:async )?(?:get )?[a-z]\w*(?:<[^(]*>)?\(/.test(line);
+    const before = lines[index - 1] ?? "";
+    return method && !line.includes("constructor(") && !before.endsWith("*/");
+  });
+}

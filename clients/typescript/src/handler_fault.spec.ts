@@ -1,0 +1,25 @@
+/** What went wrong in a handler. */
+
+import { expect, test } from "vitest";
+import { failTurn } from "./errors.js";
+import { faultOf } from "./handler_fault.js";
+
+test("what a handler throws becomes a fault within the limits of the contract", () => {
+  expect(faultOf(failTurn("NO_QUOTA", "tomorrow", { retryable: false }))).toEqual({
+    code: "NO_QUOTA",
+    message: "tomorrow",
+    retryable: false,
+    reject: false,
+  });
+  const long = faultOf(Object.assign(new Error("é".repeat(9_000)), { name: "ä".repeat(500) }));
+  expect(Buffer.byteLength(long.code)).toBeLessThanOrEqual(128);
+  expect(Buffer.byteLength(long.message)).toBeLessThanOrEqual(16 * 1024);
+  expect(faultOf("text")).toEqual({
+    code: "Error",
+    message: "text",
+    retryable: true,
+    reject: false,
+  });
+  const refused = faultOf(failTurn("NOT_MINE", "no", { reject: true }));
+  expect(refused).toMatchObject({ retryable: false, reject: true });
+});

@@ -1,0 +1,63 @@
+/** What a handler makes of a turn. */
+
+import { PawlError } from "./errors.js";
+import type { Awaiting } from "./gen/pawl/v1/record_pb.js";
+import type { Artifacts, Content, MessageLike } from "./values.js";
+
+/** What an execution consumed outside the sidecar; all default to 0. */
+export interface Usage {
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  /** In millionths of a US dollar. */
+  readonly costMicroUsd?: number;
+  /** Tool calls made outside the sidecar; they count against max_tool_calls. */
+  readonly toolCalls?: number;
+}
+
+/**
+ * What a handler makes of a turn.
+ *
+ *     const reply: pawl.Reply = {
+ *       event: "Passed",
+ *       artifacts: { report: { passed: true } },
+ *       output: "All tests pass.",
+ *       usage: { inputTokens: 1200, outputTokens: 80 },
+ *     };
+ */
+export interface Reply {
+  /** One of the turn's allowed events. Default: none, the run ends in a terminal state, else waits. */
+  readonly event?: string;
+  /** Artifacts to write in the same commit. */
+  readonly artifacts?: Artifacts;
+  /** Final output. */
+  readonly output?: Content;
+  /** Messages to append to the conversation, oldest first. */
+  readonly messages?: readonly MessageLike[];
+  readonly usage?: Usage;
+  /** Makes the run wait for an input or an authorisation; not with an event. Default: not. */
+  readonly awaiting?: Awaiting;
+  /** True: over A2A the output answers the sender as a message instead of a task. */
+  readonly reply?: boolean;
+}
+
+/** What a handler returned, as a reply. Throws for anything else. */
+export function replyOf(answer: unknown): Reply {
+  if (answer === undefined || answer === null) {
+    return {};
+  }
+  if (typeof answer !== "object" || Array.isArray(answer)) {
+    throw new PawlError("handler", `a handler returns a Reply or nothing, not ${typeof answer}`, {
+      reason: "BAD_REPLY",
+    });
+  }
+  const unknown = Object.keys(answer).filter((key) => !REPLY_KEYS.includes(key));
+  if (unknown.length > 0) {
+    throw new PawlError("handler", `a Reply has no ${unknown.join(", ")}`, {
+      reason: "BAD_REPLY",
+      metadata: { field: unknown[0] ?? "", allowed: REPLY_KEYS.join(", ") },
+    });
+  }
+  return answer as Reply;
+}
+
+const REPLY_KEYS = ["artifacts", "awaiting", "event", "messages", "output", "reply", "usage"];

@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds every wait for one thing; none of them takes near as long.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // driver is a process of one language that makes calls through its client. It
 // reads one request a line and writes one answer a line, in any order, and events

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // lane runs scenarios one after the other in one language, on a sidecar of its own.
+// A column has several of them, as many scenarios wait more than they work.
 type lane struct {
 	set  *settings
 	lang language
@@ -27,52 +29,76 @@ type started struct {
 type result struct {
 	passed bool
 	err    error
+	took   time.Duration
 }
 
-// column is a language's results by scenario; the last is that of its journal.
+// column is a language's results by scenario, and what became of its journals.
 type column struct {
-	lang    language
+	lang language
+
+	mu      sync.Mutex
 	results map[string]result
 	journal error
+}
+
+// note adds a result.
+func (c *column) note(name string, r result) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.results[name] = r
+}
+
+// fail adds what is wrong with a lane or its journal.
+func (c *column) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.journal = errors.Join(c.journal, err)
 }
 
 // sharedFlags are those of the sidecar of a column.
 var sharedFlags = []string{"--allow-tool", "*", "--log-level", "warn"}
 
 // runLanes runs all languages side by side.
-func runLanes(ctx context.Context, set *settings) []column {
-	columns := make([]column, len(set.languages))
+func runLanes(ctx context.Context, set *settings) []*column {
+	var columns []*column
 	var running sync.WaitGroup
-	for i, lang := range set.languages {
-		running.Go(func() {
-			l := &lane{set: set, lang: lang, spare: make(chan started, 1)}
-			columns[i] = l.run(ctx)
-		})
+	for _, lang := range set.languages {
+		c := &column{lang: lang, results: map[string]result{}}
+		columns = append(columns, c)
+		todo := make(chan *scenario, len(set.scenarios))
+		for _, s := range set.scenarios {
+			if s.appliesTo(lang.name) {
+				todo <- s
+			}
+		}
+		close(todo)
+		for range min(set.lanes, len(todo)) {
+			running.Go(func() {
+				l := &lane{set: set, lang: lang, spare: make(chan started, 1)}
+				l.run(ctx, todo, c)
+			})
+		}
 	}
 	running.Wait()
 	return columns
 }
 
-func (l *lane) run(ctx context.Context) column {
-	c := column{lang: l.lang, results: map[string]result{}}
-	l.ahead()
+func (l *lane) run(ctx context.Context, todo <-chan *scenario, c *column) {
 	var err error
 	if l.sidecar, err = newSidecar(l.set.binary, sharedFlags, nil); err != nil {
-		c.journal = err
-		return c
+		c.fail(err)
+		return
 	}
+	l.ahead()
 	defer l.close()
-	for _, s := range l.set.scenarios {
-		if s.appliesTo(l.lang.name) {
-			err := ctx.Err()
-			if err == nil {
-				err = l.play(s)
-			}
-			c.results[s.Name] = result{passed: err == nil, err: err}
+	for s := range todo {
+		began, err := time.Now(), ctx.Err()
+		if err == nil {
+			err = l.play(s)
 		}
+		c.note(s.Name, result{passed: err == nil, err: err, took: time.Since(began)})
 	}
-	c.journal = l.sidecar.verify()
-	return c
+	c.fail(l.sidecar.verify())
 }
 
 // play runs one scenario.

@@ -47,6 +47,10 @@ type settings struct {
 	scenarios []*scenario
 	// limit bounds the whole.
 	limit time.Duration
+	// lanes is how many scenarios of a language run at once.
+	lanes int
+	// times adds seconds to each cell.
+	times bool
 }
 
 func parse(args []string) (*settings, error) {
@@ -55,10 +59,15 @@ func parse(args []string) (*settings, error) {
 	flags.StringVar(&set.root, "root", ".", "directory of the module")
 	flags.StringVar(&set.binary, "sidecar", os.Getenv("PAWL_SIDECAR"), "the program under test (default ROOT/bin/sidecar)")
 	flags.DurationVar(&set.limit, "limit", 5*time.Minute, "longest time of the whole")
+	flags.IntVar(&set.lanes, "lanes", 2, "scenarios of a language that run at once")
+	flags.BoolVar(&set.times, "times", false, "show how many seconds each scenario took")
 	only := flags.String("only", "", "regular expression of the scenarios to run (default: all)")
 	names := flags.String("languages", "go,python,typescript", "columns to run")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
+	}
+	if set.lanes < 1 {
+		return nil, fmt.Errorf("lanes: at least 1, not %d", set.lanes)
 	}
 	var err error
 	if set.languages, err = languagesOf(set.root, *names); err != nil {

@@ -30,11 +30,13 @@ var runnerVerbs = map[string]func(*play, step) (any, error){
 	"cut":        (*play).cut,
 	"down":       (*play).down,
 	"executions": (*play).executions,
+	"freeze":     (*play).freeze,
 	"join":       (*play).join,
 	"kill":       (*play).killWorker,
 	"release":    (*play).release,
 	"restart":    (*play).restart,
 	"stop":       (*play).stopWorker,
+	"thaw":       (*play).thaw,
 	"up":         (*play).up,
 	"worker":     (*play).worker,
 }

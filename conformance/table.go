@@ -13,7 +13,7 @@ const journalRow = "(journal check)"
 
 // printTable writes one row a scenario and one column a language, then what
 // failed, then the counts. It gives the number of failures.
-func printTable(w io.Writer, set *settings, columns []column, took time.Duration) int {
+func printTable(w io.Writer, set *settings, columns []*column, took time.Duration) int {
 	passed, failed, not := 0, 0, 0
 	var faults []string
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -22,17 +22,17 @@ func printTable(w io.Writer, set *settings, columns []column, took time.Duration
 		fmt.Fprintf(table, "\t%s", c.lang.name)
 	}
 	fmt.Fprintln(table)
-	row := func(name string, of func(column) result) {
+	row := func(name string, of func(*column) result) {
 		fmt.Fprint(table, name)
 		for _, c := range columns {
 			switch r := of(c); {
 			case r.passed:
 				passed++
-				fmt.Fprint(table, "\tok")
+				fmt.Fprint(table, "\tok", seconds(set, r))
 			case r.err != nil:
 				failed++
 				faults = append(faults, fmt.Sprintf("FAIL %s in %s: %s", name, c.lang.name, indent(r.err)))
-				fmt.Fprint(table, "\tFAIL")
+				fmt.Fprint(table, "\tFAIL", seconds(set, r))
 			default:
 				not++
 				fmt.Fprint(table, "\t-")
@@ -41,9 +41,9 @@ func printTable(w io.Writer, set *settings, columns []column, took time.Duration
 		fmt.Fprintln(table)
 	}
 	for _, s := range set.scenarios {
-		row(s.Name, func(c column) result { return c.results[s.Name] })
+		row(s.Name, func(c *column) result { return c.results[s.Name] })
 	}
-	row(journalRow, func(c column) result { return result{c.journal == nil, c.journal} })
+	row(journalRow, func(c *column) result { return result{passed: c.journal == nil, err: c.journal} })
 	_ = table.Flush()
 	for _, fault := range faults {
 		fmt.Fprintln(w, fault)
@@ -51,6 +51,13 @@ func printTable(w io.Writer, set *settings, columns []column, took time.Duration
 	fmt.Fprintf(w, "conformance: %d scenarios in %d languages: %d passed, %d failed, %d do not apply, %.1f s\n",
 		len(set.scenarios), len(columns), passed, failed, not, took.Seconds())
 	return failed
+}
+
+func seconds(set *settings, r result) string {
+	if !set.times {
+		return ""
+	}
+	return fmt.Sprintf(" %.2f", r.took.Seconds())
 }
 
 func indent(err error) string { return strings.ReplaceAll(err.Error(), "\n", "\n    ") }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"syscall"
 )
 
 // worker is a process of the scenario's language that executes turns and steps.
@@ -79,6 +80,20 @@ func (p *play) killWorker(s step) (any, error) {
 		return nil, err
 	}
 	return nil, w.driver.kill()
+}
+
+// freeze stops a worker's process as it is: it neither works nor sends heartbeats.
+func (p *play) freeze(s step) (any, error) { return nil, p.signal(s, syscall.SIGSTOP) }
+
+// thaw lets it go on.
+func (p *play) thaw(s step) (any, error) { return nil, p.signal(s, syscall.SIGCONT) }
+
+func (p *play) signal(s step, signal syscall.Signal) error {
+	w, err := p.workerOf(s, "name")
+	if err != nil {
+		return err
+	}
+	return w.driver.cmd.Process.Signal(signal)
 }
 
 // stopWorker drains a worker.

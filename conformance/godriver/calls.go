@@ -184,7 +184,7 @@ func (d *driver) cancel(ctx context.Context, a args) (any, error) {
 
 func (d *driver) wait(ctx context.Context, a args) (any, error) {
 	if a.Seconds == 0 {
-		a.Seconds = 20
+		a.Seconds = 45
 	}
 	until := pawlv1.WaitUntil_WAIT_UNTIL_TERMINAL
 	if a.Until == "WAITING" {

@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds how long a call is repeated while the sidecar is away.
-const patience = 25 * time.Second
+const patience = 50 * time.Second
 
 // driver holds what a scenario has named so far.
 type driver struct {

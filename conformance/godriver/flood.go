@@ -18,7 +18,7 @@ func (d *driver) flood(ctx context.Context, a args) (any, error) {
 		return nil, err
 	}
 	err = stream.Send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Register{Register: &pawlv1.WorkerRegistration{
-		WorkerId: "flood", Packs: a.Workspaces, Prompts: []string{"*"}, TurnCapacity: 1,
+		WorkerId: "flood", Packs: a.Packs, Prompts: []string{"*"}, TurnCapacity: 1,
 	}}})
 	for id := 1; err == nil && id <= a.Beats; id++ {
 		err = stream.Send(&pawlv1.WorkRequest{Id: uint64(id), Item: &pawlv1.WorkRequest_Heartbeat{Heartbeat: &pawlv1.WorkerHeartbeat{}}})

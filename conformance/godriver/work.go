@@ -13,9 +13,12 @@ func (d *driver) worker(_ context.Context, a args) (any, error) {
 	p := newPlayer(a.script, d.out, d.holds)
 	capacity := max(a.Capacity, 1)
 	cfg := worker.Config{
-		Conn: d.conn, ID: a.Name, Packs: a.Workspaces, AllowUnknown: a.AllowUnknown, Retry: 20 * time.Millisecond,
+		Conn: d.conn, ID: named(a.WorkerID, a.Name), Packs: a.Packs, AllowUnknown: a.AllowUnknown, Retry: 20 * time.Millisecond,
 		Prompts: turnFuncs(p, "turn ", a.Turns), Agents: turnFuncs(p, "agent ", a.Agents), Tools: toolFuncs(p, a.Tools),
 		Grace: time.Duration(a.GraceMS) * time.Millisecond,
+		OnError: func(err error) {
+			d.out.event(joined(map[string]any{"kind": "error"}, faultOf(err)))
+		},
 	}
 	if len(a.Turns)+len(a.Agents) > 0 {
 		cfg.Turns = capacity

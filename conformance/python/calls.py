@@ -13,7 +13,7 @@ from script import Holds, Player, artifacts, reply
 from work import serve
 
 Args = dict[str, Any]
-_PATIENCE = 25.0
+_PATIENCE = 50.0
 
 
 class Driver:
@@ -117,7 +117,7 @@ class Driver:
 
     def wait(self, args: Args) -> Any:
         waited = self._run(args).wait(
-            until=args.get("until", "TERMINAL"), timeout=args.get("seconds", 20)
+            until=args.get("until", "TERMINAL"), timeout=args.get("seconds", 45)
         )
         return {**canon(waited.run), "timed_out": waited.timed_out}
 

@@ -16,7 +16,7 @@ def flood(address: str, args: dict[str, Any]) -> dict[str, int]:
     counts = {"ok": 0, "refused": 0, "other": 0}
     with grpc.insecure_channel(address) as channel:
         stub = worker_pb2_grpc.WorkerServiceStub(channel)
-        responses = stub.Work(_requests(args.get("packs", []), beats, over), timeout=25)
+        responses = stub.Work(_requests(args.get("packs", []), beats, over), timeout=50)
         for response in responses:
             if response.HasField("receipt"):
                 counts[_word(response.receipt)] += 1
@@ -37,7 +37,7 @@ def _requests(
     )
     for number in range(1, beats + 1):
         yield worker_pb2.WorkRequest(id=number, heartbeat=worker_pb2.WorkerHeartbeat())
-    over.wait(25)  # The stream stays open until all receipts have come.
+    over.wait(50)  # The stream stays open until all receipts have come.
 
 
 def _word(receipt: worker_pb2.WorkReceipt) -> str:

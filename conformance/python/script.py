@@ -11,7 +11,7 @@ import pawl
 from canon import canon, fault
 from lines import event
 
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 
 
 class Holds:

@@ -22,7 +22,7 @@ def serve(
     worker = pawl.Worker(
         address=address,
         token=token,
-        worker_id=args["name"],
+        worker_id=args.get("worker_id", args["name"]),
         packs=args["packs"],
         turns=args.get("capacity", 1),
         steps=args.get("capacity", 1),

@@ -29,6 +29,7 @@ export interface Args extends ReplyArgs, Script {
   readonly run_id?: string;
   readonly as?: string;
   readonly name?: string;
+  readonly worker_id?: string;
   readonly execution?: string;
   readonly agent?: string;
   readonly state?: string;
@@ -62,7 +63,7 @@ export interface Args extends ReplyArgs, Script {
 type Verb = (args: Args) => unknown;
 
 const CURRENT = "current";
-const WAIT_SECONDS = 20;
+const WAIT_SECONDS = 45;
 
 /** Holds what a scenario has named so far. */
 export class Driver {

@@ -27,7 +27,7 @@ export async function flood(
     // The stream stays open until all receipts have come.
     await new Promise((resolve) => end.signal.addEventListener("abort", resolve));
   }
-  for await (const { item } of workers.work(requests(), { timeoutMs: 25_000 })) {
+  for await (const { item } of workers.work(requests(), { timeoutMs: 50_000 })) {
     if (item.case === "receipt") {
       const code = item.value.error?.code;
       counts[code === undefined ? "ok" : code === RESOURCE_EXHAUSTED ? "refused" : "other"] += 1;

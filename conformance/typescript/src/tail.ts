@@ -3,7 +3,7 @@
 import type { Record as PawlRecord } from "@pawl/client";
 import { canon } from "./canon.js";
 
-const PATIENCE_MS = 25_000;
+const PATIENCE_MS = 50_000;
 
 /** Reads records as they come. */
 export class Tail {

@@ -14,11 +14,15 @@ export interface Served {
 /** Begins to work; tells by an event how that ended. */
 export function serve(
   client: PawlClient,
-  args: Script & { readonly name?: string; readonly packs?: readonly string[] },
+  args: Script & {
+    readonly name?: string;
+    readonly worker_id?: string;
+    readonly packs?: readonly string[];
+  },
   holds: Holds,
 ): Served {
   const worker = client.worker({
-    workerId: args.name,
+    workerId: args.worker_id ?? args.name,
     packs: args.packs,
     turns: args.capacity,
     steps: args.capacity,

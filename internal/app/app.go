@@ -81,6 +81,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		MaxWorkers:       limits.Workers,
 		MaxWorkerTurns:   limits.WorkerTurns,
 		MaxWorkerSteps:   limits.WorkerSteps,
+		Archive:          s,
 		NewMatcher:       func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
 		MaxRunsInFlight:  limits.RunsInFlight,
 	}

@@ -53,6 +53,11 @@ var scopesOf = map[string]string{
 	"ResumeRun":         "runs:write",
 	"CancelRun":         "runs:write",
 	"PutBlob":           "runs:write work",
+	"ForkRun":           "runs:write",
+	"DiffRuns":          "runs:read runs:write",
+	"VerifyRun":         "runs:read runs:write",
+	"ExportRun":         "runs:read runs:write",
+	"ImportRun":         "packs:write",
 	"GetBlob":           "runs:read work",
 
 	"Work": "work",

@@ -50,7 +50,7 @@ func runBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	case *machine.Resumed:
 		out.Body = &pawlv1.Record_Resumed{Resumed: &pawlv1.Resumed{Note: b.Note}}
 	case *machine.Origin:
-		out.Body = &pawlv1.Record_Origin{Origin: &pawlv1.Origin{RunId: b.RunID, Seq: b.Seq}}
+		out.Body = &pawlv1.Record_Origin{Origin: originToProto(types, b)}
 	default:
 		return false
 	}

@@ -25,6 +25,7 @@ func runToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 		Artifacts: headsToProto(s.Artifacts), ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Parent: parentToProto(s.Parent), Depth: int32(s.Depth), Limits: limitsToProto(s.Limits),
 		Awaiting: pawlv1.Awaiting(s.Awaiting), StatusAt: timeToProto(s.StatusAt), Task: taskToProto(s.Task),
+		ForkedFrom: forkedToProto(s.Forked), Imported: s.Imported,
 	}
 	countsToProto(out, s)
 	if s.Turn != nil {

@@ -29,7 +29,7 @@ var bodies = []machine.Body{
 	&machine.ArtifactsSet{Artifacts: []machine.ArtifactWrite{{Name: "note", Value: []byte("x")}}},
 	&machine.Paused{Note: "n"},
 	&machine.Resumed{Note: "n"},
-	&machine.Origin{RunID: "r", Seq: 5},
+	&machine.Origin{RunID: "r", Seq: 5, State: &machine.State{Current: "plan"}},
 	&machine.Ended{Status: machine.Failed, Reason: "x"},
 	&machine.TurnReady{TurnSeq: 1, Attempt: 2},
 	&machine.OutputWritten{TurnSeq: 1, Attempt: 1, Piece: machine.OutputPiece{ID: "a"}},

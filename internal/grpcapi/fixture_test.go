@@ -45,7 +45,7 @@ func newRig(t testing.TB, configure ...func(*Config, *runtime.Config)) *rig {
 	r := &rig{t: t, store: testkit.NewStore(), clock: testkit.NewClock()}
 	engineConf := runtime.Config{
 		Store: r.store, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
-		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}},
+		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}}, Archive: &archive{},
 	}
 	conf := Config{Log: slog.New(slog.DiscardHandler)}
 	for _, f := range configure {

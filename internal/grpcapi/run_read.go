@@ -75,7 +75,7 @@ func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransit
 	}
 	page, err := s.engine.ListTransitions(ctx, runtime.ListRecordsRequest{
 		RunRef: ref, Kinds: kindsFromProto(in.GetKinds()), AfterSeq: in.GetAfterSeq(),
-		PageToken: position, PageSize: int(in.GetPageSize()),
+		PageToken: position, PageSize: int(in.GetPageSize()), Snapshots: in.GetSnapshots(),
 	})
 	if err != nil {
 		return nil, err
@@ -83,15 +83,18 @@ func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransit
 	show := newShower(s, ref.Call)
 	out, room := &pawlv1.ListTransitionsResponse{}, pageRoom{}
 	for i := range page.Records {
-		record, err := show.record(ctx, &page.Records[i])
+		item, err := show.item(ctx, &page.Records[i])
 		if err != nil {
 			return nil, err
 		}
-		if !room.takes(record) {
+		if !room.takes(item) {
 			page.Cut(i)
 			break
 		}
-		out.Records = append(out.Records, record)
+		out.Records = append(out.Records, item.GetRecord())
+		if in.GetSnapshots() {
+			out.Snapshots = append(out.Snapshots, item.GetSnapshot())
+		}
 	}
 	out.NextPageToken = pageToken(in, page.NextPage)
 	return out, nil

@@ -61,6 +61,11 @@ func requiredScopes() map[string]runtime.Scopes {
 		pawlv1.PackService_GetPackGraph_FullMethodName: read,
 
 		pawlv1.RunService_StartRun_FullMethodName:          write,
+		pawlv1.RunService_ForkRun_FullMethodName:           write,
+		pawlv1.RunService_DiffRuns_FullMethodName:          read | write,
+		pawlv1.RunService_VerifyRun_FullMethodName:         read | write,
+		pawlv1.RunService_ExportRun_FullMethodName:         read | write,
+		pawlv1.RunService_ImportRun_FullMethodName:         packs,
 		pawlv1.RunService_EmitEvent_FullMethodName:         write | events,
 		pawlv1.RunService_SendInput_FullMethodName:         write,
 		pawlv1.RunService_GetTurn_FullMethodName:           write | events,

@@ -86,6 +86,8 @@ type Config struct {
 
 	// Blobs keeps what is too large for journals; nil: there are none.
 	Blobs BlobStore
+	// Archive proves, exports and imports runs; nil: it is not done here.
+	Archive Archive
 	// MaxBlobBytes bounds one blob. Default 64 MiB.
 	MaxBlobBytes int64
 	// BlobGrace is how long a blob is kept that nothing refers to. Default 24 h.

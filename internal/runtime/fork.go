@@ -45,7 +45,8 @@ type ForkRequest struct {
 // returns it with its Origin and its open turn. The copy stands alone; pending
 // steps are not copied. Idempotent by RequestID like StartRun.
 //
-// Errors: PERMISSION_DENIED without the scope runs:write; NOT_FOUND
+// Errors: PERMISSION_DENIED without the scope runs:write, or for an imported run
+// without events:external; NOT_FOUND
 // RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
 // FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables
 // and labels, and of SetArtifacts for artifacts.
@@ -85,6 +86,13 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 	from, err := e.stateAt(ctx, source, req.AtSeq)
 	if err != nil {
 		return machine.Fork{}, err
+	}
+	if from.Imported {
+		// Its history is whoever made the file's: nobody is to get behind an approval
+		// who could not approve.
+		if err := policy.Require(req.Principal, policy.EventsExternal); err != nil {
+			return machine.Fork{}, denied(err)
+		}
 	}
 	own := *from
 	own.Imported = false

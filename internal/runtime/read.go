@@ -144,6 +144,8 @@ type ListRecordsRequest struct {
 	PageToken string
 	// PageSize is at most 1 000; 0 = 100. A page of large records holds fewer.
 	PageSize int
+	// Snapshots asks for the run as of each record, artifact values included.
+	Snapshots bool
 }
 
 // RecordPage is one page of records.
@@ -180,6 +182,7 @@ func (e *Engine) ListTransitions(ctx context.Context, req ListRecordsRequest) (R
 	}
 	w, err := e.Watch(ctx, WatchRequest{
 		Call: req.Call, Filter: WatchFilter{RunID: req.RunID, Kinds: req.Kinds}, AfterSeq: after,
+		Snapshots: req.Snapshots,
 	})
 	if err != nil {
 		return RecordPage{}, err
@@ -206,11 +209,22 @@ func collect(ctx context.Context, w *Watch, size int) (RecordPage, error) {
 		}
 		for _, row := range batch.Records {
 			page.Records = append(page.Records, row)
-			held += recordBytes(row.Record.Body)
+			held += recordBytes(row.Record.Body) + snapshotBytes(row.Snapshot)
 			if len(page.Records) == size || held > maxListBytes {
 				page.NextPage = strconv.FormatUint(row.Record.Seq, 10)
 				return page, nil
 			}
 		}
 	}
+}
+
+func snapshotBytes(view *RunView) int64 {
+	if view == nil {
+		return 0
+	}
+	var size int64
+	for i := range view.Artifacts {
+		size += int64(len(view.Artifacts[i].Value))
+	}
+	return size
 }

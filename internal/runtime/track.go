@@ -127,9 +127,16 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	switch {
 	case entry.First == 1:
 		return nil
-	case f.want.ofMoments() || f.snapshots:
+	case f.want.ofMoments():
 		return f.retrace(ctx, tr, key)
-	case f.kinds.once():
+	}
+	if f.snapshots {
+		var err error
+		if tr.state, err = f.e.replay(ctx, key, tr.graph, tr.seq); err != nil {
+			return err
+		}
+	}
+	if f.kinds.once() {
 		return nil
 	}
 	return f.lookBack(ctx, tr, key)

@@ -89,6 +89,9 @@ func (e *Engine) fetchTurn(ctx context.Context, key runKey, p Principal) (TurnVi
 	if err != nil {
 		return TurnView{}, err
 	}
+	if s.Imported {
+		return TurnView{}, machine.Imported()
+	}
 	if s.Status.Terminal() {
 		return TurnView{}, noTurn("RUN_TERMINAL", fmt.Sprintf("the run ended %s (%s)", s.Status, s.Reason), s)
 	}

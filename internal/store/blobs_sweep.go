@@ -1,9 +1,7 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,24 +25,7 @@ func blobRefKey(ns uint32, sum [32]byte, run string) []byte { return name(blobRe
 // refers adds a row for each blob that the entry's bytes refer to, to the commit of
 // the entry: a sweep cannot come between the two.
 func (w *Writes) refers(run string, entry []byte) {
-	var seen map[[32]byte]bool
-	for {
-		i := bytes.Index(entry, blobRef)
-		if i < 0 {
-			return
-		}
-		entry = entry[i+len(blobRef):]
-		var sum [32]byte
-		if len(entry) < 2*len(sum) {
-			return
-		}
-		if _, err := hex.Decode(sum[:], entry[:2*len(sum)]); err != nil || seen[sum] {
-			continue
-		}
-		if seen == nil {
-			seen = make(map[[32]byte]bool)
-		}
-		seen[sum] = true
+	for _, sum := range refsIn(entry) {
 		w.ops = append(w.ops, Op{Key: blobRefKey(w.ns, sum, run), Value: codec.Mark})
 	}
 }

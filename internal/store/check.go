@@ -90,6 +90,7 @@ var rowNames = map[byte]string{
 	kindRunID: "id", kindCallerID: "id", kindTimer: "timer", kindOutbox: "outbox", kindReady: "ready", kindIndex: "index",
 	kindCursor: "cursor", kindPack: "pack", kindPackName: "pack name", kindPackRef: "pack digest", kindPackBare: "pack default",
 	kindBlob: "blob", kindBlobPiece: "piece of a blob", kindBlobRef: "reference to a blob", kindUpload: "upload",
+	kindImport: "import",
 }
 
 // each walks the rows under a prefix.
@@ -138,7 +139,7 @@ func (c *checker) runs() error {
 			return &Fault{Namespace: ns, Run: run, Row: "head", Detail: fmt.Sprintf("holds run %s of namespace %d", st.RunID, st.Namespace)}
 		}
 		c.report.Runs++
-		r := &runCheck{checker: c, walks: walks, ns: ns, run: run, head: st, value: value, rows: make(map[string]bool)}
+		r := &runCheck{checker: c, walks: walks, prover: prover{ns: ns, run: run}, head: st, value: value, rows: make(map[string]bool)}
 		return r.check()
 	})
 	for _, w := range walks {

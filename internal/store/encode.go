@@ -76,6 +76,14 @@ const (
 // caller's goroutine, so that the committer only checks, numbers and syncs.
 // batch.State.PrevHash must be the hash of the run's last entry.
 func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
+	w, err := encode(batch)
+	if err != nil {
+		return nil, err
+	}
+	return w, s.checkSize(w)
+}
+
+func encode(batch *machine.Batch) (*Writes, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
 	}
@@ -101,7 +109,7 @@ func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
 	w.rows(batch)
 	w.queues(batch)
 	w.refers(st.RunID, entry)
-	return w, s.checkSize(w)
+	return w, nil
 }
 
 // set adds an op whose key was appended to w.keys, and returns the key.

@@ -35,6 +35,7 @@ const (
 	kindBlobPiece = 'c' // c <pieces> <n>             piece of a blob or an upload
 	kindBlobRef   = 'e' // e <sha256> <run>           the run refers to the blob
 	kindUpload    = 'u' // u <principal> <id>         upload under way
+	kindImport    = 'x' // x <run>                    import under way
 )
 
 // maxKey bounds a key in bytes: keys are held in memory, and Badger takes 65 000.

@@ -45,6 +45,9 @@ type Store struct {
 	failed   chan struct{}
 	cause    error
 
+	// importing is held by the one import that is under way.
+	importing sync.Mutex
+
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -122,7 +125,7 @@ func (s *Store) start() error {
 	s.committer = newCommitter(s, ts, cursors)
 	go s.committer.run()
 	s.keeper = startKeeper(s)
-	return nil
+	return s.dropUnfinished()
 }
 
 // checkFormat reads the marker, or writes it into a new store.

@@ -76,7 +76,11 @@ func stepTimer(s *State, step *ToolStep) Timer {
 
 // Timers lists the durable timers that a run must have, no more and no less;
 // the store's check compares them with its rows.
+// An imported run has none, no outbox rows and no turn to offer.
 func Timers(s *State) []Timer {
+	if s.Imported {
+		return nil
+	}
 	var timers []Timer
 	for _, timer := range [...]Timer{wallTimer(s), retryTimer(s), stateTimer(s)} {
 		if timer.Kind != 0 {
@@ -150,6 +154,9 @@ func outboxRow(g *Graph, s *State, p *ToolStep) OutboxRow {
 // Outbox lists the rows of steps that a run must have; rows of kind
 // [OutboxCancel] outlive what made them and are not among them.
 func Outbox(g *Graph, s *State) []OutboxRow {
+	if s.Imported {
+		return nil
+	}
 	var rows []OutboxRow
 	for i := range s.Steps {
 		if s.Steps[i].Status == StepStatusPending {
@@ -179,18 +186,26 @@ func (t *txn) diffIndexes(b *Batch) {
 }
 
 // Ready reports whether a run's turn belongs in the ready index.
-func Ready(g *Graph, s *State) bool { return readyOf(g, s) }
+func Ready(g *Graph, s *State) bool { return !s.Imported && readyOf(g, s) }
 
-// Indexes lists a run's rows in the list indexes.
+// Indexes lists a run's rows in the list indexes. An imported run is found by
+// pack, label and, if it had ended, by status: it is not one that goes on, nor
+// anybody's child or task.
 func Indexes(s *State) []IndexChange {
-	rows := []IndexChange{
-		{Index: "status", Value: s.Status.String(), Add: true},
+	var rows []IndexChange
+	if !s.Imported || s.Status.Terminal() {
+		rows = append(rows, IndexChange{Index: "status", Value: s.Status.String(), Add: true})
+	}
+	rows = append(rows, []IndexChange{
 		{Index: "pack", Value: s.PackID, Add: true},
 		{Index: "pack", Value: s.PackID + "@" + s.PackVersion, Add: true},
 		{Index: "pack", Value: s.Digest, Add: true},
-	}
+	}...)
 	for _, l := range s.Labels {
 		rows = append(rows, IndexChange{Index: "label", Value: l.Key + "=" + l.Value, Add: true})
+	}
+	if s.Imported {
+		return rows
 	}
 	if s.Parent != nil {
 		rows = append(rows, IndexChange{Index: "parent", Value: s.Parent.RunID, Add: true})

@@ -3670,7 +3670,13 @@ type Origin struct {
 	// Run that was copied.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Record up to which it was copied.
-	Seq           uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// State whose visit goes on in the copy.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Artifacts that the copy begins with.
+	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,4,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
+	// Steps that were taken over with their answers.
+	Steps         uint32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3715,6 +3721,27 @@ func (x *Origin) GetRunId() string {
 func (x *Origin) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
+	}
+	return 0
+}
+
+func (x *Origin) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Origin) GetArtifactsWritten() []*ArtifactWrite {
+	if x != nil {
+		return x.ArtifactsWritten
+	}
+	return nil
+}
+
+func (x *Origin) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
 	}
 	return 0
 }
@@ -4049,10 +4076,13 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06Paused\x12\x12\n" +
 	"\x04note\x18\x01 \x01(\tR\x04note\"\x1d\n" +
 	"\aResumed\x12\x12\n" +
-	"\x04note\x18\x01 \x01(\tR\x04note\"1\n" +
+	"\x04note\x18\x01 \x01(\tR\x04note\"\xa2\x01\n" +
 	"\x06Origin\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xfd\x01\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12C\n" +
+	"\x11artifacts_written\x18\x04 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12\x14\n" +
+	"\x05steps\x18\x05 \x01(\rR\x05steps\"\xfd\x01\n" +
 	"\x05Ended\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12/\n" +
@@ -4233,15 +4263,16 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	15, // 50: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
 	11, // 51: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
 	8,  // 52: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 53: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	22, // 54: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	8,  // 55: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	10, // 56: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	8,  // 53: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,  // 54: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	22, // 55: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	8,  // 56: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	10, // 57: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }

@@ -202,6 +202,63 @@ func (WaitUntil) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
+// ChangeKind says how a value differs.
+type ChangeKind int32
+
+const (
+	// Not set.
+	ChangeKind_CHANGE_KIND_UNSPECIFIED ChangeKind = 0
+	// Only the other point has it.
+	ChangeKind_CHANGE_KIND_ADDED ChangeKind = 1
+	// Only the first point has it.
+	ChangeKind_CHANGE_KIND_REMOVED ChangeKind = 2
+	// Both have it, not alike.
+	ChangeKind_CHANGE_KIND_CHANGED ChangeKind = 3
+)
+
+// Enum value maps for ChangeKind.
+var (
+	ChangeKind_name = map[int32]string{
+		0: "CHANGE_KIND_UNSPECIFIED",
+		1: "CHANGE_KIND_ADDED",
+		2: "CHANGE_KIND_REMOVED",
+		3: "CHANGE_KIND_CHANGED",
+	}
+	ChangeKind_value = map[string]int32{
+		"CHANGE_KIND_UNSPECIFIED": 0,
+		"CHANGE_KIND_ADDED":       1,
+		"CHANGE_KIND_REMOVED":     2,
+		"CHANGE_KIND_CHANGED":     3,
+	}
+)
+
+func (x ChangeKind) Enum() *ChangeKind {
+	p := new(ChangeKind)
+	*p = x
+	return p
+}
+
+func (x ChangeKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ChangeKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_run_proto_enumTypes[3].Descriptor()
+}
+
+func (ChangeKind) Type() protoreflect.EnumType {
+	return &file_pawl_v1_run_proto_enumTypes[3]
+}
+
+func (x ChangeKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ChangeKind.Descriptor instead.
+func (ChangeKind) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
+}
+
 // Run is the whole of a run without bodies of artifacts, messages or answers.
 type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -289,7 +346,11 @@ type Run struct {
 	// When status or awaiting changed last.
 	StatusAt *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
 	// The A2A task that it is; unset: it was not started by a message to an agent.
-	Task          *Task `protobuf:"bytes,62,opt,name=task,proto3" json:"task,omitempty"`
+	Task *Task `protobuf:"bytes,62,opt,name=task,proto3" json:"task,omitempty"`
+	// The run and record that it was forked from; unset: it was started.
+	ForkedFrom *ForkedFrom `protobuf:"bytes,80,opt,name=forked_from,json=forkedFrom,proto3" json:"forked_from,omitempty"`
+	// True: it was imported from another sidecar; it takes no input.
+	Imported      bool `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,6 +677,20 @@ func (x *Run) GetTask() *Task {
 		return x.Task
 	}
 	return nil
+}
+
+func (x *Run) GetForkedFrom() *ForkedFrom {
+	if x != nil {
+		return x.ForkedFrom
+	}
+	return nil
+}
+
+func (x *Run) GetImported() bool {
+	if x != nil {
+		return x.Imported
+	}
+	return false
 }
 
 // EdgeCount is how often an edge was followed.
@@ -1405,6 +1480,1298 @@ func (x *StartRunResponse) GetDuplicate() bool {
 	return false
 }
 
+// ForkedFrom names the record of another run that a run began from.
+type ForkedFrom struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run that was copied.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The record that was asked for.
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Visits and steps that were taken over; the run's own totals count none of them.
+	Visits int32 `protobuf:"varint,3,opt,name=visits,proto3" json:"visits,omitempty"`
+	// Steps that were taken over with their answers; their numbers are 1 to this.
+	Steps         uint32 `protobuf:"varint,4,opt,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForkedFrom) Reset() {
+	*x = ForkedFrom{}
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForkedFrom) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForkedFrom) ProtoMessage() {}
+
+func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForkedFrom.ProtoReflect.Descriptor instead.
+func (*ForkedFrom) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ForkedFrom) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ForkedFrom) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ForkedFrom) GetVisits() int32 {
+	if x != nil {
+		return x.Visits
+	}
+	return 0
+}
+
+func (x *ForkedFrom) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+// ForkRunRequest copies a run at a record.
+type ForkRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run to copy; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Record to begin from: the run as it was after the commit that holds it. Default
+	// 0: as it is now.
+	AtSeq uint64 `protobuf:"varint,3,opt,name=at_seq,json=atSeq,proto3" json:"at_seq,omitempty"`
+	// Pack: "id", "id@version" or "sha256:<64 hex>". Default: empty, the run's own.
+	Pack string `protobuf:"bytes,4,opt,name=pack,proto3" json:"pack,omitempty"`
+	// Variables as one JSON object, set over the run's. Into another pack only those of
+	// the run go that it knows. Default: empty, {}.
+	VariablesJson string `protobuf:"bytes,5,opt,name=variables_json,json=variablesJson,proto3" json:"variables_json,omitempty"`
+	// Values that replace what these artifacts hold, whatever their mode. Default: empty.
+	Artifacts []*ArtifactWrite `protobuf:"bytes,6,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Labels, set over the run's. Default: empty.
+	Labels map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Who executes its turns. Default: unset, as in the run.
+	Execution Execution `protobuf:"varint,8,opt,name=execution,proto3,enum=pawl.v1.Execution" json:"execution,omitempty"`
+	// Lowers the pack's max_steps. Default 0: the pack's.
+	MaxSteps int32 `protobuf:"varint,9,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	// Lowers the pack's max_wall_time_sec, seconds. Default 0: the pack's.
+	MaxWallTimeSec int32 `protobuf:"varint,10,opt,name=max_wall_time_sec,json=maxWallTimeSec,proto3" json:"max_wall_time_sec,omitempty"`
+	// True: the answered steps of the visit are answered from the record; false: their
+	// tools run again. Default: unset, true unless pack or artifacts are changed.
+	ReuseSteps *bool `protobuf:"varint,11,opt,name=reuse_steps,json=reuseSteps,proto3,oneof" json:"reuse_steps,omitempty"`
+	// Idempotency id, unique per principal and namespace. Default: empty, no protection
+	// against repeats. At most 128 bytes.
+	RequestId     string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForkRunRequest) Reset() {
+	*x = ForkRunRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForkRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForkRunRequest) ProtoMessage() {}
+
+func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
+func (*ForkRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ForkRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ForkRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ForkRunRequest) GetAtSeq() uint64 {
+	if x != nil {
+		return x.AtSeq
+	}
+	return 0
+}
+
+func (x *ForkRunRequest) GetPack() string {
+	if x != nil {
+		return x.Pack
+	}
+	return ""
+}
+
+func (x *ForkRunRequest) GetVariablesJson() string {
+	if x != nil {
+		return x.VariablesJson
+	}
+	return ""
+}
+
+func (x *ForkRunRequest) GetArtifacts() []*ArtifactWrite {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *ForkRunRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ForkRunRequest) GetExecution() Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return Execution_EXECUTION_UNSPECIFIED
+}
+
+func (x *ForkRunRequest) GetMaxSteps() int32 {
+	if x != nil {
+		return x.MaxSteps
+	}
+	return 0
+}
+
+func (x *ForkRunRequest) GetMaxWallTimeSec() int32 {
+	if x != nil {
+		return x.MaxWallTimeSec
+	}
+	return 0
+}
+
+func (x *ForkRunRequest) GetReuseSteps() bool {
+	if x != nil && x.ReuseSteps != nil {
+		return *x.ReuseSteps
+	}
+	return false
+}
+
+func (x *ForkRunRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// ForkRunResponse is the new run.
+type ForkRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run after the call.
+	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// Its first record: the Origin.
+	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	// Identity of the turn that is open after the call; unset: none.
+	Turn *TurnRef `protobuf:"bytes,3,opt,name=turn,proto3" json:"turn,omitempty"`
+	// True: the id was used before with the same body; this is the first answer.
+	Duplicate     bool `protobuf:"varint,4,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForkRunResponse) Reset() {
+	*x = ForkRunResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForkRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForkRunResponse) ProtoMessage() {}
+
+func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
+func (*ForkRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ForkRunResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ForkRunResponse) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *ForkRunResponse) GetTurn() *TurnRef {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
+func (x *ForkRunResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+// DiffRunsRequest names two points.
+type DiffRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run to compare from; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Its record. Default 0: as it is.
+	Seq uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The run to compare with. Default: empty, the same run.
+	OtherRunId string `protobuf:"bytes,4,opt,name=other_run_id,json=otherRunId,proto3" json:"other_run_id,omitempty"`
+	// Its record. Default 0: as it is.
+	OtherSeq      uint64 `protobuf:"varint,5,opt,name=other_seq,json=otherSeq,proto3" json:"other_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffRunsRequest) Reset() {
+	*x = DiffRunsRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffRunsRequest) ProtoMessage() {}
+
+func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffRunsRequest.ProtoReflect.Descriptor instead.
+func (*DiffRunsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DiffRunsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *DiffRunsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *DiffRunsRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *DiffRunsRequest) GetOtherRunId() string {
+	if x != nil {
+		return x.OtherRunId
+	}
+	return ""
+}
+
+func (x *DiffRunsRequest) GetOtherSeq() uint64 {
+	if x != nil {
+		return x.OtherSeq
+	}
+	return 0
+}
+
+// RunPoint is a run at a record.
+type RunPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Last record of the commit.
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Pack version that it keeps.
+	Pack *PackRef `protobuf:"bytes,3,opt,name=pack,proto3" json:"pack,omitempty"`
+	// State visited then.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Status then.
+	Status RunStatus `protobuf:"varint,5,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Reason of a terminal status; else empty.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Messages of its conversations.
+	Messages      int32 `protobuf:"varint,7,opt,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunPoint) Reset() {
+	*x = RunPoint{}
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunPoint) ProtoMessage() {}
+
+func (x *RunPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunPoint.ProtoReflect.Descriptor instead.
+func (*RunPoint) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RunPoint) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RunPoint) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *RunPoint) GetPack() *PackRef {
+	if x != nil {
+		return x.Pack
+	}
+	return nil
+}
+
+func (x *RunPoint) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *RunPoint) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *RunPoint) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RunPoint) GetMessages() int32 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+// PathStep is one state on the way of a run.
+type PathStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The Transition; for the state that a fork began in, its Origin.
+	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Event that led there; empty for the entry.
+	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
+	// State entered.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// The run; that of a fork begins with the way of the run that it was forked from.
+	RunId         string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PathStep) Reset() {
+	*x = PathStep{}
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PathStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PathStep) ProtoMessage() {}
+
+func (x *PathStep) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PathStep.ProtoReflect.Descriptor instead.
+func (*PathStep) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PathStep) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *PathStep) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *PathStep) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PathStep) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// CountChange is a figure that differs.
+type CountChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// State of visits, "state.Event" of edges, name of a budget.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Figure at the first point.
+	Base int64 `protobuf:"varint,2,opt,name=base,proto3" json:"base,omitempty"`
+	// Figure at the other point.
+	Other         int64 `protobuf:"varint,3,opt,name=other,proto3" json:"other,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountChange) Reset() {
+	*x = CountChange{}
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountChange) ProtoMessage() {}
+
+func (x *CountChange) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountChange.ProtoReflect.Descriptor instead.
+func (*CountChange) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CountChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CountChange) GetBase() int64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *CountChange) GetOther() int64 {
+	if x != nil {
+		return x.Other
+	}
+	return 0
+}
+
+// ValueChange is one difference between two JSON documents.
+type ValueChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON pointer (RFC 6901) into the documents; empty: the whole.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// How it differs.
+	Kind ChangeKind `protobuf:"varint,2,opt,name=kind,proto3,enum=pawl.v1.ChangeKind" json:"kind,omitempty"`
+	// Value at the first point, compact JSON; empty if it was ADDED.
+	BaseJson string `protobuf:"bytes,3,opt,name=base_json,json=baseJson,proto3" json:"base_json,omitempty"`
+	// Value at the other point, compact JSON; empty if it was REMOVED.
+	OtherJson     string `protobuf:"bytes,4,opt,name=other_json,json=otherJson,proto3" json:"other_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValueChange) Reset() {
+	*x = ValueChange{}
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValueChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValueChange) ProtoMessage() {}
+
+func (x *ValueChange) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValueChange.ProtoReflect.Descriptor instead.
+func (*ValueChange) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ValueChange) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ValueChange) GetKind() ChangeKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ChangeKind_CHANGE_KIND_UNSPECIFIED
+}
+
+func (x *ValueChange) GetBaseJson() string {
+	if x != nil {
+		return x.BaseJson
+	}
+	return ""
+}
+
+func (x *ValueChange) GetOtherJson() string {
+	if x != nil {
+		return x.OtherJson
+	}
+	return ""
+}
+
+// ArtifactChange is an artifact that differs.
+type ArtifactChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How it differs.
+	Kind ChangeKind `protobuf:"varint,2,opt,name=kind,proto3,enum=pawl.v1.ChangeKind" json:"kind,omitempty"`
+	// Media type.
+	MediaType string `protobuf:"bytes,3,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	// Bytes at the first point.
+	BaseBytes int64 `protobuf:"varint,4,opt,name=base_bytes,json=baseBytes,proto3" json:"base_bytes,omitempty"`
+	// Bytes at the other point.
+	OtherBytes int64 `protobuf:"varint,5,opt,name=other_bytes,json=otherBytes,proto3" json:"other_bytes,omitempty"`
+	// Differences of a JSON artifact that both points have; at most 1000.
+	Json []*ValueChange `protobuf:"bytes,6,rep,name=json,proto3" json:"json,omitempty"`
+	// Differences of a text artifact as a unified diff, three lines of context; at most
+	// 256 KiB.
+	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	// True: there are more differences than were told.
+	Truncated     bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArtifactChange) Reset() {
+	*x = ArtifactChange{}
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArtifactChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArtifactChange) ProtoMessage() {}
+
+func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArtifactChange.ProtoReflect.Descriptor instead.
+func (*ArtifactChange) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ArtifactChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ArtifactChange) GetKind() ChangeKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ChangeKind_CHANGE_KIND_UNSPECIFIED
+}
+
+func (x *ArtifactChange) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *ArtifactChange) GetBaseBytes() int64 {
+	if x != nil {
+		return x.BaseBytes
+	}
+	return 0
+}
+
+func (x *ArtifactChange) GetOtherBytes() int64 {
+	if x != nil {
+		return x.OtherBytes
+	}
+	return 0
+}
+
+func (x *ArtifactChange) GetJson() []*ValueChange {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+func (x *ArtifactChange) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ArtifactChange) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+// DiffRunsResponse is what differs between two points.
+type DiffRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first point.
+	Base *RunPoint `protobuf:"bytes,1,opt,name=base,proto3" json:"base,omitempty"`
+	// The other point.
+	Other *RunPoint `protobuf:"bytes,2,opt,name=other,proto3" json:"other,omitempty"`
+	// States that both ways begin with.
+	CommonPath int32 `protobuf:"varint,3,opt,name=common_path,json=commonPath,proto3" json:"common_path,omitempty"`
+	// The first way behind those; at most 1000 states.
+	BasePath []*PathStep `protobuf:"bytes,4,rep,name=base_path,json=basePath,proto3" json:"base_path,omitempty"`
+	// The other way behind those; at most 1000 states.
+	OtherPath []*PathStep `protobuf:"bytes,5,rep,name=other_path,json=otherPath,proto3" json:"other_path,omitempty"`
+	// Visits by state that differ, by name.
+	Visits []*CountChange `protobuf:"bytes,6,rep,name=visits,proto3" json:"visits,omitempty"`
+	// Edges followed that differ, by name.
+	Edges []*CountChange `protobuf:"bytes,7,rep,name=edges,proto3" json:"edges,omitempty"`
+	// Budgets and bounds used that differ, by name: total_visits, transitions,
+	// tool_calls, steps, reframes, tokens, cost_micro_usd, artifact_bytes, message_bytes.
+	Budgets []*CountChange `protobuf:"bytes,8,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Artifacts that differ, by name.
+	Artifacts []*ArtifactChange `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Variables that differ.
+	Variables []*ValueChange `protobuf:"bytes,10,rep,name=variables,proto3" json:"variables,omitempty"`
+	// True: a path was longer than what was told.
+	Truncated     bool `protobuf:"varint,11,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffRunsResponse) Reset() {
+	*x = DiffRunsResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffRunsResponse) ProtoMessage() {}
+
+func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffRunsResponse.ProtoReflect.Descriptor instead.
+func (*DiffRunsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DiffRunsResponse) GetBase() *RunPoint {
+	if x != nil {
+		return x.Base
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetOther() *RunPoint {
+	if x != nil {
+		return x.Other
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetCommonPath() int32 {
+	if x != nil {
+		return x.CommonPath
+	}
+	return 0
+}
+
+func (x *DiffRunsResponse) GetBasePath() []*PathStep {
+	if x != nil {
+		return x.BasePath
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetOtherPath() []*PathStep {
+	if x != nil {
+		return x.OtherPath
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetVisits() []*CountChange {
+	if x != nil {
+		return x.Visits
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetEdges() []*CountChange {
+	if x != nil {
+		return x.Edges
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetBudgets() []*CountChange {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetArtifacts() []*ArtifactChange {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetVariables() []*ValueChange {
+	if x != nil {
+		return x.Variables
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+// VerifyRunRequest names a run.
+type VerifyRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyRunRequest) Reset() {
+	*x = VerifyRunRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyRunRequest) ProtoMessage() {}
+
+func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyRunRequest.ProtoReflect.Descriptor instead.
+func (*VerifyRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *VerifyRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *VerifyRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// VerifyRunResponse is what was proven, or the first fault.
+type VerifyRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True: everything is in order.
+	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
+	// Commits and records that were proven.
+	Entries int64 `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
+	// Records that were proven.
+	Records int64 `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
+	// End of the chain over what was proven; 32 bytes.
+	Hash []byte `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"`
+	// First bad record; 0 if there is none.
+	BadSeq uint64 `protobuf:"varint,5,opt,name=bad_seq,json=badSeq,proto3" json:"bad_seq,omitempty"`
+	// What is wrong with it; empty if nothing is.
+	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyRunResponse) Reset() {
+	*x = VerifyRunResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyRunResponse) ProtoMessage() {}
+
+func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyRunResponse.ProtoReflect.Descriptor instead.
+func (*VerifyRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *VerifyRunResponse) GetOk() bool {
+	if x != nil {
+		return x.Ok
+	}
+	return false
+}
+
+func (x *VerifyRunResponse) GetEntries() int64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *VerifyRunResponse) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *VerifyRunResponse) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *VerifyRunResponse) GetBadSeq() uint64 {
+	if x != nil {
+		return x.BadSeq
+	}
+	return 0
+}
+
+func (x *VerifyRunResponse) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// ExportRunRequest names a run.
+type ExportRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRunRequest) Reset() {
+	*x = ExportRunRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRunRequest) ProtoMessage() {}
+
+func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRunRequest.ProtoReflect.Descriptor instead.
+func (*ExportRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ExportRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ExportRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// ExportRunResponse is the next piece of the file.
+type ExportRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes, at most 256 KiB.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRunResponse) Reset() {
+	*x = ExportRunResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRunResponse) ProtoMessage() {}
+
+func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRunResponse.ProtoReflect.Descriptor instead.
+func (*ExportRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ExportRunResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ImportRunRequest is the next piece of a file.
+type ImportRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary; read from the first piece. Default: empty, which is
+	// "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Bytes, at most 1 MiB.
+	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportRunRequest) Reset() {
+	*x = ImportRunRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportRunRequest) ProtoMessage() {}
+
+func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportRunRequest.ProtoReflect.Descriptor instead.
+func (*ImportRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ImportRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ImportRunRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ImportRunResponse is the imported run.
+type ImportRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run as its file has it.
+	Run *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// True: it had been imported before.
+	Duplicate     bool `protobuf:"varint,2,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportRunResponse) Reset() {
+	*x = ImportRunResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportRunResponse) ProtoMessage() {}
+
+func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportRunResponse.ProtoReflect.Descriptor instead.
+func (*ImportRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ImportRunResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ImportRunResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
 // EmitEventRequest asks for a transition.
 type EmitEventRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1433,7 +2800,7 @@ type EmitEventRequest struct {
 
 func (x *EmitEventRequest) Reset() {
 	*x = EmitEventRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +2812,7 @@ func (x *EmitEventRequest) String() string {
 func (*EmitEventRequest) ProtoMessage() {}
 
 func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +2825,7 @@ func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventRequest.ProtoReflect.Descriptor instead.
 func (*EmitEventRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EmitEventRequest) GetNamespace() string {
@@ -1534,7 +2901,7 @@ type EmitEventResponse struct {
 
 func (x *EmitEventResponse) Reset() {
 	*x = EmitEventResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +2913,7 @@ func (x *EmitEventResponse) String() string {
 func (*EmitEventResponse) ProtoMessage() {}
 
 func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +2926,7 @@ func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventResponse.ProtoReflect.Descriptor instead.
 func (*EmitEventResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EmitEventResponse) GetTransition() *Record {
@@ -1635,7 +3002,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +3014,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +3027,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SendInputRequest) GetNamespace() string {
@@ -1727,7 +3094,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +3106,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +3119,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SendInputResponse) GetRecord() *Record {
@@ -1810,7 +3177,7 @@ type GetTurnRequest struct {
 
 func (x *GetTurnRequest) Reset() {
 	*x = GetTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +3189,7 @@ func (x *GetTurnRequest) String() string {
 func (*GetTurnRequest) ProtoMessage() {}
 
 func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +3202,7 @@ func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnRequest.ProtoReflect.Descriptor instead.
 func (*GetTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetTurnRequest) GetNamespace() string {
@@ -1898,7 +3265,7 @@ type GetTurnResponse struct {
 
 func (x *GetTurnResponse) Reset() {
 	*x = GetTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +3277,7 @@ func (x *GetTurnResponse) String() string {
 func (*GetTurnResponse) ProtoMessage() {}
 
 func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +3290,7 @@ func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnResponse.ProtoReflect.Descriptor instead.
 func (*GetTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetTurnResponse) GetTurn() *TurnRef {
@@ -2062,7 +3429,7 @@ type ToolSpec struct {
 
 func (x *ToolSpec) Reset() {
 	*x = ToolSpec{}
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +3441,7 @@ func (x *ToolSpec) String() string {
 func (*ToolSpec) ProtoMessage() {}
 
 func (x *ToolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +3454,7 @@ func (x *ToolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSpec.ProtoReflect.Descriptor instead.
 func (*ToolSpec) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ToolSpec) GetName() string {
@@ -2135,7 +3502,7 @@ type ArtifactSlot struct {
 
 func (x *ArtifactSlot) Reset() {
 	*x = ArtifactSlot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +3514,7 @@ func (x *ArtifactSlot) String() string {
 func (*ArtifactSlot) ProtoMessage() {}
 
 func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +3527,7 @@ func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactSlot.ProtoReflect.Descriptor instead.
 func (*ArtifactSlot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ArtifactSlot) GetName() string {
@@ -2206,7 +3573,7 @@ type ShowTurnRequest struct {
 
 func (x *ShowTurnRequest) Reset() {
 	*x = ShowTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +3585,7 @@ func (x *ShowTurnRequest) String() string {
 func (*ShowTurnRequest) ProtoMessage() {}
 
 func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +3598,7 @@ func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
 func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ShowTurnRequest) GetNamespace() string {
@@ -2266,7 +3633,7 @@ type ShowTurnResponse struct {
 
 func (x *ShowTurnResponse) Reset() {
 	*x = ShowTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +3645,7 @@ func (x *ShowTurnResponse) String() string {
 func (*ShowTurnResponse) ProtoMessage() {}
 
 func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +3658,7 @@ func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
 func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
@@ -2326,7 +3693,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +3705,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +3718,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -2411,7 +3778,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2423,7 +3790,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2436,7 +3803,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -2506,7 +3873,7 @@ type CompleteTurnRequest struct {
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +3885,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +3898,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -2658,7 +4025,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +4037,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +4050,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -2775,7 +4142,7 @@ type FailTurnRequest struct {
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +4154,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +4167,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -2895,7 +4262,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +4274,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +4287,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -2991,7 +4358,7 @@ type WriteOutputRequest struct {
 
 func (x *WriteOutputRequest) Reset() {
 	*x = WriteOutputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3003,7 +4370,7 @@ func (x *WriteOutputRequest) String() string {
 func (*WriteOutputRequest) ProtoMessage() {}
 
 func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3016,7 +4383,7 @@ func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputRequest.ProtoReflect.Descriptor instead.
 func (*WriteOutputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WriteOutputRequest) GetNamespace() string {
@@ -3083,7 +4450,7 @@ type WriteOutputResponse struct {
 
 func (x *WriteOutputResponse) Reset() {
 	*x = WriteOutputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +4462,7 @@ func (x *WriteOutputResponse) String() string {
 func (*WriteOutputResponse) ProtoMessage() {}
 
 func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +4475,7 @@ func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputResponse.ProtoReflect.Descriptor instead.
 func (*WriteOutputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WriteOutputResponse) GetRecord() *Record {
@@ -3156,7 +4523,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +4535,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +4548,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -3243,7 +4610,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +4622,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +4635,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -3319,7 +4686,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +4698,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +4711,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -3401,7 +4768,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3413,7 +4780,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3426,7 +4793,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -3495,7 +4862,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3507,7 +4874,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3520,7 +4887,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -3571,7 +4938,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3583,7 +4950,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3596,7 +4963,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -3662,7 +5029,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +5041,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +5054,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -3794,7 +5161,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3806,7 +5173,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3819,7 +5186,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -3893,7 +5260,7 @@ type StreamTransitionsRequest struct {
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +5272,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +5285,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -4017,7 +5384,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4029,7 +5396,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4042,7 +5409,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -4124,7 +5491,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4136,7 +5503,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4149,7 +5516,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -4181,7 +5548,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +5560,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +5573,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -4254,7 +5621,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4266,7 +5633,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4279,7 +5646,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -4337,7 +5704,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4349,7 +5716,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4362,7 +5729,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -4395,14 +5762,16 @@ type ListTransitionsRequest struct {
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before; the other fields must be the same.
 	// Default: empty, the first page.
-	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Adds the run as of each record, artifact values included. Default false.
+	Snapshots     bool `protobuf:"varint,20,opt,name=snapshots,proto3" json:"snapshots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4414,7 +5783,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +5796,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -4472,6 +5841,13 @@ func (x *ListTransitionsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListTransitionsRequest) GetSnapshots() bool {
+	if x != nil {
+		return x.Snapshots
+	}
+	return false
+}
+
 // ListTransitionsResponse is a page of records.
 type ListTransitionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4479,13 +5855,15 @@ type ListTransitionsResponse struct {
 	Records []*Record `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	// Gives the next page; empty: there is none.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The run as of each of the records, in their order; empty unless asked for.
+	Snapshots     []*Snapshot `protobuf:"bytes,20,rep,name=snapshots,proto3" json:"snapshots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4497,7 +5875,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4510,7 +5888,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -4525,6 +5903,13 @@ func (x *ListTransitionsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListTransitionsResponse) GetSnapshots() []*Snapshot {
+	if x != nil {
+		return x.Snapshots
+	}
+	return nil
 }
 
 // GetRunRequest names a run.
@@ -4546,7 +5931,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +5943,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +5956,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -4625,7 +6010,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4637,7 +6022,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4650,7 +6035,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -4695,7 +6080,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4707,7 +6092,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4720,7 +6105,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -4771,7 +6156,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4783,7 +6168,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4796,7 +6181,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -4824,7 +6209,7 @@ type CountRunsRequest struct {
 
 func (x *CountRunsRequest) Reset() {
 	*x = CountRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4836,7 +6221,7 @@ func (x *CountRunsRequest) String() string {
 func (*CountRunsRequest) ProtoMessage() {}
 
 func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4849,7 +6234,7 @@ func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
 func (*CountRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CountRunsRequest) GetNamespace() string {
@@ -4870,7 +6255,7 @@ type CountRunsResponse struct {
 
 func (x *CountRunsResponse) Reset() {
 	*x = CountRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4882,7 +6267,7 @@ func (x *CountRunsResponse) String() string {
 func (*CountRunsResponse) ProtoMessage() {}
 
 func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4895,7 +6280,7 @@ func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
 func (*CountRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CountRunsResponse) GetCounts() []*StatusCount {
@@ -4918,7 +6303,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4930,7 +6315,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4943,7 +6328,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StatusCount) GetStatus() RunStatus {
@@ -4971,7 +6356,7 @@ type GetCallerRequest struct {
 
 func (x *GetCallerRequest) Reset() {
 	*x = GetCallerRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4983,7 +6368,7 @@ func (x *GetCallerRequest) String() string {
 func (*GetCallerRequest) ProtoMessage() {}
 
 func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4996,7 +6381,7 @@ func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GetCallerRequest) GetNamespace() string {
@@ -5020,7 +6405,7 @@ type GetCallerResponse struct {
 
 func (x *GetCallerResponse) Reset() {
 	*x = GetCallerResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5032,7 +6417,7 @@ func (x *GetCallerResponse) String() string {
 func (*GetCallerResponse) ProtoMessage() {}
 
 func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5045,7 +6430,7 @@ func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
 func (*GetCallerResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GetCallerResponse) GetPrincipal() string {
@@ -5079,7 +6464,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5091,7 +6476,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5104,7 +6489,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -5148,7 +6533,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5160,7 +6545,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5173,7 +6558,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -5209,7 +6594,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5221,7 +6606,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5234,7 +6619,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -5282,7 +6667,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5294,7 +6679,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5307,7 +6692,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -5357,7 +6742,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5369,7 +6754,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5382,7 +6767,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -5430,7 +6815,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5442,7 +6827,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5455,7 +6840,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -5505,7 +6890,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5517,7 +6902,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5530,7 +6915,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -5578,7 +6963,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5590,7 +6975,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5603,7 +6988,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -5662,7 +7047,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5674,7 +7059,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5687,7 +7072,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -5754,7 +7139,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5766,7 +7151,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5779,7 +7164,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -5818,7 +7203,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5830,7 +7215,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5843,7 +7228,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -5885,7 +7270,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5897,7 +7282,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5910,7 +7295,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -5945,7 +7330,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xd2\r\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xa4\x0e\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -5992,7 +7377,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06limits\x18' \x01(\v2\x12.pawl.v1.RunLimitsR\x06limits\x12-\n" +
 	"\bawaiting\x18< \x01(\x0e2\x11.pawl.v1.AwaitingR\bawaiting\x127\n" +
 	"\tstatus_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\bstatusAt\x12!\n" +
-	"\x04task\x18> \x01(\v2\r.pawl.v1.TaskR\x04task\x1a9\n" +
+	"\x04task\x18> \x01(\v2\r.pawl.v1.TaskR\x04task\x124\n" +
+	"\vforked_from\x18P \x01(\v2\x13.pawl.v1.ForkedFromR\n" +
+	"forkedFrom\x12\x1a\n" +
+	"\bimported\x18Q \x01(\bR\bimported\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -6074,7 +7462,116 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\x12'\n" +
 	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12$\n" +
 	"\x04turn\x18\x03 \x01(\v2\x10.pawl.v1.TurnRefR\x04turn\x12\x1c\n" +
-	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\xe2\x02\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"c\n" +
+	"\n" +
+	"ForkedFrom\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06visits\x18\x03 \x01(\x05R\x06visits\x12\x14\n" +
+	"\x05steps\x18\x04 \x01(\rR\x05steps\"\xd0\x05\n" +
+	"\x0eForkRunRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x15\n" +
+	"\x06at_seq\x18\x03 \x01(\x04R\x05atSeq\x12\x1c\n" +
+	"\x04pack\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12%\n" +
+	"\x0evariables_json\x18\x05 \x01(\tR\rvariablesJson\x12?\n" +
+	"\tartifacts\x18\x06 \x03(\v2\x16.pawl.v1.ArtifactWriteB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\tartifacts\x12t\n" +
+	"\x06labels\x18\a \x03(\v2#.pawl.v1.ForkRunRequest.LabelsEntryB7\xbaH4\x9a\x011\x10@\"&r$2\"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$*\x05r\x03(\x80\x02R\x06labels\x12:\n" +
+	"\texecution\x18\b \x01(\x0e2\x12.pawl.v1.ExecutionB\b\xbaH\x05\x82\x01\x02\x10\x01R\texecution\x12$\n" +
+	"\tmax_steps\x18\t \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bmaxSteps\x122\n" +
+	"\x11max_wall_time_sec\x18\n" +
+	" \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x0emaxWallTimeSec\x12$\n" +
+	"\vreuse_steps\x18\v \x01(\bH\x00R\n" +
+	"reuseSteps\x88\x01\x01\x12'\n" +
+	"\n" +
+	"request_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
+	"\f_reuse_steps\"\x9e\x01\n" +
+	"\x0fForkRunResponse\x12\x1e\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\x12'\n" +
+	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12$\n" +
+	"\x04turn\x18\x03 \x01(\v2\x10.pawl.v1.TurnRefR\x04turn\x12\x1c\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\x88\x02\n" +
+	"\x0fDiffRunsRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12I\n" +
+	"\fother_run_id\x18\x04 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\n" +
+	"otherRunId\x12\x1b\n" +
+	"\tother_seq\x18\x05 \x01(\x04R\botherSeq\"\xcf\x01\n" +
+	"\bRunPoint\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12$\n" +
+	"\x04pack\x18\x03 \x01(\v2\x10.pawl.v1.PackRefR\x04pack\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12*\n" +
+	"\x06status\x18\x05 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bmessages\x18\a \x01(\x05R\bmessages\"_\n" +
+	"\bPathStep\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05event\x18\x02 \x01(\tR\x05event\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x15\n" +
+	"\x06run_id\x18\x04 \x01(\tR\x05runId\"K\n" +
+	"\vCountChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04base\x18\x02 \x01(\x03R\x04base\x12\x14\n" +
+	"\x05other\x18\x03 \x01(\x03R\x05other\"\x86\x01\n" +
+	"\vValueChange\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x13.pawl.v1.ChangeKindR\x04kind\x12\x1b\n" +
+	"\tbase_json\x18\x03 \x01(\tR\bbaseJson\x12\x1d\n" +
+	"\n" +
+	"other_json\x18\x04 \x01(\tR\totherJson\"\x88\x02\n" +
+	"\x0eArtifactChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x13.pawl.v1.ChangeKindR\x04kind\x12\x1d\n" +
+	"\n" +
+	"media_type\x18\x03 \x01(\tR\tmediaType\x12\x1d\n" +
+	"\n" +
+	"base_bytes\x18\x04 \x01(\x03R\tbaseBytes\x12\x1f\n" +
+	"\vother_bytes\x18\x05 \x01(\x03R\n" +
+	"otherBytes\x12(\n" +
+	"\x04json\x18\x06 \x03(\v2\x14.pawl.v1.ValueChangeR\x04json\x12\x12\n" +
+	"\x04text\x18\a \x01(\tR\x04text\x12\x1c\n" +
+	"\ttruncated\x18\b \x01(\bR\ttruncated\"\xf8\x03\n" +
+	"\x10DiffRunsResponse\x12%\n" +
+	"\x04base\x18\x01 \x01(\v2\x11.pawl.v1.RunPointR\x04base\x12'\n" +
+	"\x05other\x18\x02 \x01(\v2\x11.pawl.v1.RunPointR\x05other\x12\x1f\n" +
+	"\vcommon_path\x18\x03 \x01(\x05R\n" +
+	"commonPath\x12.\n" +
+	"\tbase_path\x18\x04 \x03(\v2\x11.pawl.v1.PathStepR\bbasePath\x120\n" +
+	"\n" +
+	"other_path\x18\x05 \x03(\v2\x11.pawl.v1.PathStepR\totherPath\x12,\n" +
+	"\x06visits\x18\x06 \x03(\v2\x14.pawl.v1.CountChangeR\x06visits\x12*\n" +
+	"\x05edges\x18\a \x03(\v2\x14.pawl.v1.CountChangeR\x05edges\x12.\n" +
+	"\abudgets\x18\b \x03(\v2\x14.pawl.v1.CountChangeR\abudgets\x125\n" +
+	"\tartifacts\x18\t \x03(\v2\x17.pawl.v1.ArtifactChangeR\tartifacts\x122\n" +
+	"\tvariables\x18\n" +
+	" \x03(\v2\x14.pawl.v1.ValueChangeR\tvariables\x12\x1c\n" +
+	"\ttruncated\x18\v \x01(\bR\ttruncated\"\x8f\x01\n" +
+	"\x10VerifyRunRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"\x9c\x01\n" +
+	"\x11VerifyRunResponse\x12\x0e\n" +
+	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x18\n" +
+	"\aentries\x18\x02 \x01(\x03R\aentries\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x03R\arecords\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\fR\x04hash\x12\x17\n" +
+	"\abad_seq\x18\x05 \x01(\x04R\x06badSeq\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"\x8f\x01\n" +
+	"\x10ExportRunRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"'\n" +
+	"\x11ExportRunResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"q\n" +
+	"\x10ImportRunRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12\x1d\n" +
+	"\x04data\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@R\x04data\"Q\n" +
+	"\x11ImportRunResponse\x12\x1e\n" +
+	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\x12\x1c\n" +
+	"\tduplicate\x18\x02 \x01(\bR\tduplicate\"\xe2\x02\n" +
 	"\x10EmitEventRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12 \n" +
@@ -6331,7 +7828,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05reset\x18\x06 \x01(\bR\x05reset\"[\n" +
 	"\bSnapshot\x12\x1e\n" +
 	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\x12/\n" +
-	"\tartifacts\x18\x02 \x03(\v2\x11.pawl.v1.ArtifactR\tartifacts\"\xc4\x02\n" +
+	"\tartifacts\x18\x02 \x03(\v2\x11.pawl.v1.ArtifactR\tartifacts\"\xe2\x02\n" +
 	"\x16ListTransitionsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12>\n" +
@@ -6340,10 +7837,12 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tpage_size\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"l\n" +
+	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x12\x1c\n" +
+	"\tsnapshots\x18\x14 \x01(\bR\tsnapshots\"\x9d\x01\n" +
 	"\x17ListTransitionsResponse\x12)\n" +
 	"\arecords\x18\x01 \x03(\v2\x0f.pawl.v1.RecordR\arecords\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfd\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12/\n" +
+	"\tsnapshots\x18\x14 \x03(\v2\x11.pawl.v1.SnapshotR\tsnapshots\"\xfd\x01\n" +
 	"\rGetRunRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x15\n" +
@@ -6457,10 +7956,21 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tWaitUntil\x12\x1a\n" +
 	"\x16WAIT_UNTIL_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13WAIT_UNTIL_TERMINAL\x10\x01\x12\x16\n" +
-	"\x12WAIT_UNTIL_WAITING\x10\x022\x85\x14\n" +
+	"\x12WAIT_UNTIL_WAITING\x10\x02*r\n" +
+	"\n" +
+	"ChangeKind\x12\x1b\n" +
+	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
+	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
+	"\x13CHANGE_KIND_CHANGED\x10\x032\xb9\x17\n" +
 	"\n" +
 	"RunService\x12T\n" +
-	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12g\n" +
+	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12_\n" +
+	"\aForkRun\x12\x17.pawl.v1.ForkRunRequest\x1a\x18.pawl.v1.ForkRunResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}:fork\x12_\n" +
+	"\bDiffRuns\x12\x18.pawl.v1.DiffRunsRequest\x1a\x19.pawl.v1.DiffRunsResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/runs/{run_id}:diff\x12d\n" +
+	"\tVerifyRun\x12\x19.pawl.v1.VerifyRunRequest\x1a\x1a.pawl.v1.VerifyRunResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/runs/{run_id}:verify\x12D\n" +
+	"\tExportRun\x12\x19.pawl.v1.ExportRunRequest\x1a\x1a.pawl.v1.ExportRunResponse0\x01\x12D\n" +
+	"\tImportRun\x12\x19.pawl.v1.ImportRunRequest\x1a\x1a.pawl.v1.ImportRunResponse(\x01\x12g\n" +
 	"\tEmitEvent\x12\x19.pawl.v1.EmitEventRequest\x1a\x1a.pawl.v1.EmitEventResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}/events\x12g\n" +
 	"\tSendInput\x12\x19.pawl.v1.SendInputRequest\x1a\x1a.pawl.v1.SendInputResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}/inputs\x12_\n" +
 	"\aGetTurn\x12\x17.pawl.v1.GetTurnRequest\x1a\x18.pawl.v1.GetTurnResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}/turn\x12k\n" +
@@ -6499,269 +8009,320 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_run_proto_rawDescData
 }
 
-var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
 	(WaitUntil)(0),                    // 2: pawl.v1.WaitUntil
-	(*Run)(nil),                       // 3: pawl.v1.Run
-	(*EdgeCount)(nil),                 // 4: pawl.v1.EdgeCount
-	(*Parent)(nil),                    // 5: pawl.v1.Parent
-	(*Task)(nil),                      // 6: pawl.v1.Task
-	(*RunLimits)(nil),                 // 7: pawl.v1.RunLimits
-	(*Step)(nil),                      // 8: pawl.v1.Step
-	(*RunFilter)(nil),                 // 9: pawl.v1.RunFilter
-	(*StartRunRequest)(nil),           // 10: pawl.v1.StartRunRequest
-	(*StartRunResponse)(nil),          // 11: pawl.v1.StartRunResponse
-	(*EmitEventRequest)(nil),          // 12: pawl.v1.EmitEventRequest
-	(*EmitEventResponse)(nil),         // 13: pawl.v1.EmitEventResponse
-	(*SendInputRequest)(nil),          // 14: pawl.v1.SendInputRequest
-	(*SendInputResponse)(nil),         // 15: pawl.v1.SendInputResponse
-	(*GetTurnRequest)(nil),            // 16: pawl.v1.GetTurnRequest
-	(*GetTurnResponse)(nil),           // 17: pawl.v1.GetTurnResponse
-	(*ToolSpec)(nil),                  // 18: pawl.v1.ToolSpec
-	(*ArtifactSlot)(nil),              // 19: pawl.v1.ArtifactSlot
-	(*ShowTurnRequest)(nil),           // 20: pawl.v1.ShowTurnRequest
-	(*ShowTurnResponse)(nil),          // 21: pawl.v1.ShowTurnResponse
-	(*SetArtifactsRequest)(nil),       // 22: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 23: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 24: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 25: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 26: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 27: pawl.v1.FailTurnResponse
-	(*WriteOutputRequest)(nil),        // 28: pawl.v1.WriteOutputRequest
-	(*WriteOutputResponse)(nil),       // 29: pawl.v1.WriteOutputResponse
-	(*SuspendTurnRequest)(nil),        // 30: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 31: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 32: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 33: pawl.v1.RequestStepRequest
-	(*StepOutcome)(nil),               // 34: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 35: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 36: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 37: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 38: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 39: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 40: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 41: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 42: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 43: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 44: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 45: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 46: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 47: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 48: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 49: pawl.v1.ListRunsResponse
-	(*CountRunsRequest)(nil),          // 50: pawl.v1.CountRunsRequest
-	(*CountRunsResponse)(nil),         // 51: pawl.v1.CountRunsResponse
-	(*StatusCount)(nil),               // 52: pawl.v1.StatusCount
-	(*GetCallerRequest)(nil),          // 53: pawl.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),         // 54: pawl.v1.GetCallerResponse
-	(*WaitRunRequest)(nil),            // 55: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 56: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 57: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 58: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 59: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 60: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 61: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 62: pawl.v1.CancelRunResponse
-	(*PutBlobRequest)(nil),            // 63: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 64: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 65: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 66: pawl.v1.GetBlobResponse
-	nil,                               // 67: pawl.v1.Run.LabelsEntry
-	nil,                               // 68: pawl.v1.Run.VisitsEntry
-	nil,                               // 69: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 70: pawl.v1.StartRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 71: pawl.v1.PackRef
-	(Execution)(0),                    // 72: pawl.v1.Execution
-	(RunStatus)(0),                    // 73: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 74: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 75: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 76: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 77: pawl.v1.Awaiting
-	(StepStatus)(0),                   // 78: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 79: pawl.v1.Fault
-	(*Remote)(nil),                    // 80: pawl.v1.Remote
-	(*Part)(nil),                      // 81: pawl.v1.Part
-	(*Record)(nil),                    // 82: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 83: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 84: pawl.v1.Message
-	(ArtifactMode)(0),                 // 85: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 86: pawl.v1.Usage
-	(*OutputPiece)(nil),               // 87: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 88: pawl.v1.Denial
-	(RecordKind)(0),                   // 89: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 90: pawl.v1.Artifact
-	(*durationpb.Duration)(nil),       // 91: google.protobuf.Duration
+	(ChangeKind)(0),                   // 3: pawl.v1.ChangeKind
+	(*Run)(nil),                       // 4: pawl.v1.Run
+	(*EdgeCount)(nil),                 // 5: pawl.v1.EdgeCount
+	(*Parent)(nil),                    // 6: pawl.v1.Parent
+	(*Task)(nil),                      // 7: pawl.v1.Task
+	(*RunLimits)(nil),                 // 8: pawl.v1.RunLimits
+	(*Step)(nil),                      // 9: pawl.v1.Step
+	(*RunFilter)(nil),                 // 10: pawl.v1.RunFilter
+	(*StartRunRequest)(nil),           // 11: pawl.v1.StartRunRequest
+	(*StartRunResponse)(nil),          // 12: pawl.v1.StartRunResponse
+	(*ForkedFrom)(nil),                // 13: pawl.v1.ForkedFrom
+	(*ForkRunRequest)(nil),            // 14: pawl.v1.ForkRunRequest
+	(*ForkRunResponse)(nil),           // 15: pawl.v1.ForkRunResponse
+	(*DiffRunsRequest)(nil),           // 16: pawl.v1.DiffRunsRequest
+	(*RunPoint)(nil),                  // 17: pawl.v1.RunPoint
+	(*PathStep)(nil),                  // 18: pawl.v1.PathStep
+	(*CountChange)(nil),               // 19: pawl.v1.CountChange
+	(*ValueChange)(nil),               // 20: pawl.v1.ValueChange
+	(*ArtifactChange)(nil),            // 21: pawl.v1.ArtifactChange
+	(*DiffRunsResponse)(nil),          // 22: pawl.v1.DiffRunsResponse
+	(*VerifyRunRequest)(nil),          // 23: pawl.v1.VerifyRunRequest
+	(*VerifyRunResponse)(nil),         // 24: pawl.v1.VerifyRunResponse
+	(*ExportRunRequest)(nil),          // 25: pawl.v1.ExportRunRequest
+	(*ExportRunResponse)(nil),         // 26: pawl.v1.ExportRunResponse
+	(*ImportRunRequest)(nil),          // 27: pawl.v1.ImportRunRequest
+	(*ImportRunResponse)(nil),         // 28: pawl.v1.ImportRunResponse
+	(*EmitEventRequest)(nil),          // 29: pawl.v1.EmitEventRequest
+	(*EmitEventResponse)(nil),         // 30: pawl.v1.EmitEventResponse
+	(*SendInputRequest)(nil),          // 31: pawl.v1.SendInputRequest
+	(*SendInputResponse)(nil),         // 32: pawl.v1.SendInputResponse
+	(*GetTurnRequest)(nil),            // 33: pawl.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 34: pawl.v1.GetTurnResponse
+	(*ToolSpec)(nil),                  // 35: pawl.v1.ToolSpec
+	(*ArtifactSlot)(nil),              // 36: pawl.v1.ArtifactSlot
+	(*ShowTurnRequest)(nil),           // 37: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 38: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 39: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 40: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 41: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 42: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 43: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 44: pawl.v1.FailTurnResponse
+	(*WriteOutputRequest)(nil),        // 45: pawl.v1.WriteOutputRequest
+	(*WriteOutputResponse)(nil),       // 46: pawl.v1.WriteOutputResponse
+	(*SuspendTurnRequest)(nil),        // 47: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 48: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 49: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 50: pawl.v1.RequestStepRequest
+	(*StepOutcome)(nil),               // 51: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 52: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 53: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 54: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 55: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 56: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 57: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 58: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 59: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 60: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 61: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 62: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 63: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 64: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 65: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 66: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 67: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 68: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 69: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 70: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 71: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 72: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 73: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 74: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 75: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 76: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 77: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 78: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 79: pawl.v1.CancelRunResponse
+	(*PutBlobRequest)(nil),            // 80: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 81: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 82: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 83: pawl.v1.GetBlobResponse
+	nil,                               // 84: pawl.v1.Run.LabelsEntry
+	nil,                               // 85: pawl.v1.Run.VisitsEntry
+	nil,                               // 86: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 87: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 88: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 89: pawl.v1.PackRef
+	(Execution)(0),                    // 90: pawl.v1.Execution
+	(RunStatus)(0),                    // 91: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 92: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 93: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 94: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 95: pawl.v1.Awaiting
+	(StepStatus)(0),                   // 96: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 97: pawl.v1.Fault
+	(*Remote)(nil),                    // 98: pawl.v1.Remote
+	(*Part)(nil),                      // 99: pawl.v1.Part
+	(*Record)(nil),                    // 100: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 101: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 102: pawl.v1.Message
+	(ArtifactMode)(0),                 // 103: pawl.v1.ArtifactMode
+	(*Usage)(nil),                     // 104: pawl.v1.Usage
+	(*OutputPiece)(nil),               // 105: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 106: pawl.v1.Denial
+	(RecordKind)(0),                   // 107: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 108: pawl.v1.Artifact
+	(*durationpb.Duration)(nil),       // 109: google.protobuf.Duration
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	71,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	72,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	67,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	73,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	68,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
-	4,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	74,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	74,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	74,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	74,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	75,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	74,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
-	8,   // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	76,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
-	5,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
-	7,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	77,  // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	74,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
-	6,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
-	78,  // 19: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	74,  // 20: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	79,  // 21: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	80,  // 22: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	73,  // 23: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	69,  // 24: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	74,  // 25: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	74,  // 26: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	81,  // 27: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	72,  // 28: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	70,  // 29: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	3,   // 30: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	82,  // 31: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	75,  // 32: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	83,  // 33: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	82,  // 34: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	82,  // 35: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	73,  // 36: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	75,  // 37: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	81,  // 38: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	82,  // 39: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	73,  // 40: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	75,  // 41: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	75,  // 42: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	71,  // 43: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	84,  // 44: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	18,  // 45: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	8,   // 46: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	19,  // 47: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	74,  // 48: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	74,  // 49: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	85,  // 50: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	17,  // 51: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	83,  // 52: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	82,  // 53: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	81,  // 54: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	84,  // 55: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	86,  // 56: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	83,  // 57: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	77,  // 58: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	82,  // 59: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	82,  // 60: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	82,  // 61: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	73,  // 62: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	75,  // 63: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	79,  // 64: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	86,  // 65: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	82,  // 66: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	82,  // 67: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	73,  // 68: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	75,  // 69: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	87,  // 70: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	82,  // 71: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	82,  // 72: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	73,  // 73: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	32,  // 74: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	8,   // 75: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	88,  // 76: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	34,  // 77: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	82,  // 78: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	73,  // 79: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	79,  // 80: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	0,   // 81: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	82,  // 82: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	82,  // 83: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	73,  // 84: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	9,   // 85: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	89,  // 86: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	41,  // 87: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	82,  // 88: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	40,  // 89: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	42,  // 90: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	43,  // 91: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	74,  // 92: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	3,   // 93: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	90,  // 94: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	89,  // 95: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	82,  // 96: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	3,   // 97: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	90,  // 98: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	9,   // 99: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 100: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	3,   // 101: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	52,  // 102: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	73,  // 103: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 104: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	91,  // 105: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	3,   // 106: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	82,  // 107: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	73,  // 108: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	82,  // 109: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	73,  // 110: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	82,  // 111: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	73,  // 112: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	10,  // 113: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	12,  // 114: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	14,  // 115: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	16,  // 116: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	20,  // 117: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	22,  // 118: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	24,  // 119: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	26,  // 120: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	28,  // 121: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	30,  // 122: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	33,  // 123: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	36,  // 124: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	38,  // 125: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	44,  // 126: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	46,  // 127: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	48,  // 128: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	50,  // 129: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	53,  // 130: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	55,  // 131: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	57,  // 132: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	59,  // 133: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	61,  // 134: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	63,  // 135: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	65,  // 136: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	11,  // 137: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	13,  // 138: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	15,  // 139: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	17,  // 140: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	21,  // 141: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	23,  // 142: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	25,  // 143: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	27,  // 144: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	29,  // 145: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	31,  // 146: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	35,  // 147: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	37,  // 148: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	39,  // 149: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	45,  // 150: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	47,  // 151: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	49,  // 152: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	51,  // 153: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	54,  // 154: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	56,  // 155: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	58,  // 156: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	60,  // 157: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	62,  // 158: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	64,  // 159: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	66,  // 160: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	137, // [137:161] is the sub-list for method output_type
-	113, // [113:137] is the sub-list for method input_type
-	113, // [113:113] is the sub-list for extension type_name
-	113, // [113:113] is the sub-list for extension extendee
-	0,   // [0:113] is the sub-list for field type_name
+	89,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	90,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	84,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	91,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	85,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	5,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
+	92,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	92,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	92,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	92,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	93,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	92,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	9,   // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
+	94,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	6,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
+	8,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
+	95,  // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	92,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	7,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
+	13,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
+	96,  // 20: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	92,  // 21: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	97,  // 22: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	98,  // 23: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	91,  // 24: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	86,  // 25: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	92,  // 26: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	92,  // 27: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	99,  // 28: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	90,  // 29: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	87,  // 30: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	4,   // 31: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	100, // 32: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	93,  // 33: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	101, // 34: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	88,  // 35: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	90,  // 36: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	4,   // 37: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
+	100, // 38: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	93,  // 39: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	89,  // 40: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	91,  // 41: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	3,   // 42: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
+	3,   // 43: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
+	20,  // 44: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
+	17,  // 45: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
+	17,  // 46: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
+	18,  // 47: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
+	18,  // 48: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
+	19,  // 49: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
+	19,  // 50: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
+	19,  // 51: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
+	21,  // 52: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
+	20,  // 53: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
+	4,   // 54: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
+	101, // 55: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	100, // 56: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	100, // 57: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	91,  // 58: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	93,  // 59: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	99,  // 60: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	100, // 61: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	91,  // 62: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	93,  // 63: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	93,  // 64: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	89,  // 65: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	102, // 66: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	35,  // 67: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	9,   // 68: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	36,  // 69: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	92,  // 70: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	92,  // 71: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	103, // 72: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	34,  // 73: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	101, // 74: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	100, // 75: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	99,  // 76: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	102, // 77: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	104, // 78: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	101, // 79: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	95,  // 80: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	100, // 81: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	100, // 82: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	100, // 83: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	91,  // 84: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	93,  // 85: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	97,  // 86: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	104, // 87: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	100, // 88: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	100, // 89: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	91,  // 90: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	93,  // 91: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	105, // 92: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	100, // 93: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	100, // 94: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	91,  // 95: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	49,  // 96: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	9,   // 97: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	106, // 98: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	51,  // 99: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	100, // 100: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	91,  // 101: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	97,  // 102: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	0,   // 103: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	100, // 104: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	100, // 105: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	91,  // 106: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	10,  // 107: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	107, // 108: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	58,  // 109: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	100, // 110: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	57,  // 111: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	59,  // 112: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	60,  // 113: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	92,  // 114: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 115: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	108, // 116: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	107, // 117: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	100, // 118: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	60,  // 119: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 120: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	108, // 121: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	10,  // 122: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 123: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 124: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	69,  // 125: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	91,  // 126: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 127: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	109, // 128: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 129: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	100, // 130: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	91,  // 131: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	100, // 132: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	91,  // 133: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	100, // 134: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	91,  // 135: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	11,  // 136: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	14,  // 137: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	16,  // 138: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	23,  // 139: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	25,  // 140: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	27,  // 141: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	29,  // 142: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	31,  // 143: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	33,  // 144: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	37,  // 145: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	39,  // 146: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	41,  // 147: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	43,  // 148: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	45,  // 149: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	47,  // 150: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	50,  // 151: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	53,  // 152: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	55,  // 153: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	61,  // 154: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	63,  // 155: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	65,  // 156: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	67,  // 157: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	70,  // 158: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	72,  // 159: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	74,  // 160: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	76,  // 161: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	78,  // 162: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	80,  // 163: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	82,  // 164: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	12,  // 165: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	15,  // 166: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	22,  // 167: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	24,  // 168: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	26,  // 169: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	28,  // 170: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	30,  // 171: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	32,  // 172: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	34,  // 173: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	38,  // 174: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	40,  // 175: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	42,  // 176: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	44,  // 177: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	46,  // 178: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	48,  // 179: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	52,  // 180: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	54,  // 181: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	56,  // 182: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	62,  // 183: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	64,  // 184: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	66,  // 185: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	68,  // 186: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	71,  // 187: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	73,  // 188: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	75,  // 189: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	77,  // 190: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	79,  // 191: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	81,  // 192: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	83,  // 193: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	165, // [165:194] is the sub-list for method output_type
+	136, // [136:165] is the sub-list for method input_type
+	136, // [136:136] is the sub-list for extension type_name
+	136, // [136:136] is the sub-list for extension extendee
+	0,   // [0:136] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -6774,11 +8335,12 @@ func file_pawl_v1_run_proto_init() {
 		(*StartRunRequest_Agent)(nil),
 		(*StartRunRequest_State)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[33].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[49].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[36].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[52].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
@@ -6788,8 +8350,8 @@ func file_pawl_v1_run_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   68,
+			NumEnums:      4,
+			NumMessages:   85,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,11 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	RunService_StartRun_FullMethodName          = "/pawl.v1.RunService/StartRun"
+	RunService_ForkRun_FullMethodName           = "/pawl.v1.RunService/ForkRun"
+	RunService_DiffRuns_FullMethodName          = "/pawl.v1.RunService/DiffRuns"
+	RunService_VerifyRun_FullMethodName         = "/pawl.v1.RunService/VerifyRun"
+	RunService_ExportRun_FullMethodName         = "/pawl.v1.RunService/ExportRun"
+	RunService_ImportRun_FullMethodName         = "/pawl.v1.RunService/ImportRun"
 	RunService_EmitEvent_FullMethodName         = "/pawl.v1.RunService/EmitEvent"
 	RunService_SendInput_FullMethodName         = "/pawl.v1.RunService/SendInput"
 	RunService_GetTurn_FullMethodName           = "/pawl.v1.RunService/GetTurn"
@@ -67,7 +72,8 @@ const (
 // with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
 // makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
 // RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-// happened; repeat it with the same id).
+// happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
+// imported to be looked at).
 //
 // A refused request changes nothing and uses up no id, except where its RPC says
 // otherwise. The order of checks: request, run, id, terminal, authority,
@@ -82,6 +88,49 @@ type RunServiceClient interface {
 	// INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
 	// MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
 	StartRun(ctx context.Context, in *StartRunRequest, opts ...grpc.CallOption) (*StartRunResponse, error)
+	// Begins a run as a copy of another at one of its records: visits per state and
+	// edge, artifacts and conversations are copied; run-wide totals and wall time start
+	// at zero; the open turn is offered as attempt 1 and answers the steps of its visit
+	// from the record. The copy stands alone, the source is only read. To repair a run
+	// that ended, fork it at an earlier record. Scope runs:write; for an imported run
+	// events:external besides: whoever made up its history could skip an approval.
+	//
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
+	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
+	// state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
+	// NO_SUCH_ENTRY), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+	// BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
+	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
+	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
+	ForkRun(ctx context.Context, in *ForkRunRequest, opts ...grpc.CallOption) (*ForkRunResponse, error)
+	// Compares two points of a run, or of two runs: the way through the states, visits,
+	// edges, budgets, artifacts, variables and the number of messages. Scope runs:read
+	// or runs:write.
+	//
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND).
+	DiffRuns(ctx context.Context, in *DiffRunsRequest, opts ...grpc.CallOption) (*DiffRunsResponse, error)
+	// Proves a run's journal: its hash chain over the stored bytes, and that its inputs,
+	// replayed through the state machine, make exactly these records and this state.
+	// Nothing is executed. A fault is an OK answer that names the first bad seq. Scope
+	// runs:read or runs:write.
+	//
+	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF: the store keeps no journal to prove).
+	VerifyRun(ctx context.Context, in *VerifyRunRequest, opts ...grpc.CallOption) (*VerifyRunResponse, error)
+	// Streams one portable file of a run: its pack, its journal as stored, the blobs that
+	// it refers to. gRPC only. Scope runs:read or runs:write.
+	//
+	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
+	ExportRun(ctx context.Context, in *ExportRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunResponse], error)
+	// Stores a run out of such a file, and its pack under its digest, to be shown,
+	// compared and forked. The run is never driven: every input is
+	// FAILED_PRECONDITION(IMPORTED). The same file again is a duplicate. Nothing is stored
+	// unless the whole file is proven. gRPC only. Scope packs:write.
+	//
+	// Errors: INVALID_ARGUMENT (EXPORT_INVALID: not such a file, or edited, with the first
+	// bad seq; EXPORT_TRUNCATED; REQUEST_REQUIRED: an empty stream), FAILED_PRECONDITION
+	// (EXPORT_NEWER: made by a newer version, ARCHIVE_OFF), ALREADY_EXISTS (RUN_EXISTS),
+	// RESOURCE_EXHAUSTED (EXPORT_TOO_LARGE).
+	ImportRun(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRunRequest, ImportRunResponse], error)
 	// Emits an event of the current state; the graph resolves the successor. With
 	// the turn's token it ends the open turn; by a principal with events:external
 	// it moves a run whose state is external or hybrid. Scope runs:write or
@@ -267,6 +316,68 @@ func (c *runServiceClient) StartRun(ctx context.Context, in *StartRunRequest, op
 	return out, nil
 }
 
+func (c *runServiceClient) ForkRun(ctx context.Context, in *ForkRunRequest, opts ...grpc.CallOption) (*ForkRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForkRunResponse)
+	err := c.cc.Invoke(ctx, RunService_ForkRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) DiffRuns(ctx context.Context, in *DiffRunsRequest, opts ...grpc.CallOption) (*DiffRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DiffRunsResponse)
+	err := c.cc.Invoke(ctx, RunService_DiffRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) VerifyRun(ctx context.Context, in *VerifyRunRequest, opts ...grpc.CallOption) (*VerifyRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyRunResponse)
+	err := c.cc.Invoke(ctx, RunService_VerifyRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) ExportRun(ctx context.Context, in *ExportRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[0], RunService_ExportRun_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportRunRequest, ExportRunResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_ExportRunClient = grpc.ServerStreamingClient[ExportRunResponse]
+
+func (c *runServiceClient) ImportRun(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRunRequest, ImportRunResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[1], RunService_ImportRun_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportRunRequest, ImportRunResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_ImportRunClient = grpc.ClientStreamingClient[ImportRunRequest, ImportRunResponse]
+
 func (c *runServiceClient) EmitEvent(ctx context.Context, in *EmitEventRequest, opts ...grpc.CallOption) (*EmitEventResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EmitEventResponse)
@@ -379,7 +490,7 @@ func (c *runServiceClient) ResolveStep(ctx context.Context, in *ResolveStepReque
 
 func (c *runServiceClient) StreamTransitions(ctx context.Context, in *StreamTransitionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamTransitionsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[0], RunService_StreamTransitions_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[2], RunService_StreamTransitions_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -488,7 +599,7 @@ func (c *runServiceClient) CancelRun(ctx context.Context, in *CancelRunRequest, 
 
 func (c *runServiceClient) PutBlob(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutBlobRequest, PutBlobResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[1], RunService_PutBlob_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_PutBlob_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -501,7 +612,7 @@ type RunService_PutBlobClient = grpc.ClientStreamingClient[PutBlobRequest, PutBl
 
 func (c *runServiceClient) GetBlob(ctx context.Context, in *GetBlobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetBlobResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[2], RunService_GetBlob_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[4], RunService_GetBlob_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -538,7 +649,8 @@ type RunService_GetBlobClient = grpc.ServerStreamingClient[GetBlobResponse]
 // with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
 // makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
 // RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-// happened; repeat it with the same id).
+// happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
+// imported to be looked at).
 //
 // A refused request changes nothing and uses up no id, except where its RPC says
 // otherwise. The order of checks: request, run, id, terminal, authority,
@@ -553,6 +665,49 @@ type RunServiceServer interface {
 	// INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
 	// MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
 	StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error)
+	// Begins a run as a copy of another at one of its records: visits per state and
+	// edge, artifacts and conversations are copied; run-wide totals and wall time start
+	// at zero; the open turn is offered as attempt 1 and answers the steps of its visit
+	// from the record. The copy stands alone, the source is only read. To repair a run
+	// that ended, fork it at an earlier record. Scope runs:write; for an imported run
+	// events:external besides: whoever made up its history could skip an approval.
+	//
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
+	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
+	// state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
+	// NO_SUCH_ENTRY), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+	// BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
+	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
+	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
+	ForkRun(context.Context, *ForkRunRequest) (*ForkRunResponse, error)
+	// Compares two points of a run, or of two runs: the way through the states, visits,
+	// edges, budgets, artifacts, variables and the number of messages. Scope runs:read
+	// or runs:write.
+	//
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND).
+	DiffRuns(context.Context, *DiffRunsRequest) (*DiffRunsResponse, error)
+	// Proves a run's journal: its hash chain over the stored bytes, and that its inputs,
+	// replayed through the state machine, make exactly these records and this state.
+	// Nothing is executed. A fault is an OK answer that names the first bad seq. Scope
+	// runs:read or runs:write.
+	//
+	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF: the store keeps no journal to prove).
+	VerifyRun(context.Context, *VerifyRunRequest) (*VerifyRunResponse, error)
+	// Streams one portable file of a run: its pack, its journal as stored, the blobs that
+	// it refers to. gRPC only. Scope runs:read or runs:write.
+	//
+	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
+	ExportRun(*ExportRunRequest, grpc.ServerStreamingServer[ExportRunResponse]) error
+	// Stores a run out of such a file, and its pack under its digest, to be shown,
+	// compared and forked. The run is never driven: every input is
+	// FAILED_PRECONDITION(IMPORTED). The same file again is a duplicate. Nothing is stored
+	// unless the whole file is proven. gRPC only. Scope packs:write.
+	//
+	// Errors: INVALID_ARGUMENT (EXPORT_INVALID: not such a file, or edited, with the first
+	// bad seq; EXPORT_TRUNCATED; REQUEST_REQUIRED: an empty stream), FAILED_PRECONDITION
+	// (EXPORT_NEWER: made by a newer version, ARCHIVE_OFF), ALREADY_EXISTS (RUN_EXISTS),
+	// RESOURCE_EXHAUSTED (EXPORT_TOO_LARGE).
+	ImportRun(grpc.ClientStreamingServer[ImportRunRequest, ImportRunResponse]) error
 	// Emits an event of the current state; the graph resolves the successor. With
 	// the turn's token it ends the open turn; by a principal with events:external
 	// it moves a run whose state is external or hybrid. Scope runs:write or
@@ -731,6 +886,21 @@ type UnimplementedRunServiceServer struct{}
 func (UnimplementedRunServiceServer) StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartRun not implemented")
 }
+func (UnimplementedRunServiceServer) ForkRun(context.Context, *ForkRunRequest) (*ForkRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForkRun not implemented")
+}
+func (UnimplementedRunServiceServer) DiffRuns(context.Context, *DiffRunsRequest) (*DiffRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DiffRuns not implemented")
+}
+func (UnimplementedRunServiceServer) VerifyRun(context.Context, *VerifyRunRequest) (*VerifyRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method VerifyRun not implemented")
+}
+func (UnimplementedRunServiceServer) ExportRun(*ExportRunRequest, grpc.ServerStreamingServer[ExportRunResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExportRun not implemented")
+}
+func (UnimplementedRunServiceServer) ImportRun(grpc.ClientStreamingServer[ImportRunRequest, ImportRunResponse]) error {
+	return status.Error(codes.Unimplemented, "method ImportRun not implemented")
+}
 func (UnimplementedRunServiceServer) EmitEvent(context.Context, *EmitEventRequest) (*EmitEventResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EmitEvent not implemented")
 }
@@ -838,6 +1008,78 @@ func _RunService_StartRun_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _RunService_ForkRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForkRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ForkRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ForkRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ForkRun(ctx, req.(*ForkRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_DiffRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DiffRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).DiffRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_DiffRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).DiffRuns(ctx, req.(*DiffRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_VerifyRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).VerifyRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_VerifyRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).VerifyRun(ctx, req.(*VerifyRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_ExportRun_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportRunRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunServiceServer).ExportRun(m, &grpc.GenericServerStream[ExportRunRequest, ExportRunResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_ExportRunServer = grpc.ServerStreamingServer[ExportRunResponse]
+
+func _RunService_ImportRun_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(RunServiceServer).ImportRun(&grpc.GenericServerStream[ImportRunRequest, ImportRunResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_ImportRunServer = grpc.ClientStreamingServer[ImportRunRequest, ImportRunResponse]
 
 func _RunService_EmitEvent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EmitEventRequest)
@@ -1240,6 +1482,18 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunService_StartRun_Handler,
 		},
 		{
+			MethodName: "ForkRun",
+			Handler:    _RunService_ForkRun_Handler,
+		},
+		{
+			MethodName: "DiffRuns",
+			Handler:    _RunService_DiffRuns_Handler,
+		},
+		{
+			MethodName: "VerifyRun",
+			Handler:    _RunService_VerifyRun_Handler,
+		},
+		{
 			MethodName: "EmitEvent",
 			Handler:    _RunService_EmitEvent_Handler,
 		},
@@ -1321,6 +1575,16 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ExportRun",
+			Handler:       _RunService_ExportRun_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ImportRun",
+			Handler:       _RunService_ImportRun_Handler,
+			ClientStreams: true,
+		},
 		{
 			StreamName:    "StreamTransitions",
 			Handler:       _RunService_StreamTransitions_Handler,

@@ -616,12 +616,18 @@ class Resumed(_message.Message):
     def __init__(self, note: _Optional[str] = ...) -> None: ...
 
 class Origin(_message.Message):
-    __slots__ = ("run_id", "seq")
+    __slots__ = ("run_id", "seq", "state", "artifacts_written", "steps")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ...) -> None: ...
+    state: str
+    artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
+    steps: int
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., state: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class Ended(_message.Message):
     __slots__ = ("status", "reason", "redirects", "artifacts_written", "final_artifacts")

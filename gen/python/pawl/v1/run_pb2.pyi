@@ -34,6 +34,13 @@ class WaitUntil(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_UNTIL_UNSPECIFIED: _ClassVar[WaitUntil]
     WAIT_UNTIL_TERMINAL: _ClassVar[WaitUntil]
     WAIT_UNTIL_WAITING: _ClassVar[WaitUntil]
+
+class ChangeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CHANGE_KIND_UNSPECIFIED: _ClassVar[ChangeKind]
+    CHANGE_KIND_ADDED: _ClassVar[ChangeKind]
+    CHANGE_KIND_REMOVED: _ClassVar[ChangeKind]
+    CHANGE_KIND_CHANGED: _ClassVar[ChangeKind]
 DISPOSITION_UNSPECIFIED: Disposition
 DISPOSITION_ACCEPTED: Disposition
 DISPOSITION_IGNORED_UNKNOWN_RUN: Disposition
@@ -47,9 +54,13 @@ RUN_ORDER_OLDEST_FIRST: RunOrder
 WAIT_UNTIL_UNSPECIFIED: WaitUntil
 WAIT_UNTIL_TERMINAL: WaitUntil
 WAIT_UNTIL_WAITING: WaitUntil
+CHANGE_KIND_UNSPECIFIED: ChangeKind
+CHANGE_KIND_ADDED: ChangeKind
+CHANGE_KIND_REMOVED: ChangeKind
+CHANGE_KIND_CHANGED: ChangeKind
 
 class Run(_message.Message):
-    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task")
+    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +117,8 @@ class Run(_message.Message):
     AWAITING_FIELD_NUMBER: _ClassVar[int]
     STATUS_AT_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
+    FORKED_FROM_FIELD_NUMBER: _ClassVar[int]
+    IMPORTED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     pack: _record_pb2.PackRef
@@ -148,7 +161,9 @@ class Run(_message.Message):
     awaiting: _record_pb2.Awaiting
     status_at: _timestamp_pb2.Timestamp
     task: Task
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ...) -> None: ...
+    forked_from: ForkedFrom
+    imported: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ...) -> None: ...
 
 class EdgeCount(_message.Message):
     __slots__ = ("state", "event", "count")
@@ -295,6 +310,231 @@ class StartRunResponse(_message.Message):
     turn: _record_pb2.TurnRef
     duplicate: bool
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class ForkedFrom(_message.Message):
+    __slots__ = ("run_id", "seq", "visits", "steps")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    VISITS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    seq: int
+    visits: int
+    steps: int
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., visits: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
+
+class ForkRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "at_seq", "pack", "variables_json", "artifacts", "labels", "execution", "max_steps", "max_wall_time_sec", "reuse_steps", "request_id")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    AT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    VARIABLES_JSON_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    MAX_STEPS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WALL_TIME_SEC_FIELD_NUMBER: _ClassVar[int]
+    REUSE_STEPS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    at_seq: int
+    pack: str
+    variables_json: str
+    artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.ArtifactWrite]
+    labels: _containers.ScalarMap[str, str]
+    execution: _record_pb2.Execution
+    max_steps: int
+    max_wall_time_sec: int
+    reuse_steps: bool
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., at_seq: _Optional[int] = ..., pack: _Optional[str] = ..., variables_json: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., max_steps: _Optional[int] = ..., max_wall_time_sec: _Optional[int] = ..., reuse_steps: bool = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ForkRunResponse(_message.Message):
+    __slots__ = ("run", "record", "turn", "duplicate")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    record: _record_pb2.Record
+    turn: _record_pb2.TurnRef
+    duplicate: bool
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class DiffRunsRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "seq", "other_run_id", "other_seq")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    OTHER_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    OTHER_SEQ_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    seq: int
+    other_run_id: str
+    other_seq: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., seq: _Optional[int] = ..., other_run_id: _Optional[str] = ..., other_seq: _Optional[int] = ...) -> None: ...
+
+class RunPoint(_message.Message):
+    __slots__ = ("run_id", "seq", "pack", "state", "status", "reason", "messages")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    seq: int
+    pack: _record_pb2.PackRef
+    state: str
+    status: _record_pb2.RunStatus
+    reason: str
+    messages: int
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., state: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., messages: _Optional[int] = ...) -> None: ...
+
+class PathStep(_message.Message):
+    __slots__ = ("seq", "event", "state", "run_id")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    event: str
+    state: str
+    run_id: str
+    def __init__(self, seq: _Optional[int] = ..., event: _Optional[str] = ..., state: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class CountChange(_message.Message):
+    __slots__ = ("name", "base", "other")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    base: int
+    other: int
+    def __init__(self, name: _Optional[str] = ..., base: _Optional[int] = ..., other: _Optional[int] = ...) -> None: ...
+
+class ValueChange(_message.Message):
+    __slots__ = ("path", "kind", "base_json", "other_json")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    BASE_JSON_FIELD_NUMBER: _ClassVar[int]
+    OTHER_JSON_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    kind: ChangeKind
+    base_json: str
+    other_json: str
+    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[ChangeKind, str]] = ..., base_json: _Optional[str] = ..., other_json: _Optional[str] = ...) -> None: ...
+
+class ArtifactChange(_message.Message):
+    __slots__ = ("name", "kind", "media_type", "base_bytes", "other_bytes", "json", "text", "truncated")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    BASE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OTHER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kind: ChangeKind
+    media_type: str
+    base_bytes: int
+    other_bytes: int
+    json: _containers.RepeatedCompositeFieldContainer[ValueChange]
+    text: str
+    truncated: bool
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ChangeKind, str]] = ..., media_type: _Optional[str] = ..., base_bytes: _Optional[int] = ..., other_bytes: _Optional[int] = ..., json: _Optional[_Iterable[_Union[ValueChange, _Mapping]]] = ..., text: _Optional[str] = ..., truncated: bool = ...) -> None: ...
+
+class DiffRunsResponse(_message.Message):
+    __slots__ = ("base", "other", "common_path", "base_path", "other_path", "visits", "edges", "budgets", "artifacts", "variables", "truncated")
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELD_NUMBER: _ClassVar[int]
+    COMMON_PATH_FIELD_NUMBER: _ClassVar[int]
+    BASE_PATH_FIELD_NUMBER: _ClassVar[int]
+    OTHER_PATH_FIELD_NUMBER: _ClassVar[int]
+    VISITS_FIELD_NUMBER: _ClassVar[int]
+    EDGES_FIELD_NUMBER: _ClassVar[int]
+    BUDGETS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    VARIABLES_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    base: RunPoint
+    other: RunPoint
+    common_path: int
+    base_path: _containers.RepeatedCompositeFieldContainer[PathStep]
+    other_path: _containers.RepeatedCompositeFieldContainer[PathStep]
+    visits: _containers.RepeatedCompositeFieldContainer[CountChange]
+    edges: _containers.RepeatedCompositeFieldContainer[CountChange]
+    budgets: _containers.RepeatedCompositeFieldContainer[CountChange]
+    artifacts: _containers.RepeatedCompositeFieldContainer[ArtifactChange]
+    variables: _containers.RepeatedCompositeFieldContainer[ValueChange]
+    truncated: bool
+    def __init__(self, base: _Optional[_Union[RunPoint, _Mapping]] = ..., other: _Optional[_Union[RunPoint, _Mapping]] = ..., common_path: _Optional[int] = ..., base_path: _Optional[_Iterable[_Union[PathStep, _Mapping]]] = ..., other_path: _Optional[_Iterable[_Union[PathStep, _Mapping]]] = ..., visits: _Optional[_Iterable[_Union[CountChange, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[CountChange, _Mapping]]] = ..., budgets: _Optional[_Iterable[_Union[CountChange, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[ArtifactChange, _Mapping]]] = ..., variables: _Optional[_Iterable[_Union[ValueChange, _Mapping]]] = ..., truncated: bool = ...) -> None: ...
+
+class VerifyRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class VerifyRunResponse(_message.Message):
+    __slots__ = ("ok", "entries", "records", "hash", "bad_seq", "detail")
+    OK_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    BAD_SEQ_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    ok: bool
+    entries: int
+    records: int
+    hash: bytes
+    bad_seq: int
+    detail: str
+    def __init__(self, ok: bool = ..., entries: _Optional[int] = ..., records: _Optional[int] = ..., hash: _Optional[bytes] = ..., bad_seq: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class ExportRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class ExportRunResponse(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
+class ImportRunRequest(_message.Message):
+    __slots__ = ("namespace", "data")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    data: bytes
+    def __init__(self, namespace: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class ImportRunResponse(_message.Message):
+    __slots__ = ("run", "duplicate")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    duplicate: bool
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
 
 class EmitEventRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "event", "artifacts", "event_id", "expected_seq", "turn_token")
@@ -794,28 +1034,32 @@ class Snapshot(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ...) -> None: ...
 
 class ListTransitionsRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "kinds", "after_seq", "page_size", "page_token")
+    __slots__ = ("namespace", "run_id", "kinds", "after_seq", "page_size", "page_token", "snapshots")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     AFTER_SEQ_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     kinds: _containers.RepeatedScalarFieldContainer[_record_pb2.RecordKind]
     after_seq: int
     page_size: int
     page_token: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    snapshots: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., snapshots: bool = ...) -> None: ...
 
 class ListTransitionsResponse(_message.Message):
-    __slots__ = ("records", "next_page_token")
+    __slots__ = ("records", "next_page_token", "snapshots")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedCompositeFieldContainer[_record_pb2.Record]
     next_page_token: str
-    def __init__(self, records: _Optional[_Iterable[_Union[_record_pb2.Record, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    snapshots: _containers.RepeatedCompositeFieldContainer[Snapshot]
+    def __init__(self, records: _Optional[_Iterable[_Union[_record_pb2.Record, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., snapshots: _Optional[_Iterable[_Union[Snapshot, _Mapping]]] = ...) -> None: ...
 
 class GetRunRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "at_seq", "include_artifacts", "include_variables")

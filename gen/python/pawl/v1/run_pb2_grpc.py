@@ -42,7 +42,8 @@ class RunServiceStub(object):
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
     makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
     RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-    happened; repeat it with the same id).
+    happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
+    imported to be looked at).
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,
@@ -59,6 +60,31 @@ class RunServiceStub(object):
                 '/pawl.v1.RunService/StartRun',
                 request_serializer=pawl_dot_v1_dot_run__pb2.StartRunRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.StartRunResponse.FromString,
+                _registered_method=True)
+        self.ForkRun = channel.unary_unary(
+                '/pawl.v1.RunService/ForkRun',
+                request_serializer=pawl_dot_v1_dot_run__pb2.ForkRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.ForkRunResponse.FromString,
+                _registered_method=True)
+        self.DiffRuns = channel.unary_unary(
+                '/pawl.v1.RunService/DiffRuns',
+                request_serializer=pawl_dot_v1_dot_run__pb2.DiffRunsRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.DiffRunsResponse.FromString,
+                _registered_method=True)
+        self.VerifyRun = channel.unary_unary(
+                '/pawl.v1.RunService/VerifyRun',
+                request_serializer=pawl_dot_v1_dot_run__pb2.VerifyRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.VerifyRunResponse.FromString,
+                _registered_method=True)
+        self.ExportRun = channel.unary_stream(
+                '/pawl.v1.RunService/ExportRun',
+                request_serializer=pawl_dot_v1_dot_run__pb2.ExportRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.ExportRunResponse.FromString,
+                _registered_method=True)
+        self.ImportRun = channel.stream_unary(
+                '/pawl.v1.RunService/ImportRun',
+                request_serializer=pawl_dot_v1_dot_run__pb2.ImportRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.ImportRunResponse.FromString,
                 _registered_method=True)
         self.EmitEvent = channel.unary_unary(
                 '/pawl.v1.RunService/EmitEvent',
@@ -194,7 +220,8 @@ class RunServiceServicer(object):
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
     makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
     RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-    happened; repeat it with the same id).
+    happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
+    imported to be looked at).
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,
@@ -210,6 +237,74 @@ class RunServiceServicer(object):
         those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
         INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
         MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForkRun(self, request, context):
+        """Begins a run as a copy of another at one of its records: visits per state and
+        edge, artifacts and conversations are copied; run-wide totals and wall time start
+        at zero; the open turn is offered as attempt 1 and answers the steps of its visit
+        from the record. The copy stands alone, the source is only read. To repair a run
+        that ended, fork it at an earlier record. Scope runs:write; for an imported run
+        events:external besides: whoever made up its history could skip an approval.
+
+        Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
+        (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
+        state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
+        NO_SUCH_ENTRY), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+        BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
+        RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
+        ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DiffRuns(self, request, context):
+        """Compares two points of a run, or of two runs: the way through the states, visits,
+        edges, budgets, artifacts, variables and the number of messages. Scope runs:read
+        or runs:write.
+
+        Errors: NOT_FOUND (RECORD_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def VerifyRun(self, request, context):
+        """Proves a run's journal: its hash chain over the stored bytes, and that its inputs,
+        replayed through the state machine, make exactly these records and this state.
+        Nothing is executed. A fault is an OK answer that names the first bad seq. Scope
+        runs:read or runs:write.
+
+        Errors: FAILED_PRECONDITION (ARCHIVE_OFF: the store keeps no journal to prove).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportRun(self, request, context):
+        """Streams one portable file of a run: its pack, its journal as stored, the blobs that
+        it refers to. gRPC only. Scope runs:read or runs:write.
+
+        Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportRun(self, request_iterator, context):
+        """Stores a run out of such a file, and its pack under its digest, to be shown,
+        compared and forked. The run is never driven: every input is
+        FAILED_PRECONDITION(IMPORTED). The same file again is a duplicate. Nothing is stored
+        unless the whole file is proven. gRPC only. Scope packs:write.
+
+        Errors: INVALID_ARGUMENT (EXPORT_INVALID: not such a file, or edited, with the first
+        bad seq; EXPORT_TRUNCATED; REQUEST_REQUIRED: an empty stream), FAILED_PRECONDITION
+        (EXPORT_NEWER: made by a newer version, ARCHIVE_OFF), ALREADY_EXISTS (RUN_EXISTS),
+        RESOURCE_EXHAUSTED (EXPORT_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -503,6 +598,31 @@ def add_RunServiceServicer_to_server(servicer, server):
                     request_deserializer=pawl_dot_v1_dot_run__pb2.StartRunRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.StartRunResponse.SerializeToString,
             ),
+            'ForkRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForkRun,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.ForkRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.ForkRunResponse.SerializeToString,
+            ),
+            'DiffRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiffRuns,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.DiffRunsRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.DiffRunsResponse.SerializeToString,
+            ),
+            'VerifyRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.VerifyRun,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.VerifyRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.VerifyRunResponse.SerializeToString,
+            ),
+            'ExportRun': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportRun,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.ExportRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.ExportRunResponse.SerializeToString,
+            ),
+            'ImportRun': grpc.stream_unary_rpc_method_handler(
+                    servicer.ImportRun,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.ImportRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.ImportRunResponse.SerializeToString,
+            ),
             'EmitEvent': grpc.unary_unary_rpc_method_handler(
                     servicer.EmitEvent,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.EmitEventRequest.FromString,
@@ -643,7 +763,8 @@ class RunService(object):
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
     makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
     RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-    happened; repeat it with the same id).
+    happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
+    imported to be looked at).
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,
@@ -667,6 +788,141 @@ class RunService(object):
             '/pawl.v1.RunService/StartRun',
             pawl_dot_v1_dot_run__pb2.StartRunRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.StartRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForkRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/ForkRun',
+            pawl_dot_v1_dot_run__pb2.ForkRunRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.ForkRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiffRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/DiffRuns',
+            pawl_dot_v1_dot_run__pb2.DiffRunsRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.DiffRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifyRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/VerifyRun',
+            pawl_dot_v1_dot_run__pb2.VerifyRunRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.VerifyRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/pawl.v1.RunService/ExportRun',
+            pawl_dot_v1_dot_run__pb2.ExportRunRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.ExportRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportRun(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/pawl.v1.RunService/ImportRun',
+            pawl_dot_v1_dot_run__pb2.ImportRunRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.ImportRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

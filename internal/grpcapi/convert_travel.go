@@ -1,0 +1,88 @@
+package grpcapi
+
+import (
+	"context"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func forkFromProto(ctx context.Context, req *pawlv1.ForkRunRequest) (runtime.ForkRequest, error) {
+	variables, err := compactObject("variables_json", req.GetVariablesJson())
+	return runtime.ForkRequest{
+		RunRef: refOf(ctx, req), AtSeq: req.GetAtSeq(), Pack: req.GetPack(), Variables: variables,
+		Artifacts: writesFromProto(req.GetArtifacts()), Labels: labelsFromProto(req.GetLabels()),
+		Execution: machine.Execution(req.GetExecution()), MaxSteps: int(req.GetMaxSteps()),
+		MaxWallTime: time.Duration(req.GetMaxWallTimeSec()) * time.Second, ReuseSteps: req.ReuseSteps, RequestID: req.GetRequestId(),
+	}, err
+}
+
+func diffFromProto(ctx context.Context, req *pawlv1.DiffRunsRequest) runtime.DiffRequest {
+	return runtime.DiffRequest{RunRef: refOf(ctx, req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
+}
+
+func diffToProto(d *runtime.Diff) *pawlv1.DiffRunsResponse {
+	out := &pawlv1.DiffRunsResponse{
+		Base: pointToProto(&d.Base), Other: pointToProto(&d.Other), CommonPath: int32(d.Common),
+		BasePath: pathToProto(d.BasePath), OtherPath: pathToProto(d.OtherPath),
+		Visits: countChangesToProto(d.Visits), Edges: countChangesToProto(d.Edges), Budgets: countChangesToProto(d.Spent),
+		Variables: changesToProto(d.Variables), Truncated: d.Truncated,
+	}
+	for i := range d.Artifacts {
+		a := &d.Artifacts[i]
+		out.Artifacts = append(out.Artifacts, &pawlv1.ArtifactChange{
+			Name: a.Name, Kind: pawlv1.ChangeKind(a.Kind), MediaType: a.Type, BaseBytes: int64(a.BaseBytes), OtherBytes: int64(a.OtherBytes),
+			Json: changesToProto(a.JSON), Text: a.Text, Truncated: a.Truncated,
+		})
+	}
+	return out
+}
+
+func pointToProto(p *runtime.RunPoint) *pawlv1.RunPoint {
+	s := p.State
+	return &pawlv1.RunPoint{
+		RunId: s.RunID, Seq: s.Seq, Pack: packRefToProto(s.PackID, s.PackVersion, s.Digest), State: s.Current,
+		Status: pawlv1.RunStatus(s.Status), Reason: s.Reason, Messages: int32(p.Messages),
+	}
+}
+
+func pathToProto(path []runtime.PathStep) []*pawlv1.PathStep {
+	var out []*pawlv1.PathStep
+	for _, step := range path {
+		out = append(out, &pawlv1.PathStep{RunId: step.RunID, Seq: step.Seq, Event: step.Event, State: step.State})
+	}
+	return out
+}
+
+func countChangesToProto(in []machine.CountChange) []*pawlv1.CountChange {
+	var out []*pawlv1.CountChange
+	for _, c := range in {
+		out = append(out, &pawlv1.CountChange{Name: c.Name, Base: c.Base, Other: c.Other})
+	}
+	return out
+}
+
+func changesToProto(in []runtime.ValueChange) []*pawlv1.ValueChange {
+	var out []*pawlv1.ValueChange
+	for _, c := range in {
+		out = append(out, &pawlv1.ValueChange{Path: c.Path, Kind: pawlv1.ChangeKind(c.Kind), BaseJson: string(c.Base), OtherJson: string(c.Other)})
+	}
+	return out
+}
+
+func forkedToProto(f *machine.Forked) *pawlv1.ForkedFrom {
+	if f == nil {
+		return nil
+	}
+	return &pawlv1.ForkedFrom{RunId: f.RunID, Seq: f.Seq, Visits: int32(f.Visits), Steps: f.Steps}
+}
+
+func originToProto(types mediaTypes, o *machine.Origin) *pawlv1.Origin {
+	out := &pawlv1.Origin{RunId: o.RunID, Seq: o.Seq, ArtifactsWritten: types.writesToProto(o.Artifacts), Steps: uint32(len(o.Steps))}
+	if o.State != nil {
+		out.State = o.State.Current
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package grpcapi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ForkRun implements pawl.v1.RunService.
+func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*pawlv1.ForkRunResponse, error) {
+	req, err := forkFromProto(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.engine.ForkRun(ctx, req)
+	a, err := s.answer(ctx, req.Call, got, err)
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.run(ctx, req.Namespace, got.State)
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.ForkRunResponse{Run: run, Record: a.record(machine.RecOrigin), Turn: a.turn(), Duplicate: a.Duplicate}, nil
+}
+
+// DiffRuns implements pawl.v1.RunService.
+func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (*pawlv1.DiffRunsResponse, error) {
+	got, err := s.engine.DiffRuns(ctx, diffFromProto(ctx, in))
+	if err != nil {
+		return nil, err
+	}
+	return diffToProto(&got), nil
+}
+
+// VerifyRun implements pawl.v1.RunService.
+func (s *runService) VerifyRun(ctx context.Context, in *pawlv1.VerifyRunRequest) (*pawlv1.VerifyRunResponse, error) {
+	proof, err := s.engine.VerifyRun(ctx, refOf(ctx, in))
+	if err != nil {
+		return nil, err
+	}
+	return &pawlv1.VerifyRunResponse{
+		Ok: proof.OK(), Entries: proof.Entries, Records: proof.Records, Hash: proof.Hash[:],
+		BadSeq: proof.BadSeq, Detail: proof.Detail,
+	}, nil
+}
+
+// exportPiece is what one message of an export holds.
+const exportPiece = 256 << 10
+
+// ExportRun implements pawl.v1.RunService.
+func (s *runService) ExportRun(in *pawlv1.ExportRunRequest, stream grpc.ServerStreamingServer[pawlv1.ExportRunResponse]) error {
+	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_ExportRun_FullMethodName)
+	defer end()
+	out := bufio.NewWriterSize(pieces(func(piece []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return stream.Send(&pawlv1.ExportRunResponse{Data: piece})
+	}), exportPiece)
+	if err := s.engine.ExportRun(ctx, refOf(ctx, in), out); err != nil {
+		return streamEnd(ctx, err)
+	}
+	return streamEnd(ctx, out.Flush())
+}
+
+// pieces sends what is written, a message for each exportPiece bytes at most.
+type pieces func([]byte) error
+
+func (send pieces) Write(b []byte) (int, error) {
+	written := 0
+	for written < len(b) {
+		piece := b[written:min(len(b), written+exportPiece)]
+		if err := send(piece); err != nil {
+			return written, err
+		}
+		written += len(piece)
+	}
+	return written, nil
+}
+
+type importRunServer = grpc.ClientStreamingServer[pawlv1.ImportRunRequest, pawlv1.ImportRunResponse]
+
+// ImportRun implements pawl.v1.RunService.
+func (s *runService) ImportRun(stream importRunServer) error {
+	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_ImportRun_FullMethodName)
+	defer end()
+	first, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "REQUEST_REQUIRED", Field: "data", Message: "the stream has no request",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	st, duplicate, err := s.engine.ImportRun(ctx, callOf(ctx, first.GetNamespace()), &incoming{stream: stream, left: first.GetData()})
+	if err != nil {
+		return streamEnd(ctx, err)
+	}
+	run, err := s.run(ctx, first.GetNamespace(), st)
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&pawlv1.ImportRunResponse{Run: run, Duplicate: duplicate})
+}
+
+// incoming reads the bytes of a stream of requests.
+type incoming struct {
+	stream importRunServer
+	left   []byte
+}
+
+func (in *incoming) Read(b []byte) (int, error) {
+	for len(in.left) == 0 {
+		next, err := in.stream.Recv()
+		if err != nil {
+			return 0, err
+		}
+		in.left = next.GetData()
+	}
+	n := copy(b, in.left)
+	in.left = in.left[n:]
+	return n, nil
+}

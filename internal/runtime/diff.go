@@ -1,0 +1,187 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Bounds of what a comparison tells.
+const (
+	maxPath    = 1000
+	maxChanges = 1000
+	maxText    = 256 << 10
+	// maxForkDepth bounds how far the way of a fork of a fork is followed back.
+	maxForkDepth = 16
+)
+
+// DiffRequest is the argument of [Engine.DiffRuns]; RunRef names the first run.
+type DiffRequest struct {
+	RunRef
+	// Seq and OtherSeq name records; 0 = as the run is now.
+	Seq      uint64
+	Other    string
+	OtherSeq uint64
+}
+
+// RunPoint is a run at a record.
+type RunPoint struct {
+	State *machine.State
+	// Messages of its conversations.
+	Messages int
+}
+
+// PathStep is one state on the way of a run: a Transition, or the Origin of a
+// fork whose source is not here.
+type PathStep struct {
+	RunID        string
+	Seq          uint64
+	Event, State string
+}
+
+// Diff is what differs between two points.
+type Diff struct {
+	Base, Other RunPoint
+	// Common is how many states both ways begin with; the paths are behind those.
+	Common               int
+	BasePath, OtherPath  []PathStep
+	Visits, Edges, Spent []machine.CountChange
+	Artifacts            []ArtifactChange
+	Variables            []ValueChange
+	// Truncated: a path was longer than what is told.
+	Truncated bool
+}
+
+// DiffRuns compares two points of a run, or of two runs (§12). It only reads.
+func (e *Engine) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
+	key, err := e.findReadable(req.RunRef)
+	if err != nil {
+		return Diff{}, err
+	}
+	other := key
+	if req.Other != "" {
+		other.id = req.Other
+	}
+	base, err := e.point(ctx, key, req.Seq)
+	if err != nil {
+		return Diff{}, err
+	}
+	against, err := e.point(ctx, other, req.OtherSeq)
+	if err != nil {
+		return Diff{}, err
+	}
+	d := Diff{
+		Base: base.RunPoint, Other: against.RunPoint,
+		Visits: machine.DiffVisits(base.State, against.State), Edges: machine.DiffEdges(base.State, against.State),
+		Spent: machine.DiffBudgets(base.State, against.State),
+	}
+	d.paths(base.path, against.path)
+	if d.Artifacts, err = diffArtifacts(base.artifacts, against.artifacts); err != nil {
+		return Diff{}, err
+	}
+	d.Variables, _, err = diffJSON(base.variables, against.variables)
+	return d, err
+}
+
+// point is everything of a run at a record that is compared.
+type point struct {
+	RunPoint
+	path      []PathStep
+	artifacts []ArtifactValue
+	variables []byte
+}
+
+func (e *Engine) point(ctx context.Context, key runKey, seq uint64) (point, error) {
+	var p point
+	var err error
+	if p.State, err = e.stateAt(ctx, key, seq); err != nil {
+		return p, err
+	}
+	at := p.State.Seq
+	if seq != 0 {
+		at = seq
+	}
+	if p.artifacts, err = e.artifactsAt(ctx, key, p.State, at); err != nil {
+		return p, err
+	}
+	if p.variables, err = e.startVariablesOf(ctx, key); err != nil {
+		return p, err
+	}
+	for _, window := range p.State.Conversations {
+		messages, err := e.conversation(ctx, key, window)
+		if err != nil {
+			return p, err
+		}
+		p.Messages += len(messages)
+	}
+	p.path, err = e.path(ctx, key, at, 0)
+	return p, err
+}
+
+// path lists the states that a run entered up to a record. The way of a fork
+// begins with that of its source, if that is here.
+func (e *Engine) path(ctx context.Context, key runKey, last uint64, depth int) ([]PathStep, error) {
+	var path []PathStep
+	for next := uint64(1); next <= last; {
+		entries, err := e.store.Entries(ctx, key.ns, key.id, next, replayPage)
+		if err != nil {
+			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.id, next, err)
+		}
+		if len(entries) == 0 {
+			return nil, fmt.Errorf("runtime: run %s: %w: %d", key.id, machine.ErrNoRecord, next)
+		}
+		for i := range entries {
+			for j := range entries[i].Records {
+				r := &entries[i].Records[j]
+				if r.Seq > last {
+					return path, nil
+				}
+				steps, err := e.stepOf(ctx, key, r, depth)
+				if err != nil {
+					return nil, err
+				}
+				path = append(path, steps...)
+			}
+			next = entries[i].First + uint64(len(entries[i].Records))
+		}
+	}
+	return path, nil
+}
+
+func (e *Engine) stepOf(ctx context.Context, key runKey, r *machine.Record, depth int) ([]PathStep, error) {
+	switch b := r.Body.(type) {
+	case *machine.Transition:
+		return []PathStep{{RunID: key.id, Seq: r.Seq, Event: b.Event, State: b.To}}, nil
+	case *machine.Origin:
+		alone := []PathStep{{RunID: key.id, Seq: r.Seq, State: b.State.Current}}
+		if depth == maxForkDepth {
+			return alone, nil
+		}
+		source := runKey{ns: key.ns, id: b.RunID}
+		if head, err := e.head(ctx, source); err != nil || head.Seq < b.State.Seq {
+			return alone, notFoundIsNil(err)
+		}
+		return e.path(ctx, source, b.State.Seq, depth+1)
+	}
+	return nil, nil
+}
+
+// notFoundIsNil: a source that is not here is no fault of its fork.
+func notFoundIsNil(err error) error {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+		return nil
+	}
+	return err
+}
+
+// paths leaves out what both ways begin with.
+func (d *Diff) paths(a, b []PathStep) {
+	for d.Common < len(a) && d.Common < len(b) && a[d.Common].Event == b[d.Common].Event && a[d.Common].State == b[d.Common].State {
+		d.Common++
+	}
+	d.BasePath, d.OtherPath = a[d.Common:], b[d.Common:]
+	d.Truncated = len(d.BasePath) > maxPath || len(d.OtherPath) > maxPath
+	d.BasePath, d.OtherPath = d.BasePath[:min(len(d.BasePath), maxPath)], d.OtherPath[:min(len(d.OtherPath), maxPath)]
+}

@@ -1,0 +1,139 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Archive proves what is stored of a run and makes a portable file of it. It is
+// optional: a store whose bytes are not the engine's to see has none.
+type Archive interface {
+	// Prove replays a run's journal and compares the stored bytes; what is wrong is
+	// in the proof. [machine.ErrNoRun].
+	Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error)
+	// Export writes the file; [machine.ErrNoRun].
+	Export(ctx context.Context, ns uint32, run string, out io.Writer) error
+	// Unpack takes a file in, to be given back to Discard.
+	Unpack(in io.Reader) (machine.Export, error)
+	Discard(x machine.Export) error
+	// Import proves an unpacked file and stores its run, marked as imported.
+	Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (st *machine.State, duplicate bool, err error)
+}
+
+// VerifyRun proves a run's journal: its chain over the stored bytes, and that its
+// inputs make exactly its records and state (§12). Nothing is executed. What is
+// wrong is in the proof, which names the first bad record.
+func (e *Engine) VerifyRun(ctx context.Context, ref RunRef) (machine.Proof, error) {
+	key, err := e.archived(ref)
+	if err != nil {
+		return machine.Proof{}, err
+	}
+	// Not the cached state: what is stored is to be proven.
+	head, err := e.store.Head(ctx, key.ns, key.id)
+	if errors.Is(err, machine.ErrNoRun) {
+		return machine.Proof{}, runNotFound()
+	}
+	if err != nil {
+		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, nil
+	}
+	prog, err := e.programs.of(ctx, key.ns, head)
+	if err != nil {
+		return machine.Proof{}, err
+	}
+	return e.cfg.Archive.Prove(ctx, key.ns, key.id, prog.graph)
+}
+
+// ExportRun writes the portable file of a run as it is now.
+func (e *Engine) ExportRun(ctx context.Context, ref RunRef, out io.Writer) error {
+	key, err := e.archived(ref)
+	if err != nil {
+		return err
+	}
+	if _, err := e.head(ctx, key); err != nil {
+		return err
+	}
+	return e.cfg.Archive.Export(ctx, key.ns, key.id, out)
+}
+
+func (e *Engine) archived(ref RunRef) (runKey, error) {
+	key, err := e.findReadable(ref)
+	if err == nil && e.cfg.Archive == nil {
+		err = archiveOff()
+	}
+	return key, err
+}
+
+func archiveOff() error {
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "ARCHIVE_OFF", Message: "this sidecar's store proves and exports no runs",
+	}
+}
+
+// ImportRun stores the run of a portable file, to be read, compared and forked;
+// it takes no input (IMPORTED). The same file again is a duplicate.
+//
+// Errors: PERMISSION_DENIED without the scope packs:write; INVALID_ARGUMENT
+// EXPORT_INVALID or EXPORT_TRUNCATED, FAILED_PRECONDITION EXPORT_NEWER,
+// RESOURCE_EXHAUSTED EXPORT_TOO_LARGE, ALREADY_EXISTS RUN_EXISTS. Nothing is stored then.
+func (e *Engine) ImportRun(ctx context.Context, call Call, in io.Reader) (st *machine.State, duplicate bool, err error) {
+	ns, err := e.namespace(call.Namespace)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := policy.Require(call.Principal, policy.PacksWrite); err != nil {
+		return nil, false, denied(err)
+	}
+	if e.cfg.Archive == nil {
+		return nil, false, archiveOff()
+	}
+	x, err := e.cfg.Archive.Unpack(in)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, e.cfg.Archive.Discard(x)) }()
+	if err := e.gate.enter(); err != nil {
+		return nil, false, err
+	}
+	defer e.gate.leave()
+	at := e.cfg.Clock.Now().UnixNano()
+	row, graph, err := e.unpackedPack(x, at)
+	if err != nil {
+		return nil, false, err
+	}
+	// An import that was begun is ended, whoever waits for it.
+	st, duplicate, err = e.cfg.Archive.Import(context.WithoutCancel(ctx), ns, x, row, graph, at)
+	if errors.Is(err, machine.ErrIndeterminate) {
+		e.gate.fail()
+		return nil, false, commitUnknown()
+	}
+	return st, duplicate, err
+}
+
+// unpackedPack reads the pack of a file and compiles it for the run.
+func (e *Engine) unpackedPack(x machine.Export, at int64) (machine.PackRow, *machine.Graph, error) {
+	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: e.cfg.Pack.Limits})
+	if err != nil || loaded == nil {
+		return machine.PackRow{}, nil, exportInvalid(fmt.Sprintf("its pack is not accepted: %v %v", found, err))
+	}
+	entry := pack.Entry{Agent: x.Agent}
+	if x.EntryOverride {
+		entry.State = x.Entry
+	}
+	graph, err := loaded.Compile(entry)
+	if err != nil {
+		return machine.PackRow{}, nil, exportInvalid("its pack has not the run's entry: " + err.Error())
+	}
+	return machine.PackRow{
+		Digest: x.Digest, ID: loaded.Doc.ID, Version: loaded.Doc.Version, Canonical: x.Pack, RegisteredAt: at,
+	}, graph, nil
+}
+
+func exportInvalid(message string) error {
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "EXPORT_INVALID", Field: "data", Message: message}
+}

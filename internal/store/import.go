@@ -1,0 +1,287 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/runfile"
+)
+
+// importBytes and importKeys are about what one commit of an import takes.
+const (
+	importBytes = 2 << 20
+	importKeys  = 4096
+)
+
+// Import stores the run of an unpacked file: journal, checkpoints, artifact and
+// message rows, and a head that is marked as imported. It gets no cursors, ids,
+// timers, outbox rows or turn to offer, so nothing ever drives it. Everything is
+// proven before anything is stored, and the head is stored last: a run that is
+// there is whole. row names the pack, which is stored by its digest alone; at is
+// when, Unix nanoseconds. The same run again is a duplicate.
+//
+// Errors: *machine.Refusal EXPORT_INVALID with the first bad seq, RUN_EXISTS.
+func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, bool, error) {
+	s.importing.Lock()
+	defer s.importing.Unlock()
+	if st, err := s.imported(ctx, ns, x); err != nil || st != nil {
+		return st, st != nil, err
+	}
+	proof, err := ProveExport(x, g)
+	if err != nil {
+		return nil, false, err
+	}
+	if !proof.OK() {
+		return nil, false, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "EXPORT_INVALID", Field: "data", Seq: proof.BadSeq,
+			Message: fmt.Sprintf("record %d: %s", proof.BadSeq, proof.Detail),
+		}
+	}
+	st, err := s.store(ctx, ns, x, row, g, at)
+	if err != nil {
+		err = errors.Join(err, s.dropImport(runKey(nil, kindImport, ns, x.RunID)))
+		return nil, false, fmt.Errorf("import run %q: %w", x.RunID, err)
+	}
+	return st, false, nil
+}
+
+// imported is the run if it was imported before; another one of its id is in the
+// way.
+func (s *Store) imported(ctx context.Context, ns uint32, x machine.Export) (*machine.State, error) {
+	st, err := s.Head(ctx, ns, x.RunID)
+	switch {
+	case errors.Is(err, machine.ErrNoRun):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case st.Imported && st.PrevHash == x.Hash:
+		return st, nil
+	}
+	return nil, &machine.Refusal{
+		Code: machine.CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "data",
+		Message: "the run exists here: " + x.RunID, Seq: st.Seq,
+	}
+}
+
+// importer collects the rows of an import.
+type importer struct {
+	s *Store
+	prover
+	ops   []Op
+	bytes int
+	// at is when the blobs are said to be stored.
+	at     int64
+	upload *blobUpload
+}
+
+// store makes the rows. The mark is there from the first to the last commit.
+func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, error) {
+	i := &importer{s: s, at: at, prover: prover{ns: ns, run: x.RunID, graph: g}}
+	mark := runKey(nil, kindImport, ns, x.RunID)
+	i.add(Op{Key: mark, Value: codec.Mark})
+	if err := i.pack(row); err != nil {
+		return nil, err
+	}
+	err := frames(x, func(kind runfile.Kind, body []byte) error {
+		if kind == runfile.KindEntry {
+			return i.entry(ctx, body)
+		}
+		return i.blob(ctx, kind, body)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := i.endBlob(ctx); err != nil {
+		return nil, err
+	}
+	if err := i.flush(ctx); err != nil {
+		return nil, err
+	}
+	return i.finish(ctx, mark)
+}
+
+// pack adds the pack by its digest, if it is not there.
+func (i *importer) pack(row machine.PackRow) error {
+	_, ref, _ := packKeys(i.ns, row.ID, row.Version, row.Digest)
+	return i.s.view(func(txn *badger.Txn) error {
+		known, err := get(txn, ref)
+		if err == nil && known == nil {
+			i.add(Op{Key: ref, Value: codec.EncodePackName(&row)})
+			i.add(Op{Key: packKey(row.Digest), Value: codec.EncodePackBytes(&row)})
+		}
+		return err
+	})
+}
+
+func (i *importer) add(op Op) {
+	i.ops = append(i.ops, op)
+	i.bytes += len(op.Key) + len(op.Value)
+}
+
+// entry adds the rows that an entry makes and that outlive it.
+func (i *importer) entry(ctx context.Context, value []byte) error {
+	codec.SetCursor(value, 0)
+	_, w, err := i.next(value)
+	if err != nil {
+		return err
+	}
+	for _, op := range w.ops {
+		switch op.Key[0] {
+		case kindEntry, kindSnapshot, kindArtifact, kindMessage, kindBlobRef:
+			i.add(op)
+		}
+	}
+	if i.bytes < importBytes && len(i.ops) < importKeys {
+		return nil
+	}
+	return i.flush(ctx)
+}
+
+func (i *importer) flush(ctx context.Context) error {
+	if len(i.ops) == 0 {
+		return nil
+	}
+	ops := i.ops
+	i.ops, i.bytes = nil, 0
+	return i.s.CommitRaw(ctx, ops)
+}
+
+// finish stores the head, which makes the run one that is there.
+func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, error) {
+	st := *i.state
+	st.Imported = true
+	w := &Writes{ns: i.ns, entry: -1, run: headKey(i.ns, i.run), last: st.Seq}
+	w.ops = []Op{{Key: w.run, Value: codec.EncodeHead(&st, i.chain)}, {Key: mark, Delete: true}}
+	for _, c := range machine.Indexes(&st) {
+		w.ops = append(w.ops, Op{Key: indexKey(nil, i.ns, i.run, &c), Value: codec.Mark})
+	}
+	if err := i.s.checkSize(w); err != nil {
+		return nil, err
+	}
+	return &st, i.s.committer.submit(ctx, w)
+}
+
+// blobUpload is a blob under way.
+type blobUpload struct {
+	key  machine.UploadKey
+	up   machine.Upload
+	blob machine.Blob
+}
+
+// blob stores the blobs the way that uploads are.
+func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) error {
+	switch kind {
+	case runfile.KindBlob:
+		if err := i.endBlob(ctx); err != nil {
+			return err
+		}
+		b, err := runfile.ReadBlob(body)
+		if err != nil {
+			return err
+		}
+		sum, err := hex.DecodeString(b.SHA256)
+		if err != nil || len(sum) != 32 {
+			return fmt.Errorf("%w: blob %q", runfile.ErrInvalid, b.SHA256)
+		}
+		i.upload = &blobUpload{
+			key:  machine.UploadKey{Principal: importPrincipal, ID: i.run + "/" + b.SHA256},
+			blob: machine.Blob{SHA256: [32]byte(sum), Size: b.Size, MediaType: b.MediaType, At: i.at},
+		}
+		i.upload.up, err = i.s.Upload(ctx, i.ns, i.upload.key)
+		if err == nil && i.upload.up.Chunks > 0 {
+			// Left by an import that was broken off.
+			err = i.s.CommitRaw(ctx, append(dropPieces(i.ns, i.upload.up.Pieces, i.upload.up.Chunks), Op{Key: uploadKey(i.ns, i.upload.key), Delete: true}))
+			i.upload.up = machine.Upload{}
+		}
+		return err
+	case runfile.KindPiece:
+		if i.upload == nil {
+			return fmt.Errorf("%w: a piece of no blob", runfile.ErrInvalid)
+		}
+		var err error
+		i.upload.up, err = i.s.AppendUpload(ctx, i.ns, i.upload.key, i.upload.up, body, i.at)
+		return err
+	}
+	return nil
+}
+
+// importPrincipal is nobody: principals have names.
+const importPrincipal = ""
+
+func (i *importer) endBlob(ctx context.Context) error {
+	u := i.upload
+	if u == nil {
+		return nil
+	}
+	i.upload = nil
+	u.blob.Chunks, u.blob.Pieces = u.up.Chunks, u.up.Pieces
+	_, err := i.s.FinishUpload(ctx, i.ns, u.key, u.up, u.blob)
+	return err
+}
+
+// dropUnfinished removes what imports left that were broken off before their head
+// was stored.
+func (s *Store) dropUnfinished() error {
+	marks, err := s.marked()
+	if err != nil {
+		return err
+	}
+	for _, mark := range marks {
+		if err := s.dropImport(mark); err != nil {
+			return fmt.Errorf("remove an unfinished import: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) marked() (marks [][]byte, err error) {
+	err = s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kindImport}})
+		defer it.Close()
+		for it.Rewind(); has(it, []byte{kindImport}); it.Next() {
+			marks = append(marks, it.Item().KeyCopy(nil))
+		}
+		return nil
+	})
+	return marks, err
+}
+
+func (s *Store) dropImport(mark []byte) error {
+	ns, run, err := runOf(mark)
+	if err != nil {
+		return err
+	}
+	ops := []Op{}
+	err = s.view(func(txn *badger.Txn) error {
+		if head, err := get(txn, headKey(ns, run)); err != nil || head != nil {
+			return err
+		}
+		for _, kind := range perRun {
+			p := runKey(nil, kind, ns, run)
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+			for it.Rewind(); has(it, p); it.Next() {
+				ops = append(ops, Op{Key: it.Item().KeyCopy(nil), Delete: true})
+			}
+			it.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	ops = append(ops, Op{Key: mark, Delete: true})
+	for len(ops) > 0 {
+		n := min(len(ops), importKeys)
+		if err := s.CommitRaw(context.Background(), ops[:n]); err != nil {
+			return err
+		}
+		ops = ops[n:]
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// prover follows the entries of one run in their stored form, from the first on:
+// seqs without a gap, the chain, and that each input makes exactly these bytes.
+type prover struct {
+	ns  uint32
+	run string
+	// graph nil: nothing is replayed.
+	graph *machine.Graph
+	// state is the replayed one, nil before the first entry and without a graph.
+	state   *machine.State
+	seq     uint64
+	chain   [32]byte
+	entries int64
+}
+
+func (p *prover) fault(row string, seq uint64, format string, args ...any) error {
+	return &Fault{Namespace: p.ns, Run: p.run, Seq: seq, Row: row, Detail: fmt.Sprintf(format, args...)}
+}
+
+// next proves one entry; the writes are what its input makes, nil without a graph.
+func (p *prover) next(value []byte) (*machine.Entry, *Writes, error) {
+	e, err := codec.DecodeEntry(p.run, value)
+	if err != nil {
+		return nil, nil, p.fault("entry", p.seq+1, "%v", err)
+	}
+	if e.First != p.seq+1 {
+		return nil, nil, p.fault("entry", p.seq+1, "missing: the next entry begins with record %d", e.First)
+	}
+	if !codec.Chained(value) {
+		return nil, nil, p.fault("entry", e.First, "its hash does not follow from its bytes")
+	}
+	if e.PrevHash != p.chain {
+		return nil, nil, p.fault("entry", e.First, "it does not follow the entry before: chain is %x, entry says %x", p.chain, e.PrevHash)
+	}
+	var w *Writes
+	if p.graph != nil {
+		if w, err = p.replay(&e, value); err != nil {
+			return nil, nil, err
+		}
+	}
+	p.seq, p.chain = e.First+uint64(len(e.Records))-1, e.Hash
+	p.entries++
+	return &e, w, nil
+}
+
+// replay makes the entry anew from its input and compares its bytes.
+func (p *prover) replay(e *machine.Entry, value []byte) (*Writes, error) {
+	if _, err := machine.ReplayFrom(p.graph, p.state, []machine.Entry{*e}); err != nil {
+		if bad, ok := errors.AsType[*machine.ReplayError](err); ok {
+			return nil, p.fault("entry", bad.Seq, "%s", bad.Detail)
+		}
+		return nil, p.fault("entry", e.First, "%v", err)
+	}
+	result, err := machine.Step(p.graph, p.state, e.Input)
+	if err != nil {
+		return nil, p.fault("entry", e.First, "%v", err)
+	}
+	state := *result.State
+	// An imported run lies in the namespace that it was imported into.
+	state.PrevHash, state.Namespace = e.PrevHash, p.ns
+	batch := *result.Batch
+	batch.State = &state
+	w, err := encode(&batch)
+	if err != nil {
+		return nil, p.fault("entry", e.First, "%v", err)
+	}
+	codec.SetCursor(w.ops[w.entry].Value, e.Cursor)
+	if !bytes.Equal(w.ops[w.entry].Value, value) {
+		return nil, p.fault("entry", e.First, "its bytes differ from what its input makes")
+	}
+	state.PrevHash = e.Hash
+	p.state = &state
+	return w, nil
+}
+
+// proof tells how far it came; a fault is a finding, any other error is not.
+func (p *prover) proof(err error) (machine.Proof, error) {
+	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.chain}
+	if fault, ok := errors.AsType[*Fault](err); ok {
+		out.BadSeq, out.Detail = max(fault.Seq, 1), fault.Row+": "+fault.Detail
+		return out, nil
+	}
+	return out, err
+}
+
+// Prove proves the journal of one run up to its head as it is now, and that the
+// head is what the records make. Errors: machine.ErrNoRun. What is wrong is in the
+// proof. It only reads and may run while the store works.
+func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
+	var value []byte
+	err := s.view(func(txn *badger.Txn) (err error) {
+		value, err = get(txn, headKey(ns, run))
+		return err
+	})
+	if err == nil && value == nil {
+		err = machine.ErrNoRun
+	}
+	if err != nil {
+		return machine.Proof{}, fmt.Errorf("prove run %q: %w", run, err)
+	}
+	p := &prover{ns: ns, run: run, graph: g}
+	head, err := codec.DecodeHead(value)
+	if err != nil {
+		return p.proof(p.fault("head", 1, "%v", err))
+	}
+	for err == nil && p.seq < head.Seq {
+		err = s.provePage(ctx, p, head.Seq)
+	}
+	if err == nil {
+		err = p.atHead(head, value)
+	}
+	return p.proof(err)
+}
+
+// provePage proves the next entries up to the last seq, in one bounded read.
+func (s *Store) provePage(ctx context.Context, p *prover, last uint64) error {
+	return s.view(func(txn *badger.Txn) error {
+		read := 0
+		for n := 0; n < pageRecords && read < pageBytes && p.seq < last; n++ {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			value, err := get(txn, entryKey(p.ns, p.run, p.seq+1))
+			if err != nil {
+				return err
+			}
+			if value == nil {
+				return p.fault("entry", p.seq+1, "missing")
+			}
+			if _, _, err := p.next(value); err != nil {
+				return err
+			}
+			read += len(value)
+		}
+		return nil
+	})
+}
+
+// atHead compares the end of the journal with the head.
+func (p *prover) atHead(head *machine.State, value []byte) error {
+	if p.seq != head.Seq {
+		return p.fault("head", head.Seq, "the journal ends at record %d", p.seq)
+	}
+	if p.chain != head.PrevHash {
+		return p.fault("head", p.seq, "its chain %x is not the last entry's %x", head.PrevHash, p.chain)
+	}
+	if p.graph == nil {
+		return nil
+	}
+	state := *p.state
+	state.Imported = head.Imported
+	if !bytes.Equal(codec.EncodeHead(&state, p.chain), value) {
+		return p.fault("head", p.seq, "it differs from the replay of its records")
+	}
+	return nil
+}

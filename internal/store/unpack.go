@@ -1,0 +1,202 @@
+package store
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/runfile"
+)
+
+// MaxExport bounds a portable file, bytes.
+const MaxExport = 1 << 30
+
+// Unpack takes a portable file into a temporary one and reads what it says of its
+// run; the caller gives it back with [Discard]. The seal and the pack's digest are
+// checked here, the journal by [ProveExport] and [Store.Import].
+//
+// Errors: *machine.Refusal EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER,
+// EXPORT_TOO_LARGE.
+func Unpack(in io.Reader) (out machine.Export, err error) {
+	spool, err := os.CreateTemp("", "pawl-import-*")
+	if err != nil {
+		return out, fmt.Errorf("unpack: %w", err)
+	}
+	out.Spool = spool.Name()
+	defer func() {
+		if err = errors.Join(err, spool.Close()); err != nil {
+			err = errors.Join(exportRefusal(err), Discard(out))
+		}
+	}()
+	limited := &io.LimitedReader{R: in, N: MaxExport + 1}
+	buffered := bufio.NewWriter(spool)
+	if err := readExport(io.TeeReader(limited, buffered), &out); err != nil {
+		if limited.N == 0 {
+			return out, &machine.Refusal{
+				Code: machine.CodeResourceExhausted, Reason: "EXPORT_TOO_LARGE", Field: "data",
+				Message: "the file is too large", Limit: MaxExport, Got: MaxExport + 1,
+			}
+		}
+		return out, err
+	}
+	return out, buffered.Flush()
+}
+
+// readExport reads a whole file: header and pack first, then nothing but what may
+// come.
+func readExport(in io.Reader, out *machine.Export) error {
+	r, err := runfile.NewReader(in)
+	if err != nil {
+		return err
+	}
+	h := r.Header()
+	out.RunID, out.Digest, out.Entry, out.Agent, out.EntryOverride = h.RunID, h.Digest, h.Entry, h.Agent, h.EntryOverride
+	out.Records = h.Records
+	sum, err := hex.DecodeString(h.Hash)
+	if err != nil || len(sum) != sha256.Size || h.RunID == "" || h.Records == 0 {
+		return fmt.Errorf("%w: its header names no run", runfile.ErrInvalid)
+	}
+	out.Hash = [32]byte(sum)
+	kind, body, err := r.Next()
+	if err != nil {
+		return err
+	}
+	if kind != runfile.KindPack {
+		return fmt.Errorf("%w: no pack follows its header", runfile.ErrInvalid)
+	}
+	out.Pack = body
+	if err := checkPack(&machine.PackRow{Digest: h.Digest, Canonical: body}); err != nil {
+		return fmt.Errorf("%w: %w", runfile.ErrInvalid, err)
+	}
+	for {
+		if _, _, err := r.Next(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// Discard removes what [Unpack] has spooled.
+func Discard(x machine.Export) error {
+	if err := os.Remove(x.Spool); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// exportRefusal gives the errors of a file their typed form.
+func exportRefusal(err error) error {
+	r := &machine.Refusal{Code: machine.CodeInvalidArgument, Field: "data", Message: err.Error()}
+	switch {
+	case errors.Is(err, runfile.ErrTruncated):
+		r.Reason = "EXPORT_TRUNCATED"
+	case errors.Is(err, runfile.ErrNewer):
+		r.Code, r.Reason = machine.CodeFailedPrecondition, "EXPORT_NEWER"
+	case errors.Is(err, runfile.ErrInvalid):
+		r.Reason = "EXPORT_INVALID"
+	default:
+		return err
+	}
+	return r
+}
+
+// frames reads an unpacked file from its journal on.
+func frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) (err error) {
+	file, err := os.Open(x.Spool)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	r, err := runfile.NewReader(file)
+	if err != nil {
+		return err
+	}
+	for {
+		kind, body, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := visit(kind, body); err != nil {
+			return err
+		}
+	}
+}
+
+// ProveExport proves the journal and the blobs of an unpacked file. What is wrong
+// with the journal is in the proof; anything else is a *machine.Refusal.
+func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
+	p := &prover{run: x.RunID, graph: g}
+	blobs := &blobCheck{}
+	err := frames(x, func(kind runfile.Kind, body []byte) error {
+		if kind != runfile.KindEntry {
+			return blobs.take(kind, body)
+		}
+		if blobs.begun {
+			return fmt.Errorf("%w: an entry behind its blobs", runfile.ErrInvalid)
+		}
+		_, _, err := p.next(body)
+		return err
+	})
+	if err == nil {
+		err = blobs.end()
+	}
+	if err == nil && (p.seq != x.Records || p.chain != x.Hash) {
+		err = p.fault("entry", p.seq+1, "the journal ends at record %d with chain %x, the header says %d, %x", p.seq, p.chain, x.Records, x.Hash)
+	}
+	proof, err := p.proof(err)
+	if err != nil {
+		return proof, exportRefusal(err)
+	}
+	return proof, nil
+}
+
+// blobCheck proves the blobs of a file: each has the bytes that its hash says.
+type blobCheck struct {
+	begun bool
+	blob  runfile.Blob
+	hash  hash.Hash
+	size  int64
+}
+
+func (c *blobCheck) take(kind runfile.Kind, body []byte) (err error) {
+	switch kind {
+	case runfile.KindBlob:
+		if err := c.end(); err != nil {
+			return err
+		}
+		c.begun, c.hash, c.size = true, sha256.New(), 0
+		c.blob, err = runfile.ReadBlob(body)
+		return err
+	case runfile.KindPiece:
+		if c.hash == nil {
+			return fmt.Errorf("%w: a piece of no blob", runfile.ErrInvalid)
+		}
+		c.hash.Write(body)
+		c.size += int64(len(body))
+	}
+	return nil
+}
+
+// end is that of a blob.
+func (c *blobCheck) end() error {
+	if c.hash == nil || hex.EncodeToString(c.hash.Sum(nil)) == c.blob.SHA256 && c.size == c.blob.Size {
+		return nil
+	}
+	return fmt.Errorf("%w: blob %s has other bytes", runfile.ErrInvalid, c.blob.SHA256)
+}
+
+// Unpack is the function [Unpack], for the engine.
+func (s *Store) Unpack(in io.Reader) (machine.Export, error) { return Unpack(in) }
+
+// Discard is the function [Discard], for the engine.
+func (s *Store) Discard(x machine.Export) error { return Discard(x) }

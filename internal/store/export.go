@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -61,6 +60,7 @@ func (s *Store) export(ctx context.Context, ns uint32, run string, out io.Writer
 // the order of their first mention.
 func (s *Store) exportEntries(ctx context.Context, ns uint32, head *machine.State, w *runfile.Writer) ([][32]byte, error) {
 	var refs [][32]byte
+	seen := make(map[[32]byte]bool)
 	for next := uint64(1); next <= head.Seq; {
 		// The page is read before it is written: a slow reader holds no read open.
 		values, after, err := s.rawEntries(ctx, ns, head.RunID, next, head.Seq)
@@ -74,8 +74,8 @@ func (s *Store) exportEntries(ctx context.Context, ns uint32, head *machine.Stat
 				return nil, err
 			}
 			for _, sum := range refsIn(value) {
-				if !slices.Contains(refs, sum) {
-					refs = append(refs, sum)
+				if !seen[sum] {
+					seen[sum], refs = true, append(refs, sum)
 				}
 			}
 		}
@@ -134,6 +134,7 @@ func (s *Store) exportBlob(ctx context.Context, ns uint32, sum [32]byte, w *runf
 // refsIn finds the references to blobs in stored bytes, each once.
 func refsIn(value []byte) [][32]byte {
 	var refs [][32]byte
+	var seen map[[32]byte]bool
 	for {
 		i := bytes.Index(value, blobRef)
 		if i < 0 {
@@ -144,8 +145,13 @@ func refsIn(value []byte) [][32]byte {
 		if len(value) < 2*len(sum) {
 			return refs
 		}
-		if _, err := hex.Decode(sum[:], value[:2*len(sum)]); err == nil && !slices.Contains(refs, sum) {
-			refs = append(refs, sum)
+		if _, err := hex.Decode(sum[:], value[:2*len(sum)]); err != nil || seen[sum] {
+			continue
 		}
+		if seen == nil {
+			seen = make(map[[32]byte]bool)
+		}
+		seen[sum] = true
+		refs = append(refs, sum)
 	}
 }

@@ -132,7 +132,7 @@ func refused(r *machine.Refusal) *Error {
 // describe is the message for people: what, limit, allowed values.
 func describe(r *machine.Refusal) string {
 	var b strings.Builder
-	if r.Field != "" {
+	if r.Field != "" && !strings.HasPrefix(r.Message, r.Field) {
 		b.WriteString(r.Field + ": ")
 	}
 	b.WriteString(r.Message)

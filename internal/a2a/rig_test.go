@@ -194,6 +194,9 @@ func (h *hand) turn(ctx context.Context, t *worker.Turn) (worker.Completion, err
 	said := lastOfUser(turn.GetMessages())
 	word, rest, _ := strings.Cut(textOf(said), " ")
 	asked := len(turn.GetMessages()) > 1
+	if turn.GetPrompt() == "painter" {
+		return worker.Completion{Output: []*pawlv1.Part{text(turn.GetSystemPrompt())}}, nil
+	}
 	switch word {
 	case "reply":
 		return worker.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, nil

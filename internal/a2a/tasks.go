@@ -3,7 +3,9 @@ package a2a
 import (
 	"context"
 	"errors"
+	"math"
 	"strconv"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -24,6 +26,9 @@ func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id st
 		return nil, failAt(invalidParams, "id", "is required")
 	}
 	state, err := s.cfg.Engine.StateAt(ctx, runtime.RunRef{Call: caller, RunID: id}, 0)
+	if reasonOf(err) == "RUN_NOT_FOUND" {
+		return nil, noTask()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +108,9 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 		return nil, err
 	}
 	page, err := s.cfg.Engine.ListTasks(ctx, list)
+	if reasonOf(err) == "BAD_PAGE_TOKEN" {
+		return nil, failAt(invalidParams, "pageToken", "is not a token of this list")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -139,12 +147,24 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 		list.PageSize = int(req.GetPageSize())
 	}
 	if after := req.GetStatusTimestampAfter(); after != nil {
-		list.StatusFrom = after.AsTime().UnixNano()
+		list.StatusFrom = nanosOf(after.AsTime())
 	}
 	if want := req.GetStatus(); want != a2apb.TaskState_TASK_STATE_UNSPECIFIED {
 		list.Match = func(state *machine.State) bool { return taskState(state) == want }
 	}
 	return list, nil
+}
+
+// nanosOf is a time as the journal has it; times that it cannot have are the last
+// or the first one.
+func nanosOf(at time.Time) int64 {
+	switch {
+	case at.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	case at.Before(time.Unix(0, 0)):
+		return 0
+	}
+	return at.UnixNano()
 }
 
 // cancelTask answers CancelTask. A task that is cancelled already is answered
@@ -159,7 +179,7 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 		answer, err := s.cfg.Engine.CancelRun(ctx, runtime.ControlRequest{
 			RunRef: runtime.RunRef{Call: caller, RunID: state.RunID}, Cascade: true,
 		})
-		if err != nil && !isTerminal(err) {
+		if err != nil && reasonOf(err) != "RUN_TERMINAL" {
 			return nil, err
 		}
 		if err == nil {
@@ -178,9 +198,12 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 	return f.view(nil, true), nil
 }
 
-func isTerminal(err error) bool {
-	r, ok := errors.AsType[*machine.Refusal](err)
-	return ok && r.Reason == "RUN_TERMINAL"
+// reasonOf is the reason of a refusal of the engine, "" = it is none.
+func reasonOf(err error) string {
+	if r, ok := errors.AsType[*machine.Refusal](err); ok {
+		return r.Reason
+	}
+	return ""
 }
 
 // lastSeen is where a stream is taken up again; 0 = it is a new one.

@@ -50,6 +50,8 @@ could not be measured.`,
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "where to put the data (default the temporary directory)")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison (default 5, with --quick 3)")
 	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(bench.PartNames(), ", "))
+	cmd.Flags().StringVar(&opts.Python, "python", "", "Python that has the pawl package (default the source tree's, if there is one)")
+	cmd.Flags().StringVar(&opts.Node, "node", "", "Node for the source tree's TypeScript client (default node)")
 	cmd.Flags().StringVar(&opts.Profiles, "cpuprofile", "", "directory for a CPU profile of every process")
 	return cmd
 }

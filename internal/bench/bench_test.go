@@ -65,9 +65,9 @@ func self(t *testing.T) []string {
 // tinySizes measure next to nothing, quickly.
 func tinySizes() Sizes {
 	sizes := QuickSizes()
-	sizes.Rounds, sizes.Warm, sizes.Window, sizes.Fsyncs = 1, 0.02, 0.2, 5
+	sizes.Rounds, sizes.Warm, sizes.Window, sizes.Fsyncs = 1, 0.1, 0.4, 5
 	sizes.WaitingRuns, sizes.Late, sizes.HistoryStep, sizes.StoredTransitions = 200, 150, 10, 60
-	sizes.IdleStarts, sizes.IdleWatchers = 1, 10
+	sizes.IdleStarts, sizes.IdleWatchers, sizes.IdleWorkers = 1, 10, 20
 	return sizes
 }
 

@@ -41,6 +41,10 @@ var roles = map[string]func(context.Context, ChildSpec, *wire) error{
 	"flat":    flatChild,
 	"seed":    seedChild,
 	"storage": storageChild,
+	"worker":  workerChild,
+	"hold":    holdChild,
+
+	"idle-workers": idleWorkersChild,
 }
 
 // ChildRoles names the roles in order.

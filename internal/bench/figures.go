@@ -49,6 +49,7 @@ func compared(key, title string, bar Bar, from func(Samples) []float64) figure {
 func figures() []figure {
 	list := yardsticks()
 	list = append(list, throughput()...)
+	list = append(list, workers()...)
 	return append(list, footprint()...)
 }
 
@@ -87,6 +88,25 @@ func throughput() []figure {
 		plain("emit_p99_us_64", "us", "EmitEvent at 64 runs, p99"),
 		compared("emit_p99_vs_p50", "EmitEvent at 64 runs, p99 against p50", atMost(5), quotient("emit_p99_us_64", "emit_p50_us_64")),
 	}
+}
+
+func workers() []figure {
+	list := []figure{
+		plain("worker_emit_tps", "/s", "EmitEvent beside workers, 64 runs"),
+		plain("worker_emit_p50_us", "us", "EmitEvent beside workers, alone, p50"),
+	}
+	for _, lang := range []struct{ key, name string }{{"go", "Go"}, {"python", "Python"}, {"typescript", "TypeScript"}} {
+		list = append(list,
+			plain("worker_turns_tps_"+lang.key, "/s", "turns through a "+lang.name+" worker, 64 runs"),
+			plain("worker_turn_p50_us_"+lang.key, "us", "turn round trip, "+lang.name+" worker, 1 run, p50"),
+			plain("worker_turn_p99_us_"+lang.key, "us", "turn round trip, "+lang.name+" worker, 1 run, p99"),
+		)
+	}
+	return append(list,
+		compared("worker_vs_emit", "Go worker's turns against EmitEvent, 64 runs", atLeast(0.4), quotient("worker_turns_tps_go", "worker_emit_tps")),
+		barred("reassign_ms", "ms", "a killed worker's turn is on another worker", atMost(100)),
+		barred("idle_workers_rss_mb", "MB", "RSS growth under idle workers", atMost(60)),
+	)
 }
 
 func footprint() []figure {

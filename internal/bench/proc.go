@@ -50,8 +50,12 @@ type launcher struct {
 
 // start runs a role with args. ctx kills it.
 func (l *launcher) start(ctx context.Context, role string, args ...string) (*child, error) {
-	c := &child{role: role, answers: make(chan answer, unread), errs: &tail{}, done: make(chan struct{})}
-	c.cmd = exec.CommandContext(ctx, l.self[0], l.argv(role, args)...)
+	return l.spawn(role, exec.CommandContext(ctx, l.self[0], l.argv(role, args)...))
+}
+
+// spawn runs a command that speaks as a child does.
+func (l *launcher) spawn(role string, cmd *exec.Cmd) (*child, error) {
+	c := &child{role: role, cmd: cmd, answers: make(chan answer, unread), errs: &tail{}, done: make(chan struct{})}
 	c.cmd.Stderr = c.errs
 	c.cmd.SysProcAttr = dieWithParent()
 	c.cmd.WaitDelay = time.Second

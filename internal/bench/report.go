@@ -31,6 +31,8 @@ type Report struct {
 	Figures []Figure
 	// Faults name the parts that could not be measured; empty = all were.
 	Faults []string
+	// Missing says which workers are not installed here; that is no fault.
+	Missing []string
 }
 
 // newReport judges samples.
@@ -63,6 +65,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		"elapsed_s": math.Round(r.Elapsed.Seconds()*10) / 10,
 		"figures":   r.Figures,
 		"faults":    append([]string{}, r.Faults...),
+		"missing":   append([]string{}, r.Missing...),
 	}
 	for _, f := range r.Figures {
 		if !f.derived {

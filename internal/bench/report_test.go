@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,7 +15,16 @@ fsync_p50_us echo_rps echo_p50_us naive_tps bare_tps_256 bare_emit_tps_64 bare_e
 engine_tps_1 engine_tps_16 engine_tps_64 engine_tps_256 emit_tps_1 emit_tps_16 emit_tps_64 emit_tps_256
 emit_p50_us_1 emit_p50_us_64 emit_p99_us_64 keys_per_transition flat_ratio watcher_ratio fanout_ratio
 fanout_lag_p99_ms restart_ready_ms restart_rss_mb overdue_ready_ms overdue_ended_tps storage_ratio
-idle_ready_ms idle_rss_mb binary_mb`)
+idle_ready_ms idle_rss_mb binary_mb worker_turns_tps_go worker_turn_p50_us_go worker_turn_p99_us_go
+worker_emit_tps worker_emit_p50_us reassign_ms`)
+
+// growthKeys are differences, which may be below zero where little is measured.
+var growthKeys = []string{"idle_workers_rss_mb"}
+
+// foreignKeys may be null: those workers need not be installed.
+var foreignKeys = strings.Fields(`
+worker_turns_tps_python worker_turn_p50_us_python worker_turn_p99_us_python
+worker_turns_tps_typescript worker_turn_p50_us_typescript worker_turn_p99_us_typescript`)
 
 // document marshals a report and reads it back.
 func document(t *testing.T, r *Report) map[string]any {
@@ -43,7 +53,7 @@ func TestReportHasEveryKey(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]*Report{"measured": newReport(sampled(2, 1, 3)), "empty": newReport(Samples{})} {
 		doc := document(t, r)
-		for _, key := range flatKeys {
+		for _, key := range slices.Concat(flatKeys, growthKeys, foreignKeys) {
 			value, ok := doc[key]
 			if !ok {
 				t.Errorf("%s: no key %s", name, key)

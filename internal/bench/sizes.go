@@ -22,6 +22,8 @@ type Sizes struct {
 	// IdleWatchers never read; Readers read everything.
 	IdleWatchers int `json:"idle_watchers"`
 	Readers      int `json:"readers"`
+	// IdleWorkers are connected without work, each over its own connection.
+	IdleWorkers int `json:"idle_workers"`
 	// Late and Early are the histories at which a transition is compared;
 	// HistoryStep transitions are timed per round at each. LateRunBytes is the
 	// raised limit of that run's artifacts.
@@ -47,7 +49,7 @@ func FullSizes() Sizes {
 	return Sizes{
 		Rounds: 5, Warm: 1, Window: 3, Fsyncs: 400,
 		Connections: 4, ArtifactBytes: artifactBytes,
-		IdleWatchers: 100, Readers: 4,
+		IdleWatchers: 100, Readers: 4, IdleWorkers: 1000,
 		Early: 100, Late: 20_000, HistoryStep: 400, LateRunBytes: 64 << 20,
 		WaitingRuns: 100_000, Restarts: 3,
 		StoredTransitions: 800, StoredBytes: 2048, StoredRunBytes: 4 << 20,
@@ -68,10 +70,10 @@ func QuickSizes() Sizes {
 // String is one line for people.
 func (s Sizes) String() string {
 	return fmt.Sprintf("%d rounds of %gs after %gs, %d connections, %d B artifact, histories %d and %d, "+
-		"%d idle watchers, %d readers, %d waiting runs, %d x %d B stored; limits raised for two figures: "+
+		"%d idle watchers, %d readers, %d idle workers, %d waiting runs, %d x %d B stored; limits raised for two figures: "+
 		"transitions to %d, artifacts of the run to %d MiB and %d MiB",
 		s.Rounds, s.Window, s.Warm, s.Connections, s.ArtifactBytes, s.Early, s.Late,
-		s.IdleWatchers, s.Readers, s.WaitingRuns, s.StoredTransitions, s.StoredBytes,
+		s.IdleWatchers, s.Readers, s.IdleWorkers, s.WaitingRuns, s.StoredTransitions, s.StoredBytes,
 		s.maxTransitions(), s.LateRunBytes>>20, s.StoredRunBytes>>20)
 }
 

@@ -29,6 +29,9 @@ type Options struct {
 	Profiles string
 	// Parts to measure, of [PartNames]; none = all.
 	Parts []string
+	// Python is an interpreter that has the client, Node the one of TypeScript; ""
+	// looks for them in the source tree that the bench is run in.
+	Python, Node string
 	// Progress gets one line per step; nil = none.
 	Progress io.Writer
 }
@@ -40,9 +43,11 @@ const partTimeout = 10 * time.Minute
 // suite is one bench under way.
 type suite struct {
 	launcher
-	sizes    Sizes
-	root     string
-	packs    []string
+	sizes Sizes
+	root  string
+	packs []string
+	// foreign are the languages whose workers are measured besides Go's.
+	foreign  []language
 	progress io.Writer
 	began    time.Time
 }
@@ -57,7 +62,10 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	}
 	defer cleanup()
 	samples := Samples{}
-	var faults []string
+	var faults, missing []string
+	if wanted(opts.Parts, "workers") {
+		s.foreign, missing = languages(ctx, opts.Python, opts.Node)
+	}
 	for _, p := range s.parts() {
 		if !wanted(opts.Parts, p.name) {
 			continue
@@ -72,7 +80,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		}
 	}
 	report := newReport(samples)
-	report.Quick, report.Sizes, report.Faults = opts.Quick, s.sizes, faults
+	report.Quick, report.Sizes, report.Faults, report.Missing = opts.Quick, s.sizes, faults, missing
 	report.Machine, report.Sync = describeMachine(s.root), syncMode
 	report.Elapsed = time.Since(s.began)
 	return report, nil
@@ -92,6 +100,7 @@ func (s *suite) parts() []part {
 		{"inprocess", s.inProcessPart},
 		{"wire", s.wirePart},
 		{"watchers", s.watchersPart},
+		{"workers", s.workersPart},
 		{"flat", s.flatPart},
 		{"restart", s.restartPart},
 		{"overdue", s.overduePart},

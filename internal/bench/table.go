@@ -20,6 +20,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, fault := range r.Faults {
 		fmt.Fprintf(&b, "not measured: %s\n", fault)
 	}
+	for _, missing := range r.Missing {
+		fmt.Fprintf(&b, "not installed: %s\n", missing)
+	}
 	fmt.Fprintf(&b, "%s in %.0f s\n", r.summary(), r.Elapsed.Seconds())
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -7,12 +7,15 @@ import socket
 import threading
 from types import TracebackType
 
+_PING = bytes([0, 0, 8, 6, 0])
+"""How a PING frame begins that asks for an answer."""
+
 
 class Proxy:
     """Forwards a loopback port to `target` ("HOST:PORT") until it is cut.
 
-    `connections` counts those that were made, `cuts` those that broke since
-    `cut_after` more bytes had gone to the target.
+    `connections` counts those that were made, `pings` the HTTP/2 pings on idle ones,
+    `cuts` how often all broke since `cut_after` more bytes had gone to the target.
     """
 
     def __init__(self, target: str) -> None:
@@ -24,6 +27,7 @@ class Proxy:
         self._changed = threading.Condition()
         self.connections = 0
         self.cuts = 0
+        self.pings = 0
         self.cut_after: int | None = None
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -56,6 +60,12 @@ class Proxy:
             if not self._changed.wait_for(lambda: self.connections >= number, timeout):
                 raise TimeoutError(f"{self.connections} connections, not {number}")
 
+    def wait_for_pings(self, number: int, timeout: float = 30) -> None:
+        """Waits until that many went to the target."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.pings >= number, timeout):
+                raise TimeoutError(f"{self.pings} pings, not {number}")
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
@@ -77,7 +87,7 @@ class Proxy:
     def _pump(self, source: socket.socket, sink: socket.socket, to_target: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if to_target and self._is_spent(len(data)):
+                if to_target and self._is_spent(data):
                     self.cut()
                     return
                 sink.sendall(data)
@@ -85,11 +95,14 @@ class Proxy:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def _is_spent(self, size: int) -> bool:
+    def _is_spent(self, data: bytes) -> bool:
         with self._changed:
+            if data.startswith(_PING):
+                self.pings += 1
+                self._changed.notify_all()
             if self.cut_after is None:
                 return False
-            self.cut_after -= size
+            self.cut_after -= len(data)
             if self.cut_after > 0:
                 return False
             self.cut_after = None

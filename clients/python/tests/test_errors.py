@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,30 +161,6 @@ def test_tokens(tmp_path: Path) -> None:
             assert secret not in repr(client.settings)
             with pytest.raises(pawl.PermissionDeniedError):
                 client.register_pack("{}")
-
-
-def test_tls_and_unix_socket(tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        (
-            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
-            " -subj /CN=localhost -addext subjectAltName=DNS:pawl.test"
-            f" -keyout {key} -out {cert}"
-        ).split(),
-        check=True,
-        capture_output=True,
-    )
-    with Sidecar(packs=[STEPS], flags=[f"--tls-cert={cert}", f"--tls-key={key}"]) as own:
-        with own.client(tls=Tls(ca=cert, server_name="pawl.test")) as client:
-            assert client.get_pack("steps").pack.version == "1.0.0"
-        with own.client(retry_for=0) as client, pytest.raises(pawl.UnavailableError):
-            client.get_pack("steps")
-    socket = tmp_path / "s"
-    with (
-        Sidecar(packs=[STEPS], flags=[f"--socket={socket}"]),
-        Client(address=f"unix:{socket}") as client,
-    ):
-        assert client.get_pack("steps").pack.id == "steps"
 
 
 def test_the_class_of_every_reason_in_the_contract() -> None:

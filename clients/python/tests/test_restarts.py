@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 
 import pytest
 
@@ -14,16 +13,19 @@ from pawl._errors import OverloadedError, PawlError, RequestError, error_of
 from pawl._flow import Invoke, Operation, Sleep, attempt
 from pawl.testing import Sidecar
 from pawl.v1 import run_pb2
+from workers import WAIT
 
 TURNS = 150
 
 
 def test_killed_in_the_midst_of_a_run() -> None:
     count = itertools.count(1)
-    done = threading.Event()
+    kills = {number: threading.Event() for number in (10, 60, 110)}
 
     def handler(turn: Turn) -> Reply:
         number = next(count)
+        if number in kills:
+            kills[number].set()
         if turn.terminal or number > TURNS:
             return Reply(event="" if turn.terminal else "Done")
         return Reply(event="Again", artifacts={"log": str(number)})
@@ -31,17 +33,16 @@ def test_killed_in_the_midst_of_a_run() -> None:
     with Sidecar(packs=[STEPS]) as own:
 
         def killer() -> None:
-            for _ in range(3):
-                if done.wait(0.3):
-                    return
+            for reached in kills.values():
+                assert reached.wait(WAIT)
                 own.restart()
 
         thread = threading.Thread(target=killer)
         thread.start()
         with own.client() as client:
             result = client.run("steps", handler, variables={"n": 1})
-        done.set()
-        thread.join()
+        thread.join(WAIT)
+        assert not thread.is_alive()
     assert result.status is RunStatus.COMPLETED
     assert result.errors == ()
     assert result.run.visits == {"calc": TURNS + 1, "end": 1}
@@ -57,10 +58,11 @@ def test_starts_are_not_repeated() -> None:
 
         thread = threading.Thread(target=starter)
         thread.start()
-        while len(list(client.list_runs())) < 10:
-            time.sleep(0.01)
+        some = itertools.islice(client.transitions(kinds=["TRANSITION"]), 10)
+        assert len(list(some)) == 10
         own.restart()
-        thread.join()
+        thread.join(WAIT)
+        assert not thread.is_alive()
         assert len(set(runs)) == 60
         assert {info.run_id for info in client.list_runs()} == set(runs)
 

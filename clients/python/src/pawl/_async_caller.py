@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
@@ -89,12 +89,9 @@ class AsyncCaller(BaseClient):
                 response_deserializer=operation.response.FromString,
             )
             self._methods[operation.path] = method
-        try:
-            return await method(
-                operation.request, timeout=effect.timeout, metadata=self._settings.metadata()
-            )
-        except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
+        return await self._with_token(
+            lambda metadata: method(operation.request, timeout=effect.timeout, metadata=metadata)
+        )
 
     async def _send(self, effect: Send) -> Any:
         method = self._channel.stream_unary(
@@ -102,10 +99,22 @@ class AsyncCaller(BaseClient):
             request_serializer=effect.request.SerializeToString,
             response_deserializer=effect.response.FromString,
         )
-        try:
-            return await method(
-                iter(effect.messages), timeout=effect.timeout, metadata=self._settings.metadata()
+        return await self._with_token(
+            lambda metadata: method(
+                iter(effect.messages()), timeout=effect.timeout, metadata=metadata
             )
+        )
+
+    async def _with_token(self, call: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Makes a call; one whose token was rotated meanwhile, once more."""
+        try:
+            return await call(self._settings.metadata())
+        except grpc.RpcError as error:
+            failure = error_from_rpc(error)
+            if not self._settings.may_renew(failure):
+                raise failure from None
+        try:
+            return await call(self._settings.metadata())
         except grpc.RpcError as error:
             raise error_from_rpc(error) from None
 
@@ -122,16 +131,21 @@ class AsyncCaller(BaseClient):
     ) -> AsyncGenerator[T, None]:
         """What a reader reads, over as many connections as it takes. `timeout` ends it."""
         end = None if timeout is None else time.monotonic() + timeout
+        renewed = False
         while True:
             try:
                 async with contextlib.aclosing(self._read_once(reader, end)) as values:
                     async for value in values:
+                        renewed = False
                         yield value
                 reader.end()
                 return
             except PawlError as error:
                 if end is not None and time.monotonic() >= end:
                     return
+                if self._settings.may_renew(error) and not renewed:
+                    renewed = True
+                    continue
                 pause = reader.pause(error)
             await asyncio.sleep(pause)
 

@@ -148,16 +148,16 @@ class Upload:
     def _try(self, window: bytes, begin: int, last: bool) -> Flow[run_pb2.PutBlobResponse]:
         start = begin
         if self._doubtful:
-            known: run_pb2.PutBlobResponse = yield self._send([self._message()])
+            known: run_pb2.PutBlobResponse = yield self._send(lambda: [self._message()])
             if known.ref:
                 return known
             start = min(max(known.size, begin), begin + len(window))
         answer: run_pb2.PutBlobResponse
-        answer = yield self._send(self._messages(window, begin, start, last))
+        answer = yield self._send(lambda: self._messages(window, begin, start, last))
         self._doubtful = False
         return answer
 
-    def _send(self, messages: Iterable[run_pb2.PutBlobRequest]) -> Send:
+    def _send(self, messages: Callable[[], Iterable[run_pb2.PutBlobRequest]]) -> Send:
         return Send(PUT, run_pb2.PutBlobRequest, messages, run_pb2.PutBlobResponse, self.timeout)
 
     def _messages(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import grpc
@@ -76,12 +76,9 @@ class Caller(BaseClient):
                 response_deserializer=operation.response.FromString,
             )
             self._methods[operation.path] = method
-        try:
-            return method(
-                operation.request, timeout=effect.timeout, metadata=self._settings.metadata()
-            )
-        except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
+        return self._with_token(
+            lambda metadata: method(operation.request, timeout=effect.timeout, metadata=metadata)
+        )
 
     def _send(self, effect: Send) -> Any:
         method = self._channel.stream_unary(
@@ -89,10 +86,22 @@ class Caller(BaseClient):
             request_serializer=effect.request.SerializeToString,
             response_deserializer=effect.response.FromString,
         )
-        try:
-            return method(
-                iter(effect.messages), timeout=effect.timeout, metadata=self._settings.metadata()
+        return self._with_token(
+            lambda metadata: method(
+                iter(effect.messages()), timeout=effect.timeout, metadata=metadata
             )
+        )
+
+    def _with_token(self, call: Callable[[Any], Any]) -> Any:
+        """Makes a call; one whose token was rotated meanwhile, once more."""
+        try:
+            return call(self._settings.metadata())
+        except grpc.RpcError as error:
+            failure = error_from_rpc(error)
+            if not self._settings.may_renew(failure):
+                raise failure from None
+        try:
+            return call(self._settings.metadata())
         except grpc.RpcError as error:
             raise error_from_rpc(error) from None
 
@@ -104,18 +113,25 @@ class Caller(BaseClient):
     def read(self, reader: Reader[T], *, timeout: float | None = None) -> Generator[T, None, None]:
         """What a reader reads, over as many connections as it takes. `timeout` ends it."""
         end = None if timeout is None else time.monotonic() + timeout
+        renewed = False
         while True:
             try:
-                yield from self._read_once(reader, end)
+                with contextlib.closing(self._read_once(reader, end)) as values:
+                    for value in values:
+                        renewed = False
+                        yield value
                 reader.end()
                 return
             except PawlError as error:
                 if end is not None and time.monotonic() >= end:
                     return
+                if self._settings.may_renew(error) and not renewed:
+                    renewed = True
+                    continue
                 pause = reader.pause(error)
             time.sleep(pause)
 
-    def _read_once(self, reader: Reader[T], end: float | None) -> Iterator[T]:
+    def _read_once(self, reader: Reader[T], end: float | None) -> Generator[T, None, None]:
         stream: Callable[..., Any] = self._channel.unary_stream(
             reader.path,
             request_serializer=lambda request: request.SerializeToString(),

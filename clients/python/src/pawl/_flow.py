@@ -40,11 +40,14 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send several requests in one call, once. Its result is the raw answer."""
+    """Send several requests in one call, once. Its result is the raw answer.
+
+    `messages` makes them, from the first one on each time.
+    """
 
     path: str
     request: type[Message]
-    messages: Iterable[Message]
+    messages: Callable[[], Iterable[Message]]
     response: type[Message]
     timeout: float
 

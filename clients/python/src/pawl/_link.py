@@ -65,6 +65,8 @@ class Link:
         self.steps: dict[str, HeldStep] = {}
         self.stopping = False
         """The worker drains: no more credits are given."""
+        self._renewed = False
+        """The token was asked for anew, and not yet taken."""
         self._names: dict[str, list[str]] = {}
         self._session: Session | None = None
         self._changed = asyncio.Event()
@@ -93,6 +95,9 @@ class Link:
                     )
                 except PawlError as refusal:
                     error = refusal
+                if settings.may_renew(error) and not self._renewed:
+                    self._renewed = True
+                    continue
                 if isinstance(error, _PERMANENT):
                     raise error
                 log.info("worker %s: %s; connecting again", self._offer.worker_id, error)
@@ -102,6 +107,7 @@ class Link:
         try:
             registered = await session.register(self._registration())
             backoff.reset()
+            self._renewed = False
             self._keep(registered)
             self._use(session)
             beat = asyncio.create_task(self._beat(session, registered))

@@ -10,11 +10,14 @@ from typing import TypeAlias
 
 import grpc
 
+from pawl._errors import AuthenticationError, PawlError
+
 DEFAULT_ADDRESS = "127.0.0.1:7291"
 """Where `sidecar serve` listens by default."""
 
 TokenSource: TypeAlias = "str | Callable[[], str]"
-"""A bearer token, or what is asked for one before each call (for rotation)."""
+"""A bearer token, or what is asked for one before each call, and once more when that one
+is refused (for rotation)."""
 
 _MEBIBYTE = 1 << 20
 
@@ -98,6 +101,10 @@ class Settings:
         if self.address.startswith("unix:"):
             options.append(("grpc.default_authority", "localhost"))
         return options
+
+    def may_renew(self, error: PawlError) -> bool:
+        """Whether it may help to ask for the token again: it may have been rotated."""
+        return isinstance(error, AuthenticationError) and callable(self.token)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Metadata of one call: the token, if there is one."""

@@ -144,7 +144,11 @@ class Worker:
     def stop(self) -> None:
         """Begins to drain; `serve` returns when it is done. May be called from anywhere."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._loop.call_soon_threadsafe(self._begin_to_stop)
+
+    def _begin_to_stop(self) -> None:
+        self._link.stopping = True
+        self._stopping.set()
 
     async def serve(self) -> None:
         """Serves until `stop`. Connects again when the connection breaks, and keeps what
@@ -172,7 +176,6 @@ class Worker:
             raise results[0]
 
     async def _drain(self) -> None:
-        self._link.stopping = True
         await self._link.tell(worker_pb2.WorkRequest(drain=worker_pb2.WorkerDrain()))
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=self._drain_timeout)

@@ -31,6 +31,8 @@ type app struct {
 	store  *store.Store
 	engine *runtime.Engine
 	server *grpcapi.Server
+	// sends is nil while A2A is off: delegations then wait.
+	sends *delegations
 	// ended gets the errors of the engine's and the server's loops.
 	ended chan error
 	// loops is how many of them run; halt ends the engine's.
@@ -44,14 +46,28 @@ func open(opts options) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{opts: opts, store: s, ended: make(chan error, 2)}
-	if a.engine, err = runtime.New(engineConfig(opts, s)); err != nil {
+	a := &app{opts: opts, store: s, ended: make(chan error, 3)}
+	conf := engineConfig(opts, s)
+	conf.Effects = a.observe
+	if a.engine, err = runtime.New(conf); err != nil {
 		return nil, errors.Join(err, s.Close())
+	}
+	if opts.config.A2A {
+		if a.sends, err = newDelegations(opts, a.engine); err != nil {
+			return nil, errors.Join(err, a.engine.Close(), s.Close())
+		}
 	}
 	if a.server, err = grpcapi.New(serverConfig(opts, a.engine)); err != nil {
 		return nil, errors.Join(err, a.engine.Close(), s.Close())
 	}
 	return a, nil
+}
+
+// observe tells the outbox of a commit.
+func (a *app) observe(b *machine.Batch) {
+	if a.sends != nil {
+		a.sends.box.Observe(b)
+	}
 }
 
 func engineConfig(opts options, s *store.Store) runtime.Config {
@@ -118,6 +134,10 @@ func (a *app) start() {
 	a.loops = 2
 	go func() { a.ended <- a.engine.Run(ctx) }()
 	go func() { a.ended <- a.server.Serve() }()
+	if a.sends != nil {
+		a.loops++
+		go func() { a.ended <- a.sends.run(ctx) }()
+	}
 }
 
 // stop drains and closes in this order: the server takes no new calls, ends

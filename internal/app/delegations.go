@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/outbox"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// localBuffer is the size of the pipe to the members of this sidecar's packs.
+const localBuffer = 256 << 10
+
+// delegations sends what runs delegate: to other sidecars over A2A, and to members
+// of their own pack by the same service without the network.
+type delegations struct {
+	box    *outbox.Outbox
+	local  *grpc.Server
+	pipe   *bufconn.Listener
+	conn   *grpc.ClientConn
+	served chan error
+}
+
+func newDelegations(opts options, engine *runtime.Engine) (*delegations, error) {
+	remotes, err := readRemotes(opts.config.Remotes())
+	if err != nil {
+		return nil, err
+	}
+	conf, err := agentsConfig(opts, engine)
+	if err != nil {
+		return nil, err
+	}
+	service, err := a2a.New(conf, within{})
+	if err != nil {
+		return nil, err
+	}
+	d := &delegations{
+		local: grpc.NewServer(grpc.MaxRecvMsgSize(conf.MaxMessageBytes)), pipe: bufconn.Listen(localBuffer), served: make(chan error, 1),
+	}
+	a2apb.RegisterA2AServiceServer(d.local, service.GRPC())
+	dial := func(ctx context.Context, _ string) (net.Conn, error) { return d.pipe.DialContext(ctx) }
+	d.conn, err = grpc.NewClient("passthrough:within", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	directory := directory{a2a.NewDirectory(remotes, d.conn, opts.config.A2AURL)}
+	d.box, err = outbox.New(outbox.Config{Engine: engine, Directory: directory, Log: opts.log})
+	return d, err
+}
+
+// run sends until ctx ends.
+func (d *delegations) run(ctx context.Context) error {
+	go func() { d.served <- d.local.Serve(d.pipe) }()
+	err := d.box.Run(ctx)
+	d.local.Stop()
+	return errors.Join(err, <-d.served, d.conn.Close())
+}
+
+// directory gives the outbox agents of package a2a.
+type directory struct{ agents *a2a.Directory }
+
+func (d directory) Peer(ctx context.Context, del *machine.Delegation) (outbox.Peer, string, error) {
+	peer, card, err := d.agents.Peer(ctx, del)
+	if err != nil {
+		return nil, card, err
+	}
+	return peer, card, nil
+}
+
+// readRemotes reads the files that the configuration of agents names.
+func readRemotes(agents map[string]config.Agent) (map[string]a2a.Remote, error) {
+	out := make(map[string]a2a.Remote, len(agents))
+	for name, agent := range agents {
+		remote := a2a.Remote{Card: agent.Card, Allow: agent.Allow}
+		if agent.TokenFile != "" {
+			raw, err := os.ReadFile(agent.TokenFile)
+			if err != nil {
+				return nil, fmt.Errorf("agents[%s].token_file: %w", name, err)
+			}
+			remote.Token = strings.TrimSpace(string(raw))
+		}
+		if agent.CA != "" {
+			raw, err := os.ReadFile(agent.CA)
+			if err != nil {
+				return nil, fmt.Errorf("agents[%s].ca: %w", name, err)
+			}
+			remote.CA = x509.NewCertPool()
+			if !remote.CA.AppendCertsFromPEM(raw) {
+				return nil, fmt.Errorf("agents[%s].ca: %s has no certificate", name, agent.CA)
+			}
+		}
+		out[name] = remote
+	}
+	return out, nil
+}
+
+// within is the host of the service that members of one sidecar talk through: its
+// only caller is the sidecar itself.
+type within struct{}
+
+func (within) Principal(context.Context) runtime.Principal {
+	return runtime.Principal{
+		Name: "pawl", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopeEventsExternal,
+	}
+}
+
+// Admit is for HTTP, which this host does not have.
+func (within) Admit(*http.Request, string) (context.Context, error) {
+	return nil, errors.New("there is no HTTP within a sidecar")
+}
+
+func (within) Stay(ctx context.Context, _ string) (context.Context, func(), error) {
+	return ctx, func() {}, nil
+}
+
+func (within) Addr() string                            { return "" }
+func (within) HTTPAddr() string                        { return "" }
+func (within) Secured() (tls, token, certificate bool) { return false, false, false }

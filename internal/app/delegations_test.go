@@ -1,0 +1,219 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// teamPack has a lead that delegates to a helper, which asks back once.
+const teamPack = `{
+  "id": "team", "name": "Team", "version": "1.0.0",
+  "template_engine": {"version": "v1", "syntax": "{{variable}}"},
+  "prompts": {
+    "lead": {"id": "lead", "name": "Lead", "version": "1.0.0", "system_template": "Lead.", "tools": ["helper"]},
+    "helper": {"id": "helper", "name": "Helper", "version": "1.0.0", "system_template": "Help."}
+  },
+  "agents": {"entry": "lead", "members": {"lead": {"description": "Leads"}, "helper": {"description": "Helps"}}},
+  "workflow": {
+    "version": 2, "entry": "work", "engine": {"budget": {"max_wall_time_sec": 600}},
+    "states": {"work": {"prompt_task": "lead", "on_event": {"Done": "end"}}, "end": {"prompt_task": "lead", "terminal": true}}
+  }
+}`
+
+func text(words string) []*pawlv1.Part {
+	return []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: words}}}
+}
+
+// lead delegates twice at once and ends with what came back.
+func lead(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	if t.Assignment.GetTurn().GetTerminal() {
+		return worker.Completion{}, nil
+	}
+	var results []string
+	for _, payload := range []string{`{"message": "easy"}`, `{"message": "hard", "data": [{"n": 1}]}`} {
+		result, err := t.Step(ctx, "", "helper", payload)
+		if err != nil {
+			return worker.Completion{}, err
+		}
+		results = append(results, result)
+	}
+	return worker.Completion{Event: "Done", Output: text(strings.Join(results, "\n"))}, nil
+}
+
+// helper asks back where the message is hard.
+func helper(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+	messages := t.Assignment.GetTurn().GetMessages()
+	said := messages[len(messages)-1].GetParts()[0].GetText()
+	if said == "hard" {
+		return worker.Completion{Output: text("how hard?"), Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
+	}
+	return worker.Completion{Output: text("did " + said)}, nil
+}
+
+// work runs a worker against a sidecar until the test ends.
+func work(t *testing.T, s *serving, id string, prompts map[string]worker.TurnFunc) pawlv1.RunServiceClient {
+	t.Helper()
+	conn, err := grpc.NewClient(s.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := worker.New(worker.Config{Conn: conn, ID: id, Prompts: prompts, Turns: 4, Grace: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		conn.Close()
+	})
+	return pawlv1.NewRunServiceClient(conn)
+}
+
+// serveToEnd serves until the test ends, and waits for the end: its directory is
+// removed then.
+func serveToEnd(t *testing.T, c config.Config) *serving {
+	t.Helper()
+	s := serve(t, c)
+	t.Cleanup(func() {
+		s.stop()
+		if err := <-s.ended; err != nil {
+			t.Errorf("the sidecar ended with %v", err)
+		}
+	})
+	return s
+}
+
+func packAt(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "team.json")
+	if err := os.WriteFile(path, []byte(teamPack), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDelegation: the same run with the helper as a member of the same sidecar,
+// and as an agent of another one over each binding.
+func TestDelegation(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"local", "GRPC", "JSONRPC", "HTTP+JSON"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			c := settings(t)
+			c.Packs, c.AllowTools = []string{packAt(t)}, []string{"*"}
+			if where != "local" {
+				far := settings(t)
+				far.Packs, far.HTTP = c.Packs, "127.0.0.1:0"
+				b := serveToEnd(t, far)
+				work(t, b, "far", map[string]worker.TurnFunc{"helper": helper})
+				c.Agents = map[string]config.Agent{"helper": {Card: cardWith(t, b.ready.HTTP, where)}}
+			}
+			a := serveToEnd(t, c)
+			prompts := map[string]worker.TurnFunc{"lead": lead}
+			if where == "local" {
+				prompts["helper"] = helper
+			}
+			followDelegation(t, work(t, a, "near", prompts), where == "local")
+		})
+	}
+}
+
+// cardWith serves the agent's card with only one of its interfaces.
+func cardWith(t *testing.T, addr, binding string) string {
+	t.Helper()
+	card := fetchCard(t, "http://"+addr+"/a2a/team/helper/.well-known/agent-card.json")
+	var kept []any
+	for _, face := range card["supportedInterfaces"].([]any) {
+		if face.(map[string]any)["protocolBinding"] == binding {
+			kept = append(kept, face)
+		}
+	}
+	if len(kept) == 0 {
+		t.Fatalf("the card has no interface %s: %v", binding, card["supportedInterfaces"])
+	}
+	card["supportedInterfaces"] = kept
+	raw, err := json.Marshal(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveCard(t, raw)
+}
+
+// followDelegation starts a run, answers the helper's question, and reads the end.
+func followDelegation(t *testing.T, runs pawlv1.RunServiceClient, local bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	started, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "team", Execution: pawlv1.Execution_EXECUTION_WORKERS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := started.GetRun().GetRunId()
+	asking := untilAsking(ctx, t, runs, run)
+	if !strings.Contains(asking.GetRemote().String(), "AWAITING_INPUT") || (asking.GetRemote().GetCardUrl() == "") != local {
+		t.Fatalf("asking %v", asking)
+	}
+	if _, err := runs.SendInput(ctx, &pawlv1.SendInputRequest{RunId: run, Step: asking.GetStep(), Parts: text("very")}); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run})
+	if err != nil || ended.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+		t.Fatalf("ended %v, %v", ended, err)
+	}
+	list, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED}})
+	if err != nil || len(list.GetRecords()) != 2 {
+		t.Fatalf("answers %v, %v", list, err)
+	}
+	for i, want := range []string{"did easy", "did very"} {
+		got := list.GetRecords()[i].GetStepResolved()
+		if !got.GetOk() || !strings.Contains(got.GetResultJson(), want) {
+			t.Errorf("answer %d: %v", i+1, got)
+		}
+	}
+	if children, err := runs.ListRuns(ctx, &pawlv1.ListRunsRequest{Filter: &pawlv1.RunFilter{ParentRunId: run}}); err != nil || local != (len(children.GetRuns()) == 2) {
+		t.Errorf("children %v, %v", children, err)
+	}
+}
+
+// untilAsking watches a run until a step of it asks.
+func untilAsking(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run string) *pawlv1.Step {
+	t.Helper()
+	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
+		RunId: run, Follow: true, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DELEGATED, pawlv1.RecordKind_RECORD_KIND_ENDED},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		got, err := stream.Recv()
+		if err != nil {
+			t.Fatalf("no question came: %v", err)
+		}
+		if got.GetRecord().GetEnded() != nil {
+			t.Fatalf("the run ended before the question: %v", got.GetRecord())
+		}
+		news := got.GetRecord().GetStepDelegated()
+		if news.GetRemote().GetAsking() == pawlv1.Awaiting_AWAITING_UNSPECIFIED {
+			continue
+		}
+		if news.GetQuestion()[0].GetText() != "how hard?" {
+			t.Fatalf("question %v", news)
+		}
+		return &pawlv1.Step{Step: news.GetStep(), Remote: news.GetRemote()}
+	}
+}

@@ -108,6 +108,19 @@ baseline: $(TOOLS) ## Accept the wire contract as the new baseline of buf breaki
 bench: build ## Run the benchmark (BENCHFLAGS, for example --quick)
 	bin/sidecar bench $(BENCHFLAGS)
 
+.PHONY: ui
+ui: ## Build the web page from ui/ into internal/ui/dist
+	.ci/ui-env
+	cd ui && node_modules/.bin/vite build --logLevel warn
+
+.PHONY: checkui
+checkui: ## Fail if the committed web page differs from a fresh build
+	.ci/check-ui
+
+.PHONY: browser
+browser: ## Test the web page in Chromium against the binary (VITESTFLAGS); installs what it needs
+	.ci/test-ui $(VITESTFLAGS)
+
 .PHONY: clean
 clean: ## Remove what the other targets built
 	rm -rf bin $(TOOLBIN)

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/ui"
 )
 
 // options are what an app is built from.
@@ -114,6 +115,8 @@ func serverConfig(opts options, engine *runtime.Engine) grpcapi.Config {
 		HTTP:              c.HTTP,
 		HTTPHosts:         c.HTTPHosts,
 		HTTPOrigins:       c.HTTPOrigins,
+		Page:              ui.Handler(),
+		PagePath:          ui.Path,
 		InsecureBind:      c.InsecureBind,
 		TLSCert:           c.TLSCert,
 		TLSKey:            c.TLSKey,

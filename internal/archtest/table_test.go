@@ -41,6 +41,7 @@ var table = []rule{
 
 	// Leaves that need nothing of ours, and the host's own tools.
 	{dir: "internal/config"},
+	{dir: "internal/ui"},
 	// A client of the contract: it drives a run over gRPC.
 	{dir: "internal/answers", may: []string{genDir}, wire: true},
 	{dir: "internal/worker", may: []string{genDir}, wire: true},

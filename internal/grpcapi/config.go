@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/http"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -33,8 +34,12 @@ type Config struct {
 	// loopback names, with or without port.
 	HTTPHosts []string
 	// HTTPOrigins are web origins (scheme://host[:port]) that may call the
-	// gateway. Default none: a request that carries another Origin is refused.
+	// gateway besides its own pages. A request that carries another Origin is
+	// refused.
 	HTTPOrigins []string
+	// Page is served by the gateway at PagePath and below; nil = none.
+	Page     http.Handler
+	PagePath string
 
 	// Guest makes the service of another package on this server; nil = none. It is
 	// called once, before anything is bound or served.

@@ -55,6 +55,10 @@ func newGateway(s *Server) (*gateway, error) {
 	events := &eventStream{runs: pawlv1.NewRunServiceClient(conn), other: routes}
 	mux.Handle("GET "+allStreamPath, events)
 	mux.Handle("GET "+runStreamPath, events)
+	if s.cfg.Page != nil {
+		mux.Handle("GET "+s.cfg.PagePath, s.cfg.Page)
+		mux.Handle("GET "+s.cfg.PagePath+"/", s.cfg.Page)
+	}
 	mux.Handle("/", routes)
 	guarded := &guard{guest: s.guest, hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}
 	return &gateway{conn: conn, server: &http.Server{

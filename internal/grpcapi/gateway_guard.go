@@ -40,7 +40,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeRefusal(w, refusal)
 		return
 	}
-	if origin := r.Header.Get("Origin"); origin != "" {
+	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(r, origin) {
 		allowOrigin(w.Header(), origin)
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusNoContent)
@@ -66,7 +66,7 @@ func (g *guard) refuse(r *http.Request) *machine.Refusal {
 		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.hosts...),
 			Message: "this gateway is not known by that name; configure http_host"}
 	}
-	if origins := r.Header.Values("Origin"); len(origins) > 0 && !(len(origins) == 1 && slices.Contains(g.origins, origins[0])) {
+	if origins := r.Header.Values("Origin"); len(origins) > 0 && !(len(origins) == 1 && (sameOrigin(r, origins[0]) || slices.Contains(g.origins, origins[0]))) {
 		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "ORIGIN_NOT_ALLOWED", Field: "Origin", Allowed: g.origins,
 			Message: "pages of that origin may not call this gateway; configure http_origin"}
 	}
@@ -100,6 +100,16 @@ func refuseText(r *http.Request) *machine.Refusal {
 
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// sameOrigin: the page that calls was served by this gateway under the very name
+// that the request is made to, which hostAllowed has admitted.
+func sameOrigin(r *http.Request, origin string) bool {
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	return strings.EqualFold(origin, scheme+r.Host)
 }
 
 func (g *guard) hostAllowed(hostport string) bool {

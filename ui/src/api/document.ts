@@ -1,0 +1,61 @@
+/** What the page reads of a pack's own document, which the gateway gives as bytes. */
+
+import { parse } from "yaml";
+
+export interface Budget {
+  max_total_visits?: number;
+  max_tool_calls?: number;
+  max_wall_time_sec?: number;
+}
+
+export interface Document {
+  prompts?: Record<
+    string,
+    { name?: string; description?: string; system_template?: string; tools?: string[] }
+  >;
+  tools?: Record<string, { description?: string }>;
+  agents?: {
+    entry?: string;
+    members?: Record<
+      string,
+      {
+        description?: string;
+        state?: string;
+        tags?: string[];
+        input_modes?: string[];
+        output_modes?: string[];
+      }
+    >;
+  };
+  workflow?: {
+    entry?: string;
+    engine?: { budget?: Budget; x_pawl?: Record<string, unknown> };
+    states?: Record<
+      string,
+      { artifacts?: Record<string, { type?: string; mode?: string; description?: string }> }
+    >;
+  };
+}
+
+/** Bytes in base64 as the UTF-8 text that they are. */
+export function textOf(base64: string | undefined): string {
+  const raw = atob(base64 ?? "");
+  return new TextDecoder().decode(Uint8Array.from(raw, (c) => c.charCodeAt(0)));
+}
+
+export function base64Of(text: string): string {
+  let raw = "";
+  for (const byte of new TextEncoder().encode(text)) {
+    raw += String.fromCharCode(byte);
+  }
+  return btoa(raw);
+}
+
+/** The document of a registered pack, JSON or YAML; the server has checked it. */
+export function documentOf(text: string): Document {
+  try {
+    return (parse(text) as Document | null) ?? {};
+  } catch {
+    return {};
+  }
+}

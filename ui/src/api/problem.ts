@@ -1,0 +1,45 @@
+/** Errors of the gateway: google.rpc.Status in JSON. */
+
+interface Detail {
+  "@type"?: string;
+  reason?: string;
+  metadata?: Record<string, string>;
+}
+
+/** A refusal, or a connection that could not be made (status 0). */
+export class Problem extends Error {
+  constructor(
+    /** HTTP status; 0: no answer came. */
+    readonly status: number,
+    message: string,
+    /** The stable reason of the contract; empty: there is none. */
+    readonly reason: string = "",
+    readonly metadata: Record<string, string> = {},
+  ) {
+    super(message);
+    this.name = "Problem";
+  }
+
+  /** Worth trying again without a change. */
+  get transient(): boolean {
+    return this.status === 0 || this.status === 503 || this.status === 429;
+  }
+
+  /** The caller has to say who it is. */
+  get signedOut(): boolean {
+    return this.status === 401;
+  }
+}
+
+export function problemOf(status: number, body: unknown): Problem {
+  const { message, details } = (body ?? {}) as { message?: string; details?: Detail[] };
+  const info = details?.find((d) => d["@type"]?.endsWith("google.rpc.ErrorInfo"));
+  return new Problem(status, message ?? `HTTP ${status}`, info?.reason, info?.metadata);
+}
+
+export function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) {
+    return error;
+  }
+  return new Problem(0, error instanceof Error ? error.message : String(error));
+}

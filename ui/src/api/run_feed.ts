@@ -1,0 +1,213 @@
+/** One run as the page follows it: its head, and its records by seq. */
+
+import { ALL_KINDS, entryOf, get, runPath } from "./client";
+import { follow, type Link } from "./follow";
+import { asProblem, type Problem } from "./problem";
+import type { Entry, Run, WireRecord } from "./types";
+
+export interface FeedState {
+  run: Run | undefined;
+  /** Newest record that is known to exist. */
+  seq: number;
+  link: Link;
+  problem: Problem | undefined;
+  /** Grows whenever records were added. */
+  version: number;
+}
+
+interface Page {
+  records?: WireRecord[];
+}
+
+/** Records of one request; pages begin at multiples of it. */
+const PAGE = 200;
+
+/** Reads records where they are looked at, and what is new as it comes. */
+export class RunFeed {
+  #state: FeedState = {
+    run: undefined,
+    seq: 0,
+    link: "connecting",
+    problem: undefined,
+    version: 0,
+  };
+  readonly #records = new Map<number, Entry>();
+  readonly #asked = new Set<number>();
+  readonly #stop = new AbortController();
+  readonly #listeners = new Set<() => void>();
+  #refreshing = false;
+  #again = false;
+
+  constructor(readonly id: string) {}
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  readonly state = (): FeedState => this.#state;
+
+  record(seq: number): Entry | undefined {
+    return this.#records.get(seq);
+  }
+
+  /** Begins; ends with close. */
+  async open(): Promise<void> {
+    try {
+      const { run } = await get<{ run: Run }>(runPath(this.id), {}, this.#stop.signal);
+      this.#set({ run, seq: Number(run.seq), problem: undefined });
+    } catch (error) {
+      if (!this.#stop.signal.aborted) {
+        this.#set({ problem: asProblem(error) });
+      }
+      return;
+    }
+    const path = `${runPath(this.id)}/transitions:stream`;
+    const place = { path, query: { kinds: ALL_KINDS }, seq: this.#state.seq };
+    await follow(
+      place,
+      {
+        onEntries: (e) => this.#take(e),
+        onLink: (link) => this.#state.link !== link && this.#set({ link }),
+      },
+      this.#stop.signal,
+    );
+  }
+
+  close(): void {
+    this.#stop.abort();
+    this.#listeners.clear();
+  }
+
+  /** Sees to it that the records from..to are there or on their way. */
+  need(from: number, to: number): void {
+    const first = Math.floor((Math.max(from, 1) - 1) / PAGE);
+    const last = Math.floor((Math.min(to, this.#state.seq) - 1) / PAGE);
+    for (let page = first; page <= last; page++) {
+      void this.#load(page);
+    }
+  }
+
+  async #load(page: number): Promise<void> {
+    const end = Math.min((page + 1) * PAGE, this.#state.seq);
+    let after = page * PAGE;
+    while (after < end && this.#records.has(after + 1)) {
+      after++;
+    }
+    if (after >= end || this.#asked.has(page)) {
+      return;
+    }
+    this.#asked.add(page);
+    try {
+      // A page of large records is cut short: go on behind its last one.
+      while (after < end) {
+        const query = { kinds: ALL_KINDS, afterSeq: after, pageSize: end - after };
+        const got = await get<Page>(`${runPath(this.id)}/transitions`, query, this.#stop.signal);
+        const entries = (got.records ?? []).map(entryOf);
+        if (entries.length === 0) {
+          break;
+        }
+        this.#keep(entries);
+        after = entries.at(-1)?.seq ?? end;
+      }
+    } catch (error) {
+      if (!this.#stop.signal.aborted) {
+        this.#set({ problem: asProblem(error) });
+      }
+    } finally {
+      this.#asked.delete(page);
+    }
+  }
+
+  #keep(entries: Entry[]): void {
+    for (const entry of entries) {
+      this.#records.set(entry.seq, entry);
+    }
+    this.#set({ version: this.#state.version + 1, problem: undefined });
+  }
+
+  #take(entries: Entry[]): void {
+    let { run } = this.#state;
+    for (const entry of entries) {
+      run = run && after(run, entry);
+    }
+    this.#set({ run, seq: Math.max(this.#state.seq, entries.at(-1)?.seq ?? 0) });
+    this.#keep(entries);
+    void this.#refresh();
+  }
+
+  /** Reads the run again; what comes meanwhile is read once more. */
+  async #refresh(): Promise<void> {
+    if (this.#refreshing) {
+      this.#again = true;
+      return;
+    }
+    this.#refreshing = true;
+    try {
+      const { run } = await get<{ run: Run }>(runPath(this.id), {}, this.#stop.signal);
+      if (Number(run.seq) >= this.#state.seq) {
+        this.#set({ run, seq: Number(run.seq) });
+      }
+    } catch {
+      // The stream tells of lost connections.
+    }
+    this.#refreshing = false;
+    if (this.#again && !this.#stop.signal.aborted) {
+      this.#again = false;
+      void this.#refresh();
+    }
+  }
+
+  #set(change: Partial<FeedState>): void {
+    this.#state = { ...this.#state, ...change };
+    for (const listener of this.#listeners) {
+      listener();
+    }
+  }
+}
+
+/** The run after a record, as far as the record tells; the rest is read again. */
+export function after(run: Run, { seq, kind, body, at }: Entry): Run {
+  const next: Run = { ...run, seq: String(seq), updatedAt: at };
+  switch (kind) {
+    case "transition": {
+      const to = body.to ?? "";
+      next.state = to;
+      next.visitSeq = String(seq);
+      next.totalVisits = body.totalVisits ?? run.totalVisits;
+      next.transitions = (run.transitions ?? 0) + 1;
+      next.visits = { ...run.visits, [to]: body.visit ?? (run.visits?.[to] ?? 0) + 1 };
+      next.edges = followed(run.edges ?? [], body.from, body.event);
+      next.allowedEvents = [];
+      return next;
+    }
+    case "ended":
+      return {
+        ...next,
+        status: body.status ?? run.status,
+        reason: body.reason ?? "",
+        allowedEvents: [],
+        turn: undefined,
+      };
+    case "paused":
+    case "resumed":
+      return { ...next, paused: kind === "paused" };
+    default:
+      return next;
+  }
+}
+
+function followed(
+  edges: NonNullable<Run["edges"]>,
+  state = "",
+  event = "",
+): NonNullable<Run["edges"]> {
+  if (event === "") {
+    return edges;
+  }
+  const known = edges.find((e) => e.state === state && e.event === event);
+  if (!known) {
+    return [...edges, { state, event, count: 1 }];
+  }
+  return edges.map((e) => (e === known ? { ...e, count: e.count + 1 } : e));
+}

@@ -1,0 +1,352 @@
+/**
+ * What the page reads of the contract (proto/pawl/v1), as the gateway writes it:
+ * ProtoJSON, so 64-bit numbers are strings and absent fields have their defaults.
+ */
+
+export type Status =
+  | "RUNNING"
+  | "WAITING"
+  | "COMPLETED"
+  | "BUDGET_EXHAUSTED"
+  | "ESCALATED"
+  | "FAILED"
+  | "CANCELLED";
+
+export const STATUSES: readonly Status[] = [
+  "RUNNING",
+  "WAITING",
+  "COMPLETED",
+  "BUDGET_EXHAUSTED",
+  "ESCALATED",
+  "FAILED",
+  "CANCELLED",
+];
+
+export interface PackRef {
+  id: string;
+  version: string;
+  digest: string;
+}
+
+export interface Fault {
+  code: string;
+  message?: string;
+}
+
+export interface TurnRef {
+  turnSeq: string;
+  state: string;
+  visit: number;
+  attempt: number;
+}
+
+export interface Step {
+  step: number;
+  key?: string;
+  tool: string;
+  status?: string;
+  attempt?: number;
+  turnSeq?: string;
+  delegation?: boolean;
+  payloadJson?: string;
+  resultJson?: string;
+  error?: Fault;
+}
+
+export interface ArtifactHead {
+  name: string;
+  mediaType?: string;
+  mode?: string;
+  seq?: string;
+  writes?: number;
+  bytes?: string;
+}
+
+export interface ArtifactValue {
+  json?: string;
+  text?: string;
+  data?: string;
+  mediaType?: string;
+}
+
+export interface Artifact {
+  head: ArtifactHead;
+  value?: ArtifactValue;
+}
+
+export interface ArtifactWrite {
+  name: string;
+  value?: ArtifactValue;
+}
+
+export interface Parent {
+  runId: string;
+  step: number;
+  attempt: number;
+}
+
+export interface Run {
+  runId: string;
+  pack: PackRef;
+  entry?: string;
+  agent?: string;
+  entryOverride?: boolean;
+  execution?: string;
+  labels?: Record<string, string>;
+  status: string;
+  reason?: string;
+  paused?: boolean;
+  state?: string;
+  seq: string;
+  visitSeq?: string;
+  visits?: Record<string, number>;
+  edges?: { state: string; event: string; count: number }[];
+  totalVisits?: number;
+  transitions?: number;
+  toolCalls?: number;
+  reframes?: number;
+  tokens?: string;
+  costMicroUsd?: string;
+  lastStep?: number;
+  createdAt?: string;
+  updatedAt?: string;
+  deadline?: string;
+  stateTimeoutAt?: string;
+  turn?: TurnRef;
+  turnNotBefore?: string;
+  turnSuspended?: boolean;
+  queuedInputs?: number;
+  allowedEvents?: string[];
+  steps?: Step[];
+  artifacts?: ArtifactHead[];
+  artifactBytes?: string;
+  messageBytes?: string;
+  parent?: Parent;
+  depth?: number;
+  limits?: {
+    maxTransitions?: number;
+    maxRunArtifactBytes?: string;
+    maxMessageBytes?: string;
+  };
+}
+
+export interface Part {
+  text?: string;
+  json?: string;
+  data?: string;
+  uri?: string;
+  mediaType?: string;
+  filename?: string;
+}
+
+export interface Message {
+  role: string;
+  parts?: Part[];
+  toolCallsJson?: string;
+  toolCallId?: string;
+}
+
+export interface Usage {
+  inputTokens?: string;
+  outputTokens?: string;
+  costMicroUsd?: string;
+  toolCalls?: number;
+}
+
+export interface Redirect {
+  state: string;
+  guard: string;
+}
+
+/** The union of all bodies of records; which fields hold follows from the kind. */
+export interface Body {
+  from?: string;
+  event?: string;
+  to?: string;
+  intendedState?: string;
+  redirects?: Redirect[];
+  visit?: number;
+  totalVisits?: number;
+  artifactsWritten?: ArtifactWrite[];
+  parts?: Part[];
+  queued?: boolean;
+  messageId?: string;
+  state?: string;
+  turnSeq?: string;
+  attempt?: number;
+  assigned?: { worker?: string; delivery?: number; at?: string };
+  output?: Part[];
+  messages?: Message[];
+  usage?: Usage;
+  error?: Fault;
+  retryable?: boolean;
+  next?: number;
+  notBefore?: string;
+  why?: string;
+  pending?: number[];
+  step?: number;
+  key?: string;
+  tool?: string;
+  payloadJson?: string;
+  delegation?: boolean;
+  deadline?: string;
+  ok?: boolean;
+  resultJson?: string;
+  unknown?: boolean;
+  worker?: string;
+  denial?: { code: string; message?: string };
+  note?: string;
+  runId?: string;
+  seq?: string;
+  status?: string;
+  reason?: string;
+  finalArtifacts?: Artifact[];
+}
+
+export const KINDS = [
+  "transition",
+  "inputReceived",
+  "turnOpened",
+  "turnAssigned",
+  "turnCompleted",
+  "turnFailed",
+  "turnAbandoned",
+  "turnSuspended",
+  "stepRequested",
+  "stepResolved",
+  "stepRejected",
+  "stepCancelled",
+  "artifactsSet",
+  "paused",
+  "resumed",
+  "origin",
+  "ended",
+  "turnReady",
+] as const;
+
+export type Kind = (typeof KINDS)[number];
+
+export type WireRecord = {
+  runId: string;
+  seq: string;
+  prevSeq?: string;
+  cursor: string;
+  at: string;
+  cause?: string;
+  principal?: string;
+  hash?: string;
+} & Partial<Record<Kind, Body>>;
+
+/** A record as the page keeps it. */
+export interface Entry {
+  runId: string;
+  seq: number;
+  prevSeq: number;
+  cursor: string;
+  at: string;
+  cause: string;
+  principal: string;
+  hash: string;
+  kind: Kind | "unknown";
+  body: Body;
+}
+
+export interface Turn {
+  turn: TurnRef;
+  prompt?: string;
+  systemPrompt?: string;
+  messages?: Message[];
+  tools?: { name: string; description?: string; parametersJson?: string; agent?: boolean }[];
+  allowedEvents?: string[];
+  steps?: Step[];
+  artifactSlots?: { name: string; mediaType?: string; mode?: string; description?: string }[];
+  variablesJson?: string;
+  settingsJson?: string;
+  terminal?: boolean;
+}
+
+export interface GraphNode {
+  name: string;
+  prompt?: string;
+  description?: string;
+  entry?: boolean;
+  terminal?: boolean;
+  maxVisits?: number;
+  onMaxVisits?: string;
+  orchestration?: string;
+  persistent?: boolean;
+  artifacts?: string[];
+}
+
+export interface GraphEdge {
+  from: string;
+  event?: string;
+  to: string;
+  kind?: string;
+  maxIterations?: number;
+}
+
+export interface Graph {
+  pack: PackRef;
+  entry: string;
+  nodes?: GraphNode[];
+  edges?: GraphEdge[];
+  mermaid?: string;
+  dot?: string;
+}
+
+export interface Diagnostic {
+  code: string;
+  severity: string;
+  pointer?: string;
+  line?: number;
+  column?: number;
+  message: string;
+  hint?: string;
+}
+
+export interface Termination {
+  agent?: string;
+  bounded?: boolean;
+  maxVisits?: string;
+  exact?: boolean;
+  cycle?: { from: string; event?: string; to: string }[];
+  alsoLimitedBy?: string[];
+  boundedBy?: string[];
+}
+
+export interface Pack {
+  id: string;
+  version: string;
+  digest: string;
+  name?: string;
+  description?: string;
+  isDefault?: boolean;
+  registeredAt?: string;
+  sizeBytes?: string;
+  entry?: string;
+  agents?: string[];
+}
+
+export interface PackReport {
+  pack: Pack;
+  content?: string;
+  diagnostics?: Diagnostic[];
+  termination?: Termination;
+  agentTerminations?: Termination[];
+}
+
+export interface ValidateReport {
+  ok?: boolean;
+  digest?: string;
+  id?: string;
+  version?: string;
+  diagnostics?: Diagnostic[];
+  termination?: Termination;
+  agentTerminations?: Termination[];
+}
+
+export interface Caller {
+  principal: string;
+  scopes?: string[];
+}

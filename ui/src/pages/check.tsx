@@ -1,0 +1,102 @@
+import { type ChangeEvent, type DragEvent, useState } from "react";
+import { post } from "../api/client";
+import { base64Of } from "../api/document";
+import { asProblem, type Problem } from "../api/problem";
+import type { ValidateReport } from "../api/types";
+import { Failure } from "../parts/notices";
+import { Findings, Terminations } from "../parts/report";
+import { Source } from "../parts/source";
+import { useTitle } from "../parts/use_title";
+
+/** Checks a document without storing it. */
+export function CheckPage() {
+  useTitle("Check a pack");
+  const [text, setText] = useState("");
+  const [checked, setChecked] = useState("");
+  const [report, setReport] = useState<ValidateReport>();
+  const [problem, setProblem] = useState<Problem>();
+  const [line, setLine] = useState(0);
+  const check = async (content: string) => {
+    setProblem(undefined);
+    setLine(0);
+    try {
+      setReport(await post<ValidateReport>("/v1/packs:validate", { content: base64Of(content) }));
+      setChecked(content);
+    } catch (error) {
+      setReport(undefined);
+      setProblem(asProblem(error));
+    }
+  };
+  const take = async (file: File | undefined) => {
+    if (file) {
+      const content = await file.text();
+      setText(content);
+      await check(content);
+    }
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    void take(event.dataTransfer.files[0]);
+  };
+  return (
+    <main id="main" className="check" onDragOver={(e) => e.preventDefault()} onDrop={drop}>
+      <div className="page-head">
+        <h1>Check a pack</h1>
+      </div>
+      <p className="muted">
+        Nothing is stored. Paste a PromptPack, JSON or YAML, or drop a file on this page.
+      </p>
+      <form
+        className="card check-form"
+        onSubmit={(e) => {
+          e.preventDefault();
+          void check(text);
+        }}
+      >
+        <label className="field">
+          Document
+          <textarea
+            rows={10}
+            className="mono"
+            spellCheck={false}
+            value={text}
+            onChange={(e) => setText(e.target.value)}
+            required
+          />
+        </label>
+        <div className="row">
+          <button type="submit" className="button primary">
+            Check
+          </button>
+          <label className="button file">
+            Choose a file
+            <input
+              type="file"
+              accept=".json,.yaml,.yml"
+              onChange={(e: ChangeEvent<HTMLInputElement>) => void take(e.target.files?.[0])}
+            />
+          </label>
+        </div>
+      </form>
+      {problem ? <Failure problem={problem} /> : null}
+      {report ? (
+        <div className="pack-grid">
+          <section className="card" aria-label="Findings">
+            <h2>
+              {report.ok ? `${report.id}@${report.version} would be taken` : "It would be refused"}
+            </h2>
+            <Findings diagnostics={report.diagnostics ?? []} onLine={setLine} />
+          </section>
+          <section className="card" aria-label="Termination">
+            <h2>Does it end?</h2>
+            <Terminations workflow={report.termination} agents={report.agentTerminations ?? []} />
+          </section>
+          <section className="card wide" aria-label="Source">
+            <h2>Source</h2>
+            <Source text={checked} diagnostics={report.diagnostics ?? []} line={line} />
+          </section>
+        </div>
+      ) : null}
+    </main>
+  );
+}

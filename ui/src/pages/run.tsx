@@ -1,0 +1,289 @@
+import { useQuery } from "@tanstack/react-query";
+import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { Link, useSearchParams } from "wouter";
+import { get, runPath } from "../api/client";
+import { RunFeed } from "../api/run_feed";
+import type { Artifact, Run } from "../api/types";
+import { Actions } from "../parts/actions";
+import { Artifacts } from "../parts/artifacts";
+import { Badge } from "../parts/badge";
+import { CopyButton } from "../parts/copy_button";
+import { Family } from "../parts/family";
+import { Gauges } from "../parts/gauges";
+import { GraphView } from "../parts/graph_view";
+import { LinkState } from "../parts/link_state";
+import { Failure, Loading } from "../parts/notices";
+import { RecordView } from "../parts/record_view";
+import { Scrubber } from "../parts/scrubber";
+import { Tabs } from "../parts/tabs";
+import { Timeline } from "../parts/timeline";
+import { TurnView, turnOf } from "../parts/turn_view";
+import { useGraph, usePack } from "../parts/use_pack";
+import { useSettled } from "../parts/use_settled";
+import { useTitle } from "../parts/use_title";
+import { Text } from "../parts/value";
+import { isTerminal, pretty, when } from "../parts/words";
+
+interface Snapshot {
+  run: Run;
+  artifacts?: Artifact[];
+}
+
+/** One run: what it is, was and may become. */
+export function RunPage({ id }: { id: string }) {
+  const feed = useFeed(id);
+  const { run, problem, link, seq } = useSyncExternalStore(feed.subscribe, feed.state);
+  useTitle(run ? `${run.state} · ${id.slice(-6)}` : "Run");
+  if (problem && !run) {
+    return (
+      <main id="main">
+        <Failure problem={problem} onRetry={() => void feed.open()} />
+      </main>
+    );
+  }
+  if (!run) {
+    return (
+      <main id="main">
+        <Loading what="Opening the run" />
+      </main>
+    );
+  }
+  return <Opened feed={feed} run={run} link={link} last={seq} />;
+}
+
+function useFeed(id: string): RunFeed {
+  const [feed, setFeed] = useState(() => new RunFeed(id));
+  useEffect(() => {
+    // A feed that was closed is over: the effect may run twice.
+    const opened = new RunFeed(id);
+    setFeed(opened);
+    void opened.open();
+    return () => opened.close();
+  }, [id]);
+  return feed;
+}
+
+interface OpenedProps {
+  feed: RunFeed;
+  run: Run;
+  link: Parameters<typeof LinkState>[0]["link"];
+  last: number;
+}
+
+function Opened({ feed, run, link, last }: OpenedProps) {
+  const [params, setParams] = useSearchParams();
+  const asked = Number(params.get("seq") ?? 0);
+  const live = !(asked >= 1 && asked <= last);
+  const selected = live ? last : asked;
+  const select = useCallback(
+    (seq: number) => setParams(seq > 0 ? { seq: String(seq) } : {}, { replace: true }),
+    [setParams],
+  );
+  const graph = useGraph(run.pack.digest, run.agent);
+  const pack = usePack(run.pack.digest);
+  const snapshot = useSnapshot(run.runId, selected);
+  const past = live ? run : (snapshot.data?.run ?? run);
+  const entry = feed.record(selected);
+  const artifacts = useMemo(() => snapshot.data?.artifacts ?? [], [snapshot.data]);
+  const visit = (state: string) =>
+    void lastVisit(feed, state, selected).then((seq) => seq > 0 && select(seq));
+  return (
+    <main id="main" className="run-page">
+      <RunHead run={run} link={isTerminal(run.status) ? "ended" : link}>
+        <Actions run={run} seq={selected} graph={graph.data} document={pack.document} />
+      </RunHead>
+      <Scrubber
+        last={last}
+        selected={selected}
+        live={live}
+        open={!isTerminal(run.status)}
+        onSelect={select}
+        onLive={() => select(0)}
+      />
+      <div className="run-grid">
+        <section className="card graph-card" aria-label="State graph">
+          <h2>
+            State{" "}
+            <span className="muted" data-testid="state">
+              {past.state}
+            </span>
+          </h2>
+          {graph.data ? (
+            <GraphView
+              graph={graph.data}
+              run={past}
+              entry={entry}
+              live={live && !isTerminal(run.status)}
+              onState={visit}
+            />
+          ) : (
+            <Loading what="Drawing the graph" />
+          )}
+        </section>
+        <section className="card timeline-card" aria-label="Timeline">
+          <h2>
+            Records <span className="muted">{last}</span>
+          </h2>
+          <Timeline feed={feed} last={last} selected={selected} live={live} onSelect={select} />
+        </section>
+        <div className="card details-card">
+          <Tabs
+            label="Details"
+            tabs={[
+              [
+                "Record",
+                () =>
+                  entry ? (
+                    <RecordView entry={entry} onSeq={select} />
+                  ) : (
+                    <Loading what="Reading the record" />
+                  ),
+              ],
+              [
+                "Turn",
+                () => (
+                  <TurnView runId={run.runId} turn={turnOf(entry)} last={last} onSeq={select} />
+                ),
+              ],
+              ["Family", () => <Family run={run} />],
+              ["Start", () => <Started run={run} />],
+            ]}
+          />
+        </div>
+        <section className="card artifacts-card" aria-label="Artifacts">
+          <h2>
+            Artifacts <span className="muted">as of record {selected}</span>
+          </h2>
+          {snapshot.data ? (
+            <Artifacts runId={run.runId} artifacts={artifacts} seq={selected} onSeq={select} />
+          ) : (
+            <Loading what="Reading the artifacts" />
+          )}
+        </section>
+        <section className="card gauges-card" aria-label="Guards and budgets">
+          <h2>Budgets</h2>
+          <Gauges run={past} document={pack.document} />
+        </section>
+      </div>
+    </main>
+  );
+}
+
+/** The run as it was at a record; while one is read, the one before is shown. */
+function useSnapshot(id: string, seq: number) {
+  const at = useSettled(seq, 60);
+  return useQuery({
+    queryKey: ["snapshot", id, at],
+    queryFn: ({ signal }) =>
+      get<Snapshot>(runPath(id), { atSeq: at, includeArtifacts: true }, signal),
+    enabled: at > 0,
+    placeholderData: (before) => before,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 60_000,
+  });
+}
+
+/** The last record at or before `from` that entered a state, of those that were read. */
+async function lastVisit(feed: RunFeed, state: string, from: number): Promise<number> {
+  const entered = (seq: number) => {
+    const entry = feed.record(seq);
+    return entry?.kind === "transition" && entry.body.to === state;
+  };
+  for (let seq = from - 1; seq >= 1; seq--) {
+    if (entered(seq)) {
+      return seq;
+    }
+  }
+  return entered(from) ? from : 0;
+}
+
+function RunHead({
+  run,
+  link,
+  children,
+}: {
+  run: Run;
+  link: OpenedProps["link"];
+  children: React.ReactNode;
+}) {
+  const labels = Object.entries(run.labels ?? {});
+  return (
+    <header className="run-head">
+      <div className="run-title">
+        <h1 className="mono">{run.runId}</h1>
+        <CopyButton text={run.runId} what="id" />
+        <Badge status={run.status} paused={run.paused} />
+        {run.reason && run.reason !== "completed" ? (
+          <span className="reason">{run.reason}</span>
+        ) : null}
+        <LinkState link={link} />
+      </div>
+      <p className="meta muted">
+        <Link href={`/packs/${encodeURIComponent(run.pack.digest)}`}>
+          {run.pack.id}@{run.pack.version}
+        </Link>
+        {run.agent ? <span>agent {run.agent}</span> : null}
+        <span>
+          {run.execution === "EXECUTION_WORKERS" ? "executed by workers" : "driven by its caller"}
+        </span>
+        <span>started {when(run.createdAt)}</span>
+        {run.parent ? (
+          <span>
+            for <Link href={`/runs/${run.parent.runId}`}>{run.parent.runId.slice(-6)}</Link>
+          </span>
+        ) : null}
+        {labels.map(([key, value]) => (
+          <span key={key} className="label">
+            {key}={value}
+          </span>
+        ))}
+      </p>
+      {children}
+    </header>
+  );
+}
+
+/** What the run was started with. */
+function Started({ run }: { run: Run }) {
+  const asked = useQuery({
+    queryKey: ["variables", run.runId],
+    queryFn: ({ signal }) =>
+      get<{ variablesJson?: string }>(runPath(run.runId), { includeVariables: true }, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  return (
+    <div>
+      <dl className="facts">
+        <div>
+          <dt>Entry</dt>
+          <dd>
+            {run.entry}
+            {run.entryOverride ? ", entered in the middle by an admin" : ""}
+          </dd>
+        </div>
+        <div>
+          <dt>Pack</dt>
+          <dd className="mono">{run.pack.digest}</dd>
+        </div>
+        {run.deadline ? (
+          <div>
+            <dt>Deadline</dt>
+            <dd>{when(run.deadline)}</dd>
+          </div>
+        ) : null}
+        {run.stateTimeoutAt ? (
+          <div>
+            <dt>State timeout</dt>
+            <dd>{when(run.stateTimeoutAt)}</dd>
+          </div>
+        ) : null}
+      </dl>
+      <h4>Variables</h4>
+      {asked.data ? (
+        <Text text={pretty(asked.data.variablesJson) || "{}"} label="Variables" />
+      ) : (
+        <Loading />
+      )}
+    </div>
+  );
+}

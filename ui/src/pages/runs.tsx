@@ -1,0 +1,323 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import {
+  useCallback,
+  useDeferredValue,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import { useLocation, useSearchParams } from "wouter";
+import { get } from "../api/client";
+import { NO_FILTER, type Row, type RunFilter, RunList } from "../api/run_list";
+import { type Pack, STATUSES } from "../api/types";
+import { LinkState } from "../parts/link_state";
+import { Empty, Failure } from "../parts/notices";
+import { RunTable } from "../parts/run_table";
+import { Sparkline, useRate } from "../parts/sparkline";
+import { useAllRecords } from "../parts/use_live";
+import { useTitle } from "../parts/use_title";
+import { number, statusOf, statusWord } from "../parts/words";
+
+const TIMES: [string, number][] = [
+  ["any time", 0],
+  ["the last 15 minutes", 900],
+  ["the last hour", 3600],
+  ["the last day", 86_400],
+  ["the last week", 604_800],
+];
+
+const RUN_ID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
+
+interface Counts {
+  counts: { status: string; runs?: string }[];
+}
+
+/** All runs, newest first, kept up to date while the page is open. */
+export function RunsPage() {
+  useTitle("Runs");
+  const [filter, setFilter] = useFilter();
+  const list = useList(filter);
+  const state = useSyncExternalStore(list.subscribe, list.state);
+  const [search, setSearch] = useState("");
+  const wanted = useDeferredValue(search.trim().toLowerCase());
+  const rows = useMemo(() => found(state.rows, wanted), [state.rows, wanted]);
+  const [rate, count] = useRate();
+  const counts = useCounts();
+  const link = useAllRecords((entries) => {
+    count(entries.filter((e) => e.kind === "transition").length);
+    list.apply(entries);
+    counts.again();
+  });
+  const more = useCallback(() => void list.more(), [list]);
+  const filtered = wanted !== "" || Object.values(filter).some((v) => v !== "" && v !== 0);
+  return (
+    <main id="main" className="runs">
+      <div className="page-head">
+        <h1>Runs</h1>
+        <LinkState link={link} />
+        <Sparkline values={rate} what="transitions" />
+      </div>
+      <StatusChips
+        counts={counts.byStatus}
+        chosen={filter.status}
+        onChoose={(status) => setFilter({ ...filter, status })}
+      />
+      <Filters filter={filter} onChange={setFilter} search={search} onSearch={setSearch} />
+      {state.problem ? <Failure problem={state.problem} onRetry={more} /> : null}
+      <RunTable
+        rows={rows}
+        complete={state.complete}
+        loading={state.loading}
+        onMore={more}
+        empty={
+          filtered ? (
+            <Empty title="No run matches">
+              <button
+                type="button"
+                className="button"
+                onClick={() => {
+                  setFilter(NO_FILTER);
+                  setSearch("");
+                }}
+              >
+                Clear the filters
+              </button>
+            </Empty>
+          ) : (
+            <Empty title="No runs yet">
+              Start one: <code>client.run("my-pack", executor)</code>, or <code>sidecar demo</code>.
+            </Empty>
+          )
+        }
+      />
+      <p className="foot muted" role="status">
+        {footnote(rows.length, state.rows.length, state.complete, wanted, counts.total)}
+      </p>
+    </main>
+  );
+}
+
+function footnote(
+  shown: number,
+  loaded: number,
+  complete: boolean,
+  wanted: string,
+  total: number,
+): string {
+  if (wanted !== "") {
+    return `${number(shown)} found in ${number(loaded)} runs${complete ? "" : " that were looked at so far"}`;
+  }
+  return complete
+    ? `${number(loaded)} runs`
+    : `${number(loaded)} loaded, ${number(total)} runs in all`;
+}
+
+function found(rows: readonly Row[], wanted: string): readonly Row[] {
+  if (wanted === "") {
+    return rows;
+  }
+  return rows.filter((row) =>
+    `${row.id} ${row.pack}@${row.version} ${row.state} ${row.status} ${row.reason} ${row.labels}`
+      .toLowerCase()
+      .includes(wanted),
+  );
+}
+
+/** The filter lives in the address, so that it can be sent to somebody. */
+function useFilter(): [RunFilter, (next: RunFilter) => void] {
+  const [params, setParams] = useSearchParams();
+  const filter = useMemo(
+    () => ({
+      pack: params.get("pack") ?? "",
+      state: params.get("state") ?? "",
+      status: params.get("status") ?? "",
+      reason: params.get("reason") ?? "",
+      label: params.get("label") ?? "",
+      within: Number(params.get("within") ?? 0) || 0,
+    }),
+    [params],
+  );
+  const set = (next: RunFilter) => {
+    const kept = Object.entries(next).filter(([, v]) => v !== "" && v !== 0);
+    setParams(new URLSearchParams(kept.map(([k, v]) => [k, String(v)])), { replace: true });
+  };
+  return [filter, set];
+}
+
+function useList(filter: RunFilter): RunList {
+  const list = useMemo(() => new RunList(filter), [filter]);
+  useEffect(() => {
+    void list.more();
+  }, [list]);
+  return list;
+}
+
+function useCounts(): { byStatus: Map<string, number>; total: number; again: () => void } {
+  const queries = useQueryClient();
+  const asked = useQuery({
+    queryKey: ["counts"],
+    queryFn: ({ signal }) => get<Counts>("/v1/runs:count", {}, signal),
+    staleTime: 0,
+  });
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const again = useCallback(() => {
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      void queries.invalidateQueries({ queryKey: ["counts"] });
+    }, 300);
+  }, [queries]);
+  const byStatus = new Map(
+    (asked.data?.counts ?? []).map((c) => [statusOf(c.status) as string, Number(c.runs ?? 0)]),
+  );
+  return { byStatus, total: [...byStatus.values()].reduce((a, b) => a + b, 0), again };
+}
+
+function StatusChips({
+  counts,
+  chosen,
+  onChoose,
+}: {
+  counts: Map<string, number>;
+  chosen: string;
+  onChoose: (status: string) => void;
+}) {
+  const total = [...counts.values()].reduce((a, b) => a + b, 0);
+  const chips: [string, string, number][] = [["", "All", total]];
+  for (const status of STATUSES) {
+    chips.push([status, statusWord(status), counts.get(status) ?? 0]);
+  }
+  return (
+    <fieldset className="chips">
+      <legend className="hidden">Status</legend>
+      {chips.map(([value, word, n]) => (
+        <button
+          type="button"
+          key={value}
+          className={`chip ${value.toLowerCase()}`}
+          aria-pressed={chosen === value}
+          onClick={() => onChoose(chosen === value ? "" : value)}
+        >
+          {word} <span className="count">{number(n)}</span>
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+interface FiltersProps {
+  filter: RunFilter;
+  onChange: (next: RunFilter) => void;
+  search: string;
+  onSearch: (text: string) => void;
+}
+
+function Filters({ filter, onChange, search, onSearch }: FiltersProps) {
+  const packs = useQuery({
+    queryKey: ["packs"],
+    queryFn: ({ signal }) => get<{ packs?: Pack[] }>("/v1/packs", { pageSize: 1000 }, signal),
+  });
+  const ids = [...new Set((packs.data?.packs ?? []).map((p) => p.id))];
+  const [, go] = useLocation();
+  const box = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const focus = (event: KeyboardEvent) => {
+      const typing =
+        event.target instanceof HTMLElement &&
+        /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+      if (event.key === "/" && !typing) {
+        event.preventDefault();
+        box.current?.focus();
+      }
+    };
+    window.addEventListener("keydown", focus);
+    return () => window.removeEventListener("keydown", focus);
+  }, []);
+  const open = () => {
+    const id = search.trim().toUpperCase();
+    if (RUN_ID.test(id)) {
+      go(`/runs/${id}`);
+    }
+  };
+  return (
+    <search className="filters">
+      <label className="search">
+        <span>Search</span>
+        <input
+          ref={box}
+          type="search"
+          placeholder="Run, state, reason or label  ( / )"
+          value={search}
+          onChange={(e) => onSearch(e.target.value)}
+          onKeyDown={(e) => e.key === "Enter" && open()}
+        />
+      </label>
+      <label>
+        <span>Pack</span>
+        <select value={filter.pack} onChange={(e) => onChange({ ...filter, pack: e.target.value })}>
+          <option value="">any</option>
+          {ids.map((id) => (
+            <option key={id}>{id}</option>
+          ))}
+        </select>
+      </label>
+      <TextFilter
+        name="State"
+        value={filter.state}
+        onChange={(state) => onChange({ ...filter, state })}
+      />
+      <TextFilter
+        name="Reason"
+        value={filter.reason}
+        onChange={(reason) => onChange({ ...filter, reason })}
+      />
+      <TextFilter
+        name="Label"
+        hint="key=value"
+        value={filter.label}
+        onChange={(label) => onChange({ ...filter, label })}
+      />
+      <label>
+        <span>Started</span>
+        <select
+          value={filter.within}
+          onChange={(e) => onChange({ ...filter, within: Number(e.target.value) })}
+        >
+          {TIMES.map(([word, seconds]) => (
+            <option key={seconds} value={seconds}>
+              {word}
+            </option>
+          ))}
+        </select>
+      </label>
+    </search>
+  );
+}
+
+interface TextFilterProps {
+  name: string;
+  hint?: string;
+  value: string;
+  onChange: (value: string) => void;
+}
+
+/** A filter that the server applies: it is asked when the field is left or Enter is pressed. */
+function TextFilter({ name, hint = "any", value, onChange }: TextFilterProps) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  const send = () => text.trim() !== value && onChange(text.trim());
+  return (
+    <label>
+      <span>{name}</span>
+      <input
+        value={text}
+        placeholder={hint}
+        onChange={(e) => setText(e.target.value)}
+        onBlur={send}
+        onKeyDown={(e) => e.key === "Enter" && send()}
+      />
+    </label>
+  );
+}

@@ -1,0 +1,205 @@
+import { type ReactNode, useState } from "react";
+import { post, runPath } from "../api/client";
+import type { Document } from "../api/document";
+import { asProblem, type Problem } from "../api/problem";
+import type { Graph, Run } from "../api/types";
+import { useMay } from "./caller";
+import { Dialog } from "./dialog";
+import { EmitForm } from "./emit_form";
+import { Snippets } from "./snippets";
+import { isTerminal } from "./words";
+
+type Open =
+  | { kind: "emit"; event: string }
+  | { kind: "input" | "pause" | "resume" | "cancel" | "copy" }
+  | undefined;
+
+interface Props {
+  run: Run;
+  seq: number;
+  graph: Graph | undefined;
+  document: Document;
+}
+
+/** What the caller may do to the run now; what it may not is not there. */
+export function Actions({ run, seq, graph, document }: Props) {
+  const may = useMay();
+  const [open, setOpen] = useState<Open>();
+  const close = () => setOpen(undefined);
+  const over = isTerminal(run.status);
+  const writes = may("runs:write") && !over;
+  const node = graph?.nodes?.find((n) => n.name === run.state);
+  const outside =
+    node?.orchestration === "ORCHESTRATION_EXTERNAL" ||
+    node?.orchestration === "ORCHESTRATION_HYBRID";
+  const events =
+    outside && may("events:external") && !over && !run.paused ? (run.allowedEvents ?? []) : [];
+  return (
+    <div className="actions">
+      {events.map((event) => (
+        <button
+          type="button"
+          key={event}
+          className="button primary"
+          onClick={() => setOpen({ kind: "emit", event })}
+        >
+          {event}
+        </button>
+      ))}
+      {writes ? (
+        <>
+          <button type="button" className="button" onClick={() => setOpen({ kind: "input" })}>
+            Send input
+          </button>
+          <button
+            type="button"
+            className="button"
+            onClick={() => setOpen({ kind: run.paused ? "resume" : "pause" })}
+          >
+            {run.paused ? "Resume" : "Pause"}
+          </button>
+          <button
+            type="button"
+            className="button danger"
+            onClick={() => setOpen({ kind: "cancel" })}
+          >
+            Cancel run
+          </button>
+        </>
+      ) : null}
+      <button type="button" className="button" onClick={() => setOpen({ kind: "copy" })}>
+        Copy as…
+      </button>
+      {open?.kind === "emit" ? (
+        <EmitForm run={run} event={open.event} document={document} onClose={close} />
+      ) : null}
+      {open?.kind === "input" ? <InputForm run={run} onClose={close} /> : null}
+      {open?.kind === "pause" ? (
+        <NoteForm run={run} verb="pause" title="Pause this run" onClose={close}>
+          Nothing is handed out and events are refused until it is resumed. Wall time goes on.
+        </NoteForm>
+      ) : null}
+      {open?.kind === "resume" ? (
+        <NoteForm run={run} verb="resume" title="Resume this run" onClose={close}>
+          Work is handed out again.
+        </NoteForm>
+      ) : null}
+      {open?.kind === "cancel" ? (
+        <NoteForm run={run} verb="cancel" title="Cancel this run" danger onClose={close}>
+          It ends for good, and so do the runs that it delegated to. Its artifacts stay.
+        </NoteForm>
+      ) : null}
+      {open?.kind === "copy" ? (
+        <Snippets run={run} seq={seq} event={events[0]} onClose={close} />
+      ) : null}
+    </div>
+  );
+}
+
+/** Sends once; a repeat after a lost answer has the same id and so no second effect. */
+export function useSend(onDone: () => void) {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem>();
+  const send = async (path: string, body: unknown) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await post(path, body);
+      onDone();
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  return { busy, problem, send };
+}
+
+export function SendRow({
+  busy,
+  problem,
+  verb,
+  danger,
+  onClose,
+}: {
+  busy: boolean;
+  problem: Problem | undefined;
+  verb: string;
+  danger?: boolean | undefined;
+  onClose: () => void;
+}) {
+  return (
+    <>
+      {problem ? (
+        <p className="field-problem" role="alert">
+          {problem.message}
+        </p>
+      ) : null}
+      <div className="dialog-foot">
+        <button type="button" className="button" onClick={onClose}>
+          Leave it
+        </button>
+        <button
+          type="submit"
+          className={`button ${danger ? "danger solid" : "primary"}`}
+          disabled={busy}
+        >
+          {busy ? "Sending…" : verb}
+        </button>
+      </div>
+    </>
+  );
+}
+
+interface NoteProps {
+  run: Run;
+  verb: "pause" | "resume" | "cancel";
+  title: string;
+  danger?: boolean;
+  onClose: () => void;
+  children: ReactNode;
+}
+
+function NoteForm({ run, verb, title, danger, onClose, children }: NoteProps) {
+  const [note, setNote] = useState("");
+  const [requestId] = useState(() => crypto.randomUUID());
+  const { busy, problem, send } = useSend(onClose);
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form
+        onSubmit={(e) => {
+          e.preventDefault();
+          void send(`${runPath(run.runId)}:${verb}`, { note, requestId });
+        }}
+      >
+        <p>{children}</p>
+        <label className="field">
+          Note, kept in the record
+          <input value={note} maxLength={1024} onChange={(e) => setNote(e.target.value)} />
+        </label>
+        <SendRow busy={busy} problem={problem} verb={title} danger={danger} onClose={onClose} />
+      </form>
+    </Dialog>
+  );
+}
+
+function InputForm({ run, onClose }: { run: Run; onClose: () => void }) {
+  const [text, setText] = useState("");
+  const [messageId] = useState(() => crypto.randomUUID());
+  const { busy, problem, send } = useSend(onClose);
+  return (
+    <Dialog title="Send input" onClose={onClose}>
+      <form
+        onSubmit={(e) => {
+          e.preventDefault();
+          void send(`${runPath(run.runId)}/inputs`, { parts: [{ text }], messageId });
+        }}
+      >
+        <label className="field">
+          Message for the next turn of this visit
+          <textarea rows={5} value={text} onChange={(e) => setText(e.target.value)} required />
+        </label>
+        <SendRow busy={busy} problem={problem} verb="Send" onClose={onClose} />
+      </form>
+    </Dialog>
+  );
+}

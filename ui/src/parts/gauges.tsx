@@ -1,0 +1,110 @@
+import type { Document } from "../api/document";
+import type { Run } from "../api/types";
+import { useNow } from "./use_now";
+import { bytes, dollars, isTerminal, number, span } from "./words";
+
+interface Gauge {
+  name: string;
+  value: number;
+  /** 0: no bound. */
+  limit: number;
+  show: (n: number) => string;
+}
+
+/** What a run has used up of its bounds. */
+export function Gauges({ run, document }: { run: Run; document: Document }) {
+  const now = useNow(1_000);
+  return (
+    <ul className="gauges">
+      {gaugesOf(run, document, now).map((g) => (
+        <li key={g.name}>
+          <div className="gauge-head">
+            <span>{g.name}</span>
+            <span className="figures">
+              {g.show(g.value)}
+              <span className="muted">{g.limit > 0 ? ` of ${g.show(g.limit)}` : ", no bound"}</span>
+            </span>
+          </div>
+          {g.limit > 0 ? <Meter gauge={g} /> : null}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Meter({ gauge: { name, value, limit, show } }: { gauge: Gauge }) {
+  const share = Math.min(1, value / limit);
+  return (
+    <div
+      className={`meter${share >= 1 ? " full" : share >= 0.8 ? " near" : ""}`}
+      role="meter"
+      aria-label={name}
+      aria-valuemin={0}
+      aria-valuemax={limit}
+      aria-valuenow={Math.min(value, limit)}
+      aria-valuetext={`${show(value)} of ${show(limit)}`}
+    >
+      <div style={{ width: `${share * 100}%` }} />
+    </div>
+  );
+}
+
+function gaugesOf(run: Run, document: Document, now: number): Gauge[] {
+  const budget = document.workflow?.engine?.budget ?? {};
+  const own = document.workflow?.engine?.x_pawl ?? {};
+  const bound = (name: string): number => (typeof own[name] === "number" ? own[name] : 0);
+  const all: Gauge[] = [
+    {
+      name: "Visits",
+      value: run.totalVisits ?? 0,
+      limit: budget.max_total_visits ?? 0,
+      show: number,
+    },
+    {
+      name: "Tool calls",
+      value: run.toolCalls ?? 0,
+      limit: budget.max_tool_calls ?? 0,
+      show: number,
+    },
+    {
+      name: "Wall time",
+      value: wallTime(run, now),
+      limit: (budget.max_wall_time_sec ?? 0) * 1000,
+      show: span,
+    },
+    { name: "Steps", value: run.lastStep ?? 0, limit: bound("max_steps"), show: number },
+    { name: "Reframes", value: run.reframes ?? 0, limit: bound("max_reframes"), show: number },
+    { name: "Tokens", value: Number(run.tokens ?? 0), limit: bound("max_tokens"), show: number },
+    {
+      name: "Cost",
+      value: Number(run.costMicroUsd ?? 0),
+      limit: bound("max_cost_usd") * 1e6,
+      show: dollars,
+    },
+    {
+      name: "Transitions",
+      value: run.transitions ?? 0,
+      limit: run.limits?.maxTransitions ?? 0,
+      show: number,
+    },
+    {
+      name: "Artifacts",
+      value: Number(run.artifactBytes ?? 0),
+      limit: Number(run.limits?.maxRunArtifactBytes ?? 0),
+      show: bytes,
+    },
+    {
+      name: "Conversation",
+      value: Number(run.messageBytes ?? 0),
+      limit: Number(run.limits?.maxMessageBytes ?? 0),
+      show: bytes,
+    },
+  ];
+  // What has neither a bound nor a value says nothing.
+  return all.filter((g) => g.limit > 0 || g.value > 0);
+}
+
+function wallTime(run: Run, now: number): number {
+  const from = Date.parse(run.createdAt ?? "");
+  return Math.max(0, (isTerminal(run.status) ? Date.parse(run.updatedAt ?? "") : now) - from) || 0;
+}

@@ -1,0 +1,101 @@
+/** Where the states and edges of a graph go. */
+
+import { Graph as Dagre, layout } from "@dagrejs/dagre";
+import type { Graph, GraphEdge, GraphNode } from "../api/types";
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+export interface Box extends Point {
+  node: GraphNode;
+  width: number;
+  height: number;
+}
+
+export interface Line {
+  edge: GraphEdge;
+  points: Point[];
+  label: Point;
+}
+
+export interface Picture {
+  width: number;
+  height: number;
+  boxes: Box[];
+  lines: Line[];
+}
+
+const CHAR = 7.6;
+const HEIGHT = 58;
+
+const labelOf = (edge: GraphEdge): string => edge.event ?? "";
+
+/** Lays a graph out in the direction that fills the given shape better. */
+export function place(graph: Graph, aspect: number): Picture {
+  const across = arrange(graph, "LR");
+  const down = arrange(graph, "TB");
+  const scale = (p: Picture) => Math.min(aspect / p.width, 1 / p.height);
+  return scale(across) >= scale(down) ? across : down;
+}
+
+function arrange(graph: Graph, rankdir: "LR" | "TB"): Picture {
+  const g = new Dagre({ multigraph: true });
+  g.setGraph({
+    rankdir,
+    nodesep: 34,
+    ranksep: rankdir === "LR" ? 46 : 38,
+    edgesep: 22,
+    marginx: 14,
+    marginy: 14,
+  });
+  g.setDefaultEdgeLabel(() => ({}));
+  for (const node of graph.nodes ?? []) {
+    // The name shares its line with the visits.
+    const figures = node.maxVisits ? 7 : 4;
+    const chars = Math.max((node.name.length + figures) * 1.12, (node.prompt ?? "").length);
+    const width = Math.max(124, chars * CHAR + 30);
+    g.setNode(node.name, { width: Math.min(width, 300), height: HEIGHT });
+  }
+  const edges = graph.edges ?? [];
+  edges.forEach((edge, i) => {
+    const width = labelOf(edge).length * 6.6 + 36;
+    g.setEdge(edge.from, edge.to, { width, height: 20, labelpos: "c" }, String(i));
+  });
+  layout(g);
+  return {
+    width: g.graph().width ?? 0,
+    height: g.graph().height ?? 0,
+    boxes: (graph.nodes ?? []).map((node) => ({
+      node,
+      ...(g.node(node.name) as Point & { width: number; height: number }),
+    })),
+    lines: edges.map((edge, i) => {
+      const line = g.edge({ v: edge.from, w: edge.to, name: String(i) }) as Point & {
+        points: Point[];
+      };
+      return { edge, points: line.points, label: { x: line.x, y: line.y } };
+    }),
+  };
+}
+
+/** A line through the points with round corners. */
+export function curve(points: readonly Point[]): string {
+  const [first, ...rest] = points;
+  if (!first) {
+    return "";
+  }
+  let path = `M${first.x},${first.y}`;
+  rest.forEach((p, i) => {
+    const next = rest[i + 1];
+    if (!next) {
+      path += ` L${p.x},${p.y}`;
+      return;
+    }
+    const middle = { x: (p.x + next.x) / 2, y: (p.y + next.y) / 2 };
+    const end = i === rest.length - 2 ? next : middle;
+    path += ` Q${p.x},${p.y} ${end.x},${end.y}`;
+  });
+  return path;
+}

@@ -1,0 +1,49 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import type { Problem } from "../api/problem";
+
+/** Says that something is on its way; nothing flashes where it comes at once. */
+export function Loading({ what = "Loading" }: { what?: string }) {
+  return (
+    <div className="notice loading" role="status">
+      <span className="spinner" aria-hidden="true" />
+      {what}…
+    </div>
+  );
+}
+
+/** Says that there is nothing, and what would change that. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="notice empty">
+      <p className="notice-title">{title}</p>
+      {children ? <div className="muted">{children}</div> : null}
+    </div>
+  );
+}
+
+/** Shows a refusal with its reason, and a way to try again. */
+export function Failure({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
+  return (
+    <div className="notice failure" role="alert">
+      <p className="notice-title">{problem.status === 0 ? "No connection" : "That did not work"}</p>
+      <p>{problem.message}</p>
+      {problem.reason ? <p className="mono muted">{problem.reason}</p> : null}
+      {onRetry ? (
+        <button type="button" className="button" onClick={onRetry}>
+          Try again
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+export function NotFound() {
+  return (
+    <main id="main">
+      <Empty title="There is no such page">
+        <Link href="/">Go to the runs</Link>
+      </Empty>
+    </main>
+  );
+}

@@ -1,0 +1,149 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type KeyboardEvent, memo, type ReactNode, useEffect, useRef } from "react";
+import { Link } from "wouter";
+import type { Row } from "../api/run_list";
+import { Badge } from "./badge";
+import { Loading } from "./notices";
+import { useNow } from "./use_now";
+import { ago, when } from "./words";
+
+/** Height of a row in pixels; the style sheet has the same. */
+const ROW = 44;
+const COLUMNS = [
+  "Run",
+  "Pack",
+  "State",
+  "Status",
+  "Reason",
+  "Visits",
+  "Labels",
+  "Started",
+  "Changed",
+];
+
+interface Props {
+  rows: readonly Row[];
+  complete: boolean;
+  loading: boolean;
+  onMore: () => void;
+  empty: ReactNode;
+}
+
+/** Rows that exist only while they are seen; the next page is read before it is needed. */
+export function RunTable({ rows, complete, loading, onMore, empty }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const now = useNow(5_000);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW,
+    overscan: 12,
+  });
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? -1;
+  useEffect(() => {
+    if (!complete && !loading && last >= rows.length - 200) {
+      onMore();
+    }
+  }, [complete, loading, last, rows.length, onMore]);
+  const step = (event: KeyboardEvent) => {
+    const by = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+    const active = document.activeElement?.closest<HTMLElement>("[data-index]");
+    if (!by || !active) {
+      return;
+    }
+    event.preventDefault();
+    const to = Math.min(Math.max(Number(active.dataset.index) + by, 0), rows.length - 1);
+    virtual.scrollToIndex(to);
+    requestAnimationFrame(() => {
+      box.current?.querySelector<HTMLElement>(`[data-index="${to}"] a`)?.focus();
+    });
+  };
+  if (rows.length === 0) {
+    return (
+      <div className="card">{loading || !complete ? <Loading what="Reading runs" /> : empty}</div>
+    );
+  }
+  return (
+    <section className="card table-card" aria-label="Runs">
+      <div
+        className="table"
+        role="table"
+        aria-label="Runs"
+        aria-rowcount={complete ? rows.length + 1 : -1}
+      >
+        <div role="rowgroup" className="thead">
+          <div className="tr" role="row" aria-rowindex={1}>
+            {COLUMNS.map((name) => (
+              <div role="columnheader" key={name} className={name.toLowerCase()}>
+                {name}
+              </div>
+            ))}
+          </div>
+        </div>
+        <div className="tbody" role="rowgroup" ref={box} onKeyDown={step}>
+          <div role="presentation" className="rows" style={{ height: virtual.getTotalSize() }}>
+            {items.map((item) => {
+              const row = rows[item.index];
+              return row ? (
+                <RunRow key={row.id} row={row} index={item.index} top={item.start} now={now} />
+              ) : null;
+            })}
+          </div>
+        </div>
+      </div>
+    </section>
+  );
+}
+
+interface RowProps {
+  row: Row;
+  index: number;
+  top: number;
+  now: number;
+}
+
+const RunRow = memo(function RunRow({ row, index, top, now }: RowProps) {
+  return (
+    <div
+      className="tr"
+      role="row"
+      aria-rowindex={index + 2}
+      data-index={index}
+      data-run={row.id}
+      style={{ transform: `translateY(${top}px)` }}
+    >
+      <div role="cell" className="run">
+        <Link href={`/runs/${row.id}`} className="mono" title={row.id}>
+          {row.id.slice(0, 10)}
+          <b>{row.id.slice(-6)}</b>
+        </Link>
+      </div>
+      <div role="cell" className="pack" title={`${row.pack}@${row.version}`}>
+        {row.pack}
+        <span className="muted">@{row.version}</span>
+      </div>
+      <div role="cell" className="state" title={row.state}>
+        {row.state}
+      </div>
+      <div role="cell" className="status">
+        <Badge status={row.status} paused={row.paused} />
+      </div>
+      <div role="cell" className="reason muted" title={row.reason}>
+        {row.reason}
+      </div>
+      <div role="cell" className="visits">
+        {row.visits}
+      </div>
+      <div role="cell" className="labels muted" title={row.labels}>
+        {row.labels}
+      </div>
+      <div role="cell" className="started muted" title={when(row.createdAt)}>
+        {ago(row.createdAt, now)}
+      </div>
+      <div role="cell" className="changed muted" title={when(row.updatedAt)}>
+        {ago(row.updatedAt, now)}
+      </div>
+    </div>
+  );
+});

@@ -1,0 +1,158 @@
+/** Words and figures as people read them. */
+
+import type { Entry, Kind, Status } from "../api/types";
+
+/** A status without the prefix of the wire. */
+export const statusOf = (wire: string): Status => wire.replace("RUN_STATUS_", "") as Status;
+
+export const isTerminal = (wire: string): boolean =>
+  !["RUNNING", "WAITING"].includes(statusOf(wire));
+
+const STATUS_WORDS: Record<Status, string> = {
+  RUNNING: "Running",
+  WAITING: "Waiting",
+  COMPLETED: "Completed",
+  BUDGET_EXHAUSTED: "Budget used up",
+  ESCALATED: "Escalated",
+  FAILED: "Failed",
+  CANCELLED: "Cancelled",
+};
+
+export const statusWord = (status: Status): string => STATUS_WORDS[status] ?? status;
+
+const KIND_WORDS: Record<Kind | "unknown", string> = {
+  transition: "Transition",
+  inputReceived: "Input",
+  turnOpened: "Turn opened",
+  turnAssigned: "Turn assigned",
+  turnCompleted: "Turn completed",
+  turnFailed: "Turn failed",
+  turnAbandoned: "Turn abandoned",
+  turnSuspended: "Turn suspended",
+  stepRequested: "Tool call",
+  stepResolved: "Tool answer",
+  stepRejected: "Tool refused",
+  stepCancelled: "Tool cancelled",
+  artifactsSet: "Artifacts",
+  paused: "Paused",
+  resumed: "Resumed",
+  origin: "Forked",
+  ended: "Ended",
+  turnReady: "Turn ready",
+  unknown: "Record",
+};
+
+export const kindWord = (kind: Kind | "unknown"): string => KIND_WORDS[kind];
+
+/** What a record says, in one line. */
+export function summary({ kind, body }: Entry): string {
+  switch (kind) {
+    case "transition":
+      return body.from ? `${body.from} → ${body.to} (${body.event})` : `→ ${body.to}`;
+    case "inputReceived":
+      return body.queued ? "queued for the next turn" : (body.parts?.[0]?.text ?? "parts");
+    case "turnOpened":
+      return body.state ?? "";
+    case "turnAssigned":
+      return `${body.assigned?.worker ?? "worker"}, delivery ${body.assigned?.delivery ?? 1}`;
+    case "turnCompleted":
+      return body.event ? `asks for ${body.event}` : (body.output?.[0]?.text ?? "without an event");
+    case "turnFailed":
+      return `attempt ${body.attempt}: ${body.error?.code ?? ""} ${body.error?.message ?? ""}`;
+    case "turnAbandoned":
+    case "stepCancelled":
+      return body.why ?? "";
+    case "turnSuspended":
+      return `waits for step ${(body.pending ?? []).join(", ")}`;
+    case "stepRequested":
+      return `${body.tool} #${body.step}${body.delegation ? ", to an agent" : ""}`;
+    case "stepResolved":
+      return `${body.tool} #${body.step} ${body.ok ? "ok" : (body.error?.code ?? "unknown")}`;
+    case "stepRejected":
+      return `${body.tool}: ${body.denial?.code ?? ""}`;
+    case "artifactsSet":
+      return (body.artifactsWritten ?? []).map((w) => w.name).join(", ");
+    case "paused":
+    case "resumed":
+      return body.note ?? "";
+    case "origin":
+      return `from ${body.runId} at ${body.seq}`;
+    case "ended":
+      return `${statusWord(statusOf(body.status ?? ""))}: ${body.reason ?? ""}`;
+    default:
+      return body.turnSeq ? `turn ${body.turnSeq}` : "";
+  }
+}
+
+const count = new Intl.NumberFormat("en", { useGrouping: true });
+export const number = (n: number): string => count.format(n).replaceAll(",", "\u202f");
+
+export function bytes(n: number): string {
+  const units = ["B", "KiB", "MiB"];
+  let i = 0;
+  let value = n;
+  while (value >= 1024 && i < units.length - 1) {
+    value /= 1024;
+    i++;
+  }
+  return `${i === 0 ? value : value.toFixed(value < 10 ? 1 : 0)} ${units[i]}`;
+}
+
+export function dollars(micro: number): string {
+  return `$${(micro / 1e6).toFixed(micro < 1e6 ? 4 : 2)}`;
+}
+
+/** A span as "3 h 5 min"; never two units more than needed. */
+export function span(ms: number): string {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s < 60) {
+    return `${s} s`;
+  }
+  if (s < 3600) {
+    return `${Math.floor(s / 60)} min ${s % 60 ? `${s % 60} s` : ""}`.trim();
+  }
+  if (s < 86_400) {
+    return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  }
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+}
+
+export function ago(at: string | undefined, now: number): string {
+  if (!at) {
+    return "";
+  }
+  const ms = now - Date.parse(at);
+  return ms < 5_000 ? "just now" : `${span(ms).split(" ").slice(0, 2).join(" ")} ago`;
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", {
+  year: "numeric",
+  month: "2-digit",
+  day: "2-digit",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+});
+
+export function when(at: string | undefined): string {
+  return at ? clock.format(new Date(at)).replace(",", "") : "";
+}
+
+/** Time of day to the millisecond, for records that follow each other closely. */
+export function timeOf(at: string): string {
+  const d = new Date(at);
+  return `${d.toTimeString().slice(0, 8)}.${String(d.getMilliseconds()).padStart(3, "0")}`;
+}
+
+/** Compact JSON with line breaks; other text as it is. */
+export function pretty(json: string | undefined): string {
+  if (!json) {
+    return "";
+  }
+  try {
+    // Numbers beyond 2^53 would lose digits: such text is shown as it came.
+    return /\d{16,}/.test(json) ? json : JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}

@@ -10,15 +10,29 @@ import (
 )
 
 func newRunsExport(p *cli.Printer, c *client) *cobra.Command {
-	return &cobra.Command{
-		Use:   "export RUN DIR",
-		Short: "Write the workspace of a run into a directory",
-		Long: `Writes RFC-103's workspace of a run, as it is, into DIR, which must be empty or
+	format := exportWorkspace
+	cmd := &cobra.Command{
+		Use:   "export RUN DIR | export RUN FILE --format file",
+		Short: "Write the workspace of a run into a directory, or the run into one file",
+		Long: `With --format file: writes the whole run into one portable file, for runs import
+and runs verify. Otherwise writes RFC-103's workspace of a run, as it is, into DIR, which must be empty or
 absent: context.md (pack, variables, input), plan.md and memory.md (the artifacts
 of those names, or else the conversation of persistent states), trace.jsonl (every
 record) and artifacts/ (each artifact as a file, blobs included).`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkChoice("format", format, exportWorkspace, exportPortable); err != nil {
+				return err
+			}
+			if format == exportPortable {
+				return c.runs(func(runs pawlv1.RunServiceClient) error {
+					size, err := exportFile(cmd.Context(), runs, c.namespace, args[0], args[1])
+					if err != nil {
+						return err
+					}
+					return printExported(p, args[1], size)
+				})
+			}
 			return c.with(func(conn *grpc.ClientConn) error {
 				w := &export.Workspace{
 					Runs: pawlv1.NewRunServiceClient(conn), Packs: pawlv1.NewPackServiceClient(conn), Namespace: c.namespace,
@@ -31,6 +45,23 @@ record) and artifacts/ (each artifact as a file, blobs included).`,
 			})
 		},
 	}
+	cmd.Flags().StringVar(&format, "format", format, "workspace: RFC-103's directory; file: one portable file")
+	completeFrom(cmd, "format", exportWorkspace, exportPortable)
+	return cmd
+}
+
+// The forms of runs export.
+const (
+	exportWorkspace = "workspace"
+	exportPortable  = "file"
+)
+
+func printExported(p *cli.Printer, path string, size int64) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Object{{Key: "file", Value: path}, {Key: "bytes", Value: size}})
+	}
+	p.Printf("%s: %d bytes\n", path, size)
+	return nil
 }
 
 func printExport(p *cli.Printer, dir string, written export.Written) error {

@@ -52,6 +52,8 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":  scriptCode,
 			"json":  scriptJSON,
+			"keep":  scriptKeep,
+			"flip":  scriptFlip,
 			"ready": scriptReady,
 			"start": scriptStart,
 			"term":  scriptTerm,
@@ -94,6 +96,38 @@ func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if (got == args[1]) == neg {
 		ts.Fatalf("%s is %s, want %s", args[0], got, args[1])
 	}
+}
+
+// scriptKeep sets a variable to a value in the last standard output: keep VAR PATH.
+func scriptKeep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: keep VAR PATH")
+	}
+	var doc any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &doc))
+	got, err := lookup(doc, strings.Split(args[1], "."))
+	ts.Check(err)
+	ts.Setenv(args[0], got)
+}
+
+// scriptFlip copies a file with one byte changed, or cut short there: flip FROM TO
+// OFFSET [cut]. Below 0 the offset counts from the end.
+func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: flip FROM TO OFFSET [cut]")
+	}
+	raw := []byte(ts.ReadFile(args[0]))
+	at, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	if at < 0 {
+		at += len(raw)
+	}
+	if len(args) > 3 {
+		raw = raw[:at]
+	} else {
+		raw[at] ^= 1
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), raw, 0o600))
 }
 
 // lookup walks a document; texts are given bare, all else as JSON.

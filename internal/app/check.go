@@ -29,21 +29,27 @@ var ErrUnusable = errors.New("the data directory cannot be checked")
 // Check opens the store in a directory and proves every invariant of it. Errors:
 // [ErrUnusable], or a *[CheckFault]. Nobody else may have the directory open.
 func Check(ctx context.Context, dir string) (report CheckReport, err error) {
-	if _, err := os.Stat(filepath.Join(dir, "MANIFEST")); err != nil {
-		return report, fmt.Errorf("%w: %s holds no store: %w", ErrUnusable, dir, err)
-	}
-	s, err := store.Open(store.Options{Dir: dir})
-	if errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFormat) {
-		return report, fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
+	s, err := openExisting(dir)
 	if err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	g := graphs{store: s, packs: map[string]*pack.Pack{}, compiled: map[graphKey]*machine.Graph{}}
+	g := newGraphs(s)
 	return s.Check(ctx, func(digest, entry, agent string, override bool) (*machine.Graph, error) {
 		return g.find(ctx, digest, entry, agent, override)
 	})
+}
+
+// openExisting opens the store in a directory that has one.
+func openExisting(dir string) (*store.Store, error) {
+	if _, err := os.Stat(filepath.Join(dir, "MANIFEST")); err != nil {
+		return nil, fmt.Errorf("%w: %s holds no store: %w", ErrUnusable, dir, err)
+	}
+	s, err := store.Open(store.Options{Dir: dir})
+	if errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFormat) {
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return s, err
 }
 
 type graphKey struct {
@@ -56,6 +62,10 @@ type graphs struct {
 	store    *store.Store
 	packs    map[string]*pack.Pack
 	compiled map[graphKey]*machine.Graph
+}
+
+func newGraphs(s *store.Store) *graphs {
+	return &graphs{store: s, packs: map[string]*pack.Pack{}, compiled: map[graphKey]*machine.Graph{}}
 }
 
 func (g *graphs) find(ctx context.Context, digest, entry, agent string, override bool) (*machine.Graph, error) {

@@ -99,10 +99,8 @@ func (e *Engine) point(ctx context.Context, key runKey, seq uint64) (point, erro
 	if p.State, err = e.stateAt(ctx, key, seq); err != nil {
 		return p, err
 	}
+	// A commit is one moment: all of it is compared as it was after it.
 	at := p.State.Seq
-	if seq != 0 {
-		at = seq
-	}
 	if p.artifacts, err = e.artifactsAt(ctx, key, p.State, at); err != nil {
 		return p, err
 	}

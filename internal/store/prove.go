@@ -167,3 +167,46 @@ func (p *prover) atHead(head *machine.State, value []byte) error {
 	}
 	return nil
 }
+
+// ProveAll proves the journals of all runs, or of those with the given id, in the
+// order of namespaces and ids, and reports each.
+func (s *Store) ProveAll(ctx context.Context, run string, graphs Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
+	var heads []*machine.State
+	err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kindHead}})
+		defer it.Close()
+		for it.Rewind(); has(it, []byte{kindHead}); it.Next() {
+			ns, id, err := runOf(it.Item().Key())
+			if err != nil {
+				return err
+			}
+			if run == "" || run == id {
+				heads = append(heads, &machine.State{Namespace: ns, RunID: id})
+			}
+		}
+		return ctx.Err()
+	})
+	for i := 0; err == nil && i < len(heads); i++ {
+		var proof machine.Proof
+		if proof, err = s.proveStored(ctx, heads[i].Namespace, heads[i].RunID, graphs); err == nil {
+			err = report(heads[i].Namespace, heads[i].RunID, proof)
+		}
+	}
+	if err == nil && len(heads) == 0 && run != "" {
+		err = machine.ErrNoRun
+	}
+	return err
+}
+
+// proveStored proves one run whose head may be damaged, too.
+func (s *Store) proveStored(ctx context.Context, ns uint32, run string, graphs Graphs) (machine.Proof, error) {
+	head, err := s.Head(ctx, ns, run)
+	if err != nil {
+		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, ctx.Err()
+	}
+	g, err := graphs(head.Digest, head.Entry, head.Agent, head.EntryOverride)
+	if err != nil {
+		return machine.Proof{BadSeq: 1, Detail: "pack: " + err.Error()}, ctx.Err()
+	}
+	return s.Prove(ctx, ns, run, g)
+}

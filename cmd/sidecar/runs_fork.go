@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// forkFlags are the flags of runs fork that are no fields of the request.
+type forkFlags struct {
+	execution                string
+	labels, vars, varsJSON   []string
+	artifacts, artifactsJSON []string
+	reuse                    bool
+}
+
+func newRunsFork(p *cli.Printer, c *client) *cobra.Command {
+	req := &pawlv1.ForkRunRequest{}
+	var flags forkFlags
+	cmd := &cobra.Command{
+		Use:   "fork RUN",
+		Short: "Begin a new run as a copy of another at one of its records",
+		Long: `Begins a new run as a copy of RUN at a record, as it is now or, with --at, as it
+was. The source is only read. Visits, artifacts and conversations are copied,
+totals and wall time start at zero, the open turn is offered again. To repair a
+run that ended, fork it at a record before its end (see runs trace --all).`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Namespace, req.RunId = c.namespace, args[0]
+			if err := flags.fill(cmd, req); err != nil {
+				return err
+			}
+			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				got, err := runs.ForkRun(cmd.Context(), req)
+				if err != nil {
+					return err
+				}
+				return printFork(p, got)
+			})
+		},
+	}
+	flags.bind(cmd, req)
+	return cmd
+}
+
+func (f *forkFlags) bind(cmd *cobra.Command, req *pawlv1.ForkRunRequest) {
+	fs := cmd.Flags()
+	fs.Uint64Var(&req.AtSeq, "at", 0, "seq of a record; 0 = as it is")
+	fs.StringVar(&req.Pack, "pack", "", "other pack: id, id@version or digest")
+	fs.StringArrayVar(&f.artifacts, "artifact", nil, "text artifact NAME=TEXT to begin with (repeatable)")
+	fs.StringArrayVar(&f.artifactsJSON, "artifact-json", nil, "JSON artifact NAME=JSON to begin with (repeatable)")
+	fs.StringArrayVar(&f.vars, "var", nil, "variable NAME=TEXT to change (repeatable)")
+	fs.StringArrayVar(&f.varsJSON, "var-json", nil, "variable NAME=JSON to change (repeatable)")
+	fs.StringSliceVar(&f.labels, "label", nil, "label KEY=VALUE to set (repeatable)")
+	fs.StringVar(&f.execution, "execution", "", "CALLER or WORKERS; default as in the source")
+	fs.BoolVar(&f.reuse, "reuse-steps", false, "answer the visit's answered steps from the record; default unless pack or artifacts change")
+	fs.Int32Var(&req.MaxSteps, "max-steps", 0, "lowers the pack's max_steps")
+	fs.Int32Var(&req.MaxWallTimeSec, "max-wall-time-sec", 0, "lowers the pack's wall time")
+	fs.StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	completeFrom(cmd, "execution", enumNames(pawlv1.Execution_name, "Execution")...)
+}
+
+func (f *forkFlags) fill(cmd *cobra.Command, req *pawlv1.ForkRunRequest) (err error) {
+	if req.Artifacts, err = artifactFlags(f.artifacts, f.artifactsJSON); err != nil {
+		return err
+	}
+	if req.VariablesJson, err = variableFlags(f.vars, f.varsJSON); err != nil {
+		return err
+	}
+	if req.Labels, err = pairs("label", f.labels); err != nil {
+		return err
+	}
+	if f.execution != "" {
+		n, err := enumValue(pawlv1.Execution_value, pawlv1.Execution_name, "Execution", "--execution", f.execution)
+		if err != nil {
+			return err
+		}
+		req.Execution = pawlv1.Execution(n)
+	}
+	if cmd.Flags().Changed("reuse-steps") {
+		req.ReuseSteps = &f.reuse
+	}
+	if req.RequestId == "" {
+		req.RequestId = newID("fork")
+	}
+	return nil
+}
+
+// variableFlags makes one JSON object; "" without any.
+func variableFlags(texts, jsons []string) (string, error) {
+	given, err := pairs("var", texts)
+	if err != nil {
+		return "", err
+	}
+	values := map[string]any{}
+	for name, text := range given {
+		values[name] = text
+	}
+	exact, err := pairs("var-json", jsons)
+	if err != nil {
+		return "", err
+	}
+	for name, text := range exact {
+		if !json.Valid([]byte(text)) {
+			return "", cli.Usage(fmt.Errorf("--var-json %s=%s: the value is no JSON", name, text))
+		}
+		values[name] = json.RawMessage(text)
+	}
+	if len(values) == 0 {
+		return "", nil
+	}
+	raw, err := json.Marshal(values)
+	return string(raw), err
+}
+
+// pairs reads NAME=VALUE words; nil without any.
+func pairs(flag string, words []string) (map[string]string, error) {
+	if len(words) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(words))
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok || name == "" {
+			return nil, cli.Usage(fmt.Errorf("--%s %q is no NAME=VALUE", flag, word))
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+func printFork(p *cli.Printer, got *pawlv1.ForkRunResponse) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Message(got))
+	}
+	from := got.GetRun().GetForkedFrom()
+	p.Printf("%s%s\n", got.GetRun().GetRunId(), duplicateMark(got.GetDuplicate()))
+	p.Printf("from %s at %d, in %s, %s\n", from.GetRunId(), from.GetSeq(), got.GetRun().GetState(), statusName(p, got.GetRun()))
+	if from.GetSteps() > 0 {
+		p.Printf("%d answered steps are reused\n", from.GetSteps())
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func newRunsVerify(p *cli.Printer, c *client) *cobra.Command {
+	dir := ""
+	cmd := &cobra.Command{
+		Use:   "verify RUN | verify FILE | verify --data DIR [RUN]",
+		Short: "Prove that a run's journal is what its inputs made",
+		Long: `Replays the inputs of a run through the state machine, compares every stored byte
+and follows the hash chain; nothing is executed. The run is one of a sidecar, one
+in an exported file, or, with --data, one or all of those in a data directory that
+no sidecar has open.
+
+Exit codes: 0 in order; 1 a fault was found, named by its first bad seq; 2 the
+directory cannot be looked at.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, err := verify(cmd.Context(), c, dir, args)
+			switch {
+			case errors.Is(err, app.ErrUnusable):
+				return cli.Usage(err)
+			case err != nil:
+				return err
+			}
+			return printVerified(p, found)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data", "", "directory of a store that no sidecar has open")
+	completeDir(cmd, "data")
+	return cmd
+}
+
+func verify(ctx context.Context, c *client, dir string, args []string) ([]app.Verified, error) {
+	switch {
+	case dir != "":
+		return app.VerifyData(ctx, dir, first(args))
+	case len(args) == 0:
+		return nil, cli.Usage(errors.New("name a run or a file, or a directory with --data"))
+	}
+	if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
+		found, err := app.VerifyFile(args[0])
+		return []app.Verified{found}, err
+	}
+	var found []app.Verified
+	err := c.runs(func(runs pawlv1.RunServiceClient) error {
+		got, err := runs.VerifyRun(ctx, &pawlv1.VerifyRunRequest{Namespace: c.namespace, RunId: args[0]})
+		if err != nil {
+			return err
+		}
+		proof := machine.Proof{Entries: got.GetEntries(), Records: got.GetRecords(), BadSeq: got.GetBadSeq(), Detail: got.GetDetail()}
+		copy(proof.Hash[:], got.GetHash())
+		found = append(found, app.Verified{RunID: args[0], Proof: proof})
+		return nil
+	})
+	return found, err
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// printVerified tells each run; one that is not in order makes the exit code 1.
+func printVerified(p *cli.Printer, found []app.Verified) error {
+	bad := false
+	list := []any{}
+	for _, v := range found {
+		bad = bad || !v.OK()
+		hash := hex.EncodeToString(v.Hash[:])
+		list = append(list, cli.Object{
+			{Key: "run_id", Value: v.RunID}, {Key: "ok", Value: v.OK()}, {Key: "entries", Value: v.Entries}, {Key: "records", Value: v.Records},
+			{Key: "hash", Value: hash}, {Key: "bad_seq", Value: v.BadSeq}, {Key: "detail", Value: v.Detail},
+		})
+		if p.JSON {
+			continue
+		}
+		if v.OK() {
+			p.Printf("%s %s: %d records in %d commits, chain %s\n", p.Good("in order"), v.RunID, v.Records, v.Entries, hash)
+		} else {
+			p.Printf("%s %s: record %d: %s\n", p.Bad("fault"), v.RunID, v.BadSeq, v.Detail)
+		}
+	}
+	var err error
+	if p.JSON {
+		err = cli.WriteJSON(p.Out, cli.Object{{Key: "ok", Value: !bad}, {Key: "runs", Value: list}})
+	} else if len(found) == 0 {
+		p.Printf("there are no runs\n")
+	}
+	if bad {
+		return errors.Join(err, cli.Fault())
+	}
+	return err
+}
+
+// checkChoice refuses a value of a flag that is none of the choices.
+func checkChoice(flag, value string, choices ...string) error {
+	for _, c := range choices {
+		if c == value {
+			return nil
+		}
+	}
+	return cli.Usage(fmt.Errorf("--%s %q is none of %v", flag, value, choices))
+}

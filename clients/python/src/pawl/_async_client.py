@@ -166,6 +166,17 @@ class AsyncClient(AsyncCaller):
             if not token:
                 return
 
+    async def import_run(
+        self, data: AsyncBlobData, *, timeout: float | None = None
+    ) -> tuple[RunInfo, bool]:
+        """Stores a run out of a file of `Run.export`, to be shown, compared and forked,
+        and its pack. True: it had been imported before.
+
+        Raises RequestError (EXPORT_INVALID, EXPORT_TRUNCATED), StateError (EXPORT_NEWER),
+        ConflictError (RUN_EXISTS), LimitError (EXPORT_TOO_LARGE).
+        """
+        return await self.perform(self._import(data, timeout))
+
     async def count_runs(self) -> dict[RunStatus, int]:
         """How many runs there are of each status, statuses without runs included."""
         counts = await self.call(self._runs.count())

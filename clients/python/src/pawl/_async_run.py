@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pawl._drive import Driver, Holder
+from pawl._history import RunDiff, Verification
+from pawl._history_operations import Fork
 from pawl._outcomes import (
     Outcome,
     Reply,
@@ -214,14 +216,74 @@ class AsyncRun:
         """Ends the run CANCELLED. Raises RunTerminalError."""
         return await self._client.call(self._runs.cancel(self.id, note, request_id))
 
+    async def fork(
+        self,
+        *,
+        at_seq: int = 0,
+        pack: str = "",
+        variables: Mapping[str, Json] | None = None,
+        artifacts: Mapping[str, ArtifactLike] | None = None,
+        labels: Mapping[str, str] | None = None,
+        execution: str = "UNSPECIFIED",
+        max_steps: int = 0,
+        max_wall_time_sec: int = 0,
+        reuse_steps: bool | None = None,
+        request_id: str = "",
+    ) -> AsyncRun:
+        """Begins a run as a copy of this one at a record (0: as it is); this one is only
+        read. Another `pack`, `variables`, `artifacts` and `labels` are set over its own;
+        `execution` is by default its own. `reuse_steps`: the answered steps of the visit
+        are answered from the record (None: unless pack or artifacts are changed).
+
+        Raises NotFoundError, StateError (FORK_TERMINAL, ...), RequestError, LimitError.
+        """
+        how = Fork(
+            at_seq=at_seq,
+            pack=pack,
+            variables=variables,
+            artifacts=artifacts,
+            labels=labels,
+            execution=execution,
+            max_steps=max_steps,
+            max_wall_time_sec=max_wall_time_sec,
+            reuse_steps=reuse_steps,
+            request_id=request_id,
+        )
+        begun = await self._client.call(self._client._histories.fork(self.id, how))
+        return AsyncRun(self._client, begun.run.run_id, begun)
+
+    async def diff(self, other: str = "", *, seq: int = 0, other_seq: int = 0) -> RunDiff:
+        """What differs between this run at a record (0: as it is) and another run, or
+        itself, at another record. Raises NotFoundError."""
+        operation = self._client._histories.diff(self.id, seq, other, other_seq)
+        return await self._client.call(operation)
+
+    async def verify(self) -> Verification:
+        """Proves its journal: the chain of hashes, and that its inputs make exactly these
+        records. A fault is an answer that names the first bad record, no error."""
+        return await self._client.call(self._client._histories.verify(self.id))
+
+    async def export(self, *, timeout: float | None = None) -> bytes:
+        """One portable file of it, for `import_run` of any sidecar's client."""
+        limit = self._client.settings.timeout if timeout is None else timeout
+        reader = self._client._file(self.id)
+        pieces = [piece async for piece in self._client.read(reader, timeout=limit)]
+        return reader.whole(b"".join(pieces), limit)
+
     async def records(
-        self, *, kinds: Sequence[str] = (), after_seq: int = 0, page_size: int = 100
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        after_seq: int = 0,
+        page_size: int = 100,
+        snapshots: bool = False,
     ) -> AsyncIterator[Record]:
-        """The records that there are now, read page by page."""
+        """The records that there are now, read page by page, with `snapshots` each with
+        the run as of it."""
         token = ""
         while True:
             page, token = await self._client.call(
-                self._runs.list_transitions(self.id, kinds, after_seq, page_size, token)
+                self._runs.list_transitions(self.id, kinds, after_seq, page_size, token, snapshots)
             )
             for item in page:
                 yield item

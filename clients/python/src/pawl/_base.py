@@ -7,11 +7,12 @@ from pathlib import Path
 
 from pawl._blobs import AsyncBlobData, Download, Upload, source_of
 from pawl._flow import Flow, Follow, Operation, T, attempt
+from pawl._history_operations import Histories, RunFile
 from pawl._operations import Runs, Start
 from pawl._output import OutputReader
 from pawl._pack_operations import Packs
 from pawl._position import Position
-from pawl._runs import OutputPosition, RunFilter
+from pawl._runs import OutputPosition, RunFilter, RunInfo
 from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
 from pawl._streams import Tail
 from pawl._values import BlobHead, Content, Json
@@ -44,6 +45,7 @@ class BaseClient:
         )
         self._runs = Runs(namespace)
         self._packs = Packs(namespace)
+        self._histories = Histories(namespace)
         self._connect()
 
     def _connect(self) -> None:
@@ -106,6 +108,16 @@ class BaseClient:
             after=after or OutputPosition(),
             reconnect_for=reconnect_for,
         )
+
+    def _file(self, run_id: str) -> RunFile:
+        settings = self._settings
+        return RunFile(
+            namespace=settings.namespace, run_id=run_id, reconnect_for=settings.retry_for
+        )
+
+    def _import(self, data: AsyncBlobData, timeout: float | None) -> Flow[tuple[RunInfo, bool]]:
+        limit = self._settings.timeout if timeout is None else timeout
+        return self._histories.load(source_of(data), limit)
 
     def _upload(
         self, data: AsyncBlobData, media_type: str, upload_id: str, timeout: float | None

@@ -122,7 +122,7 @@ class Upload:
             piece = yield Handle(self.source.pull, ())
             last = piece is None
             if not last:
-                pieces.append(_checked(piece))
+                pieces.append(checked(piece))
                 size += len(pieces[-1])
         whole = b"".join(pieces)
         window, self._rest = whole[:WINDOW_BYTES], whole[WINDOW_BYTES:]
@@ -184,7 +184,8 @@ class Upload:
         )
 
 
-def _checked(piece: Any) -> bytes:
+def checked(piece: Any) -> bytes:
+    """A piece of a source. Raises TypeError for what is no bytes."""
     if not isinstance(piece, (bytes, bytearray, memoryview)):
         raise TypeError(f"the pieces of a blob are bytes, not {type(piece).__name__}")
     return bytes(piece)

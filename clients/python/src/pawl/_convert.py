@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from pawl import _enums, _packs, _records, _runs, _values
+from pawl import _enums, _history, _packs, _records, _runs, _values
 from pawl.v1 import record_pb2
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def _named(*modules: Any) -> dict[str, type]:
     }
 
 
-_CLASSES = _named(_values, _runs, _packs, _records)
+_CLASSES = _named(_values, _runs, _packs, _records, _history)
 _ALIASES = {
     "Run": _runs.RunInfo,
     "GetTurnResponse": _runs.TurnInfo,
@@ -43,6 +43,8 @@ _ALIASES = {
     "GetPackResponse": _packs.PackDetails,
     "GetPackGraphResponse": _packs.PackGraph,
     "GetCallerResponse": _runs.Identity,
+    "DiffRunsResponse": _history.RunDiff,
+    "VerifyRunResponse": _history.Verification,
     "PutBlobResponse": _values.BlobHead,
     "GetBlobResponse": _values.BlobPiece,
 }

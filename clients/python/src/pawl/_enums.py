@@ -138,6 +138,16 @@ class WaitUntil(_Word):
     WAITING = "WAITING"
 
 
+class ChangeKind(_Word):
+    """How a value differs between two points: only the other has it, only the first has
+    it, or both have it and it is not alike."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    ADDED = "ADDED"
+    REMOVED = "REMOVED"
+    CHANGED = "CHANGED"
+
+
 class Severity(_Word):
     """Severity of a finding about a pack."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -41,11 +42,8 @@ _RUN = "/pawl.v1.RunService/"
 
 
 def _snapshot(message: Any) -> Snapshot:
-    return Snapshot(
-        run=from_proto(message.run),
-        artifacts=tuple(from_proto(item) for item in message.artifacts),
-        variables=parse_json(message.variables_json),
-    )
+    variables = parse_json(message.variables_json)
+    return dataclasses.replace(outcomes.snapshot(message), variables=variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +214,13 @@ class Runs:
         )
 
     def list_transitions(
-        self, run_id: str, kinds: Sequence[str], after_seq: int, page_size: int, token: str
+        self,
+        run_id: str,
+        kinds: Sequence[str],
+        after_seq: int,
+        page_size: int,
+        token: str,
+        snapshots: bool,
     ) -> Operation[tuple[tuple[Record, ...], str]]:
         request = run_pb2.ListTransitionsRequest(
             namespace=self.namespace,
@@ -225,10 +229,16 @@ class Runs:
             after_seq=after_seq,
             page_size=page_size,
             page_token=token,
+            snapshots=snapshots,
         )
 
         def read(answer: Any) -> tuple[tuple[Record, ...], str]:
-            return tuple(record_from_proto(m) for m in answer.records), answer.next_page_token
+            seen: Sequence[Any] = answer.snapshots or [None] * len(answer.records)
+            records = (
+                record_from_proto(m, None if shot is None else outcomes.snapshot(shot))
+                for m, shot in zip(answer.records, seen, strict=True)
+            )
+            return tuple(records), answer.next_page_token
 
         return Operation(_RUN + "ListTransitions", request, run_pb2.ListTransitionsResponse, read)
 

@@ -9,7 +9,7 @@ from typing import Any
 from pawl._convert import enum_of, from_proto, optional, optional_record
 from pawl._enums import Awaiting, Disposition, RunStatus
 from pawl._records import Record
-from pawl._runs import RunInfo, StepOutcome, TurnRef
+from pawl._runs import RunInfo, Snapshot, StepOutcome, TurnRef
 from pawl._values import Artifact, ArtifactLike, Content, Message, Usage
 
 
@@ -152,6 +152,14 @@ def outcome(message: Any) -> Outcome:
         turn=optional(message, "turn") if "turn" in names else None,
         queued=message.queued if "queued" in names else False,
         duplicate=message.duplicate,
+    )
+
+
+def snapshot(message: Any) -> Snapshot:
+    """Reads a run with the values of its artifacts."""
+    return Snapshot(
+        run=from_proto(message.run),
+        artifacts=tuple(from_proto(item) for item in message.artifacts),
     )
 
 

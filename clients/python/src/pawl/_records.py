@@ -240,10 +240,16 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Seq 1 of a run that began as a copy of another."""
+    """Seq 1 of a run that began as a copy of another, in a visit of `state` that goes on.
+
+    `artifacts_written` are those that it begins with, `steps` how many were taken over.
+    """
 
     run_id: str
     seq: int
+    state: str
+    artifacts_written: tuple[ArtifactWrite, ...]
+    steps: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,19 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForkedFrom:
+    """The record of another run that a run began from.
+
+    `visits` and `steps` were taken over; the run's own totals count none of them.
+    """
+
+    run_id: str
+    seq: int
+    visits: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One tool call. `payload`, `result` and `error` are None where bodies are left out.
 
@@ -129,7 +142,8 @@ class RunInfo:
     the run goes on. `visit_seq` is the seq of the last transition, for `expected_seq`.
     `artifacts` are heads; values are read with `Run.artifacts`. `awaiting` is what it
     waits for from outside, `status_at` when that or its status changed last, `task` the
-    A2A task that it is.
+    A2A task that it is. `forked_from` is None for a run that was started; one that is
+    `imported` takes no input.
     """
 
     namespace: str
@@ -174,6 +188,8 @@ class RunInfo:
     awaiting: Awaiting
     status_at: datetime | None
     task: Task | None
+    forked_from: ForkedFrom | None
+    imported: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 from google.protobuf.message import Message
 
 from pawl import _requests as wire
-from pawl._convert import from_proto, record_from_proto
+from pawl._convert import record_from_proto
 from pawl._errors import PawlError, StreamGapError
 from pawl._flow import Backoff, repeatable
+from pawl._outcomes import snapshot
 from pawl._position import Position
 from pawl._records import Record
-from pawl._runs import RunFilter, Snapshot
+from pawl._runs import RunFilter
 from pawl.v1 import run_pb2
 
 T = TypeVar("T")
@@ -104,16 +105,10 @@ class Tail(Reader[Record]):
             return None
         if item.WhichOneof("item") != "record":
             return None
-        record = record_from_proto(item.record, self._snapshot(item))
+        record = record_from_proto(
+            item.record, snapshot(item.snapshot) if item.HasField("snapshot") else None
+        )
         if not self.position.accept(record):
             return None
         self._progress()
         return record
-
-    def _snapshot(self, item: run_pb2.StreamTransitionsResponse) -> Snapshot | None:
-        if not item.HasField("snapshot"):
-            return None
-        return Snapshot(
-            run=from_proto(item.snapshot.run),
-            artifacts=tuple(from_proto(a) for a in item.snapshot.artifacts),
-        )

@@ -24,6 +24,7 @@ def answer(driver: Driver, request: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    """Answers requests until the input ends."""
     driver = Driver()
     for line in sys.stdin:
         threading.Thread(target=answer, args=(driver, json.loads(line)), daemon=True).start()

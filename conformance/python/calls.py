@@ -5,12 +5,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import pawl
 from canon import canon, fault
 from flood import flood
 from lines import event
 from script import Holds, Player, artifacts, reply
 from work import serve
+
+import pawl
 
 Args = dict[str, Any]
 _PATIENCE = 50.0
@@ -224,9 +225,7 @@ class Driver:
     # Workers
 
     def worker(self, args: Args) -> None:
-        self._worker = serve(
-            args, self._address, self._token_given, self._holds, self._served
-        )
+        self._worker = serve(args, self._address, self._token_given, self._holds, self._served)
 
     def release(self, args: Args) -> None:
         self._holds.release(args["name"])

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
+
 from pawl.v1 import worker_pb2, worker_pb2_grpc
 
 _RESOURCE_EXHAUSTED = 8
@@ -15,7 +16,7 @@ def flood(address: str, args: dict[str, Any]) -> dict[str, int]:
     beats, over = args["beats"], threading.Event()
     counts = {"ok": 0, "refused": 0, "other": 0}
     with grpc.insecure_channel(address) as channel:
-        stub = worker_pb2_grpc.WorkerServiceStub(channel)
+        stub = worker_pb2_grpc.WorkerServiceStub(channel)  # type: ignore[no-untyped-call]
         responses = stub.Work(_requests(args.get("packs", []), beats, over), timeout=50)
         for response in responses:
             if response.HasField("receipt"):

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pawl
 from canon import canon, fault
 from lines import event
+
+import pawl
 
 _PATIENCE = 120.0
 

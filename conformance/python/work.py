@@ -4,10 +4,11 @@ import asyncio
 import threading
 from typing import Any
 
-import pawl
 from canon import fault
 from lines import event
 from script import Holds, Player
+
+import pawl
 
 
 def serve(

@@ -4,8 +4,8 @@ import {
   type Fault,
   type Json,
   PawlClient,
-  type Run,
   RecordKind,
+  type Run,
   type StepCall,
   type TurnInfo,
   type TurnRef,
@@ -13,7 +13,7 @@ import {
 } from "@pawl/client";
 import { canon, given } from "./canon.js";
 import { flood } from "./flood.js";
-import { Holds, Player, replyOf, type ReplyArgs, type Script, valuesOf } from "./script.js";
+import { Holds, Player, type ReplyArgs, replyOf, type Script, valuesOf } from "./script.js";
 import { Tail } from "./tail.js";
 import { type Served, serve } from "./work.js";
 
@@ -224,7 +224,10 @@ export class Driver {
 
   async #drive(args: Args): Promise<unknown> {
     const player = new Player(args, this.#holds);
-    const handlers = Object.keys(args.turns ?? {}).map((name) => [name, player.turn("turns", name)]);
+    const handlers = Object.keys(args.turns ?? {}).map((name) => [
+      name,
+      player.turn("turns", name),
+    ]);
     const tools = Object.keys(args.tools ?? {}).map((name) => [name, player.tool(name)]);
     const result = await this.#run(args).drive(Object.fromEntries(handlers), {
       tools: Object.fromEntries(tools),

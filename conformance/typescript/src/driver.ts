@@ -5,8 +5,8 @@
  */
 
 import { createInterface } from "node:readline";
-import { fault } from "./canon.js";
 import { type Args, Driver } from "./calls.js";
+import { fault } from "./canon.js";
 import { write } from "./lines.js";
 
 interface Request {

@@ -6,8 +6,8 @@
 import {
   type ArtifactLike,
   type Artifacts,
-  failTurn,
   type Fault,
+  failTurn,
   type Json,
   type MessageLike,
   PawlError,
@@ -59,7 +59,10 @@ export interface Script {
 
 /** Points at which handlers wait, by name. */
 export class Holds {
-  readonly #points = new Map<string, { readonly wait: Promise<void>; readonly release: () => void }>();
+  readonly #points = new Map<
+    string,
+    { readonly wait: Promise<void>; readonly release: () => void }
+  >();
 
   #point(name: string) {
     let point = this.#points.get(name);
@@ -182,10 +185,10 @@ export function replyOf(act: ReplyArgs): Reply {
 
 /** Artifacts as they are given to the client: {$bytes: BASE64} is bytes. */
 export function valuesOf(values: Readonly<Record<string, Json>> = {}): Artifacts {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, valueOf(value)]));
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, oneValue(value)]));
 }
 
-function valueOf(value: Json): ArtifactLike {
+function oneValue(value: Json): ArtifactLike {
   if (typeof value === "object" && value !== null && "$bytes" in value) {
     return new Uint8Array(Buffer.from(String(value.$bytes), "base64"));
   }

@@ -26,9 +26,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	_ "github.com/cockroachdb/datadriven" // has the flag -rewrite
 )
 
-var rewrite = flag.Bool("rewrite", false, "accept what the corpus and the scenarios give now")
+// accepting: the golden files are made anew. The flag is that of the scenarios.
+func accepting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 
 // request is one line of the corpus.
 type request struct {
@@ -87,11 +89,11 @@ func TestCorpus(t *testing.T) {
 		name := corpus[i].Name
 		all := merge(t, name, told)
 		accepted[name] = all
-		if got, want := canonical(t, all), canonical(t, golden[name]); !*rewrite && got != want {
+		if got, want := canonical(t, all), canonical(t, golden[name]); !accepting() && got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
 	}
-	if *rewrite {
+	if accepting() {
 		raw, err := json.MarshalIndent(accepted, "", " ")
 		if err != nil {
 			t.Fatal(err)

@@ -49,7 +49,7 @@ func fail(k *kind, format string, args ...any) *Error {
 
 // failAt is fail for one field of a request.
 func failAt(k *kind, field, format string, args ...any) *Error {
-	e := fail(k, format, args...)
+	e := fail(k, "%s: "+format, append([]any{field}, args...)...)
 	e.field, e.metadata = field, map[string]string{"field": field}
 	return e
 }

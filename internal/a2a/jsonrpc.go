@@ -90,12 +90,14 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 	writeJSON(w, http.StatusOK, mediaJSON, rpcResult(req.ID, data))
 }
 
-var nullID = json.RawMessage("null")
+// nullID is the id of an answer to what has none. Reading writes into such bytes:
+// they are never shared.
+func nullID() json.RawMessage { return json.RawMessage("null") }
 
 // readRPC reads the frame. Every method answers, so that a request without an id
 // is none.
 func (s *Service) readRPC(r *http.Request) (rpcRequest, error) {
-	req := rpcRequest{ID: nullID}
+	req := rpcRequest{ID: nullID()}
 	raw, err := s.body(r)
 	if err != nil {
 		return req, err
@@ -103,22 +105,23 @@ func (s *Service) readRPC(r *http.Request) (rpcRequest, error) {
 	if !json.Valid(raw) {
 		return req, fail(parseError, "the body is no JSON")
 	}
+	req.ID = nil
 	if json.Unmarshal(raw, &req) != nil {
-		req.ID = nullID
+		req.ID = nullID()
 		return req, fail(invalidRequest, "want one JSON-RPC 2.0 request object")
 	}
 	switch id := bytes.TrimSpace(req.ID); {
 	case len(id) == 0 || id[0] == '{' || id[0] == '[' || id[0] == 't' || id[0] == 'f':
-		req.ID = nullID
+		req.ID = nullID()
 		return req, fail(invalidRequest, "id: want a string or a number")
 	case req.Version != "2.0":
 		return req, fail(invalidRequest, `jsonrpc: want "2.0"`)
 	case req.Method == "":
 		return req, fail(invalidRequest, "method: is required")
 	}
-	if p := bytes.TrimSpace(req.Params); len(p) > 0 && p[0] != '{' && !bytes.Equal(p, nullID) {
+	if p := bytes.TrimSpace(req.Params); len(p) > 0 && p[0] != '{' && !bytes.Equal(p, nullID()) {
 		return req, failAt(invalidParams, "params", "want an object")
-	} else if bytes.Equal(p, nullID) {
+	} else if bytes.Equal(p, nullID()) {
 		req.Params = nil
 	}
 	return req, nil
@@ -145,7 +148,7 @@ func (s *Service) refuseRPC(w http.ResponseWriter, r *http.Request, id json.RawM
 func (s *Service) rpcProblem(r *http.Request, id json.RawMessage, err error) []byte {
 	e := s.problem(r.Context(), "JSON-RPC "+r.URL.Path, err)
 	if id == nil {
-		id = nullID
+		id = nullID()
 	}
 	body, _ := json.Marshal(rpcResponse{Version: "2.0", ID: id, Error: &rpcError{
 		Code: e.kind.rpc, Message: clip(e.message, maxErrorText), Data: e.typed(),
@@ -181,6 +184,6 @@ func writeJSON(w http.ResponseWriter, status int, media string, body []byte) {
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	//nolint:gosec // JSON, said to be JSON, with nosniff: no browser takes it for a page.
+	//nolint:gosec,nolintlint // JSON, said to be JSON, with nosniff: no browser takes it for a page.
 	_, _ = w.Write(body)
 }

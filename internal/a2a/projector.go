@@ -56,9 +56,10 @@ type projector struct {
 	begun                    bool
 	await                    machine.Awaiting
 	asking                   []ask
-	run                      machine.Status
-	reason                   string
-	fault                    machine.Fault
+	// final is how the run ended, 0 = it goes on; run is its status as of since.
+	final, run machine.Status
+	reason     string
+	fault      machine.Fault
 
 	// What was told: state and since when (Unix nanoseconds), and the workflow
 	// state that an INPUT_REQUIRED was about.
@@ -140,7 +141,7 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 	case *machine.StepResolved:
 		p.answered(b.Step)
 	case *machine.Ended:
-		p.run, p.reason, p.open = b.Status, b.Reason, false
+		p.final, p.reason, p.open = b.Status, b.Reason, false
 	}
 	return p.artifacts(r)
 }
@@ -277,7 +278,7 @@ func (p *projector) answered(step uint32) {
 // awaiting is what the run waits for from outside.
 func (p *projector) awaiting() machine.Awaiting {
 	switch {
-	case p.run.Terminal():
+	case p.final.Terminal():
 		return machine.AwaitNothing
 	case len(p.asking) > 0:
 		return p.asking[0].what
@@ -320,8 +321,8 @@ func (p *projector) settle(at int64) []event {
 
 func (p *projector) status(awaiting machine.Awaiting) machine.Status {
 	switch {
-	case p.run.Terminal():
-		return p.run
+	case p.final.Terminal():
+		return p.final
 	case !p.open || p.suspended || p.backoff || awaiting != machine.AwaitNothing:
 		return machine.Waiting
 	}
@@ -330,8 +331,8 @@ func (p *projector) status(awaiting machine.Awaiting) machine.Status {
 
 func (p *projector) next(awaiting machine.Awaiting) a2apb.TaskState {
 	switch {
-	case p.run.Terminal():
-		return endState(p.run, p.reason)
+	case p.final.Terminal():
+		return endState(p.final, p.reason)
 	case awaiting != machine.AwaitNothing:
 		return awaitState(awaiting)
 	case !p.begun:
@@ -341,7 +342,7 @@ func (p *projector) next(awaiting machine.Awaiting) a2apb.TaskState {
 }
 
 func (p *projector) endReason() string {
-	if p.run.Terminal() {
+	if p.final.Terminal() {
 		return p.reason
 	}
 	return ""
@@ -388,7 +389,7 @@ func (p *projector) events() string {
 
 // ending adds the status of a run that ended.
 func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
-	if p.run.Terminal() {
+	if p.final.Terminal() {
 		metadata.Fields[statusKey] = structpb.NewStringValue(p.run.String())
 	}
 	return metadata

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -253,9 +254,9 @@ func (h *hand) hold(ctx context.Context, t *worker.Turn) (worker.Completion, err
 }
 
 func lastOfUser(messages []*pawlv1.Message) *pawlv1.Message {
-	for i := len(messages) - 1; i >= 0; i-- {
-		if messages[i].GetRole() == "user" {
-			return messages[i]
+	for _, m := range slices.Backward(messages) {
+		if m.GetRole() == "user" {
+			return m
 		}
 	}
 	return nil
@@ -281,6 +282,17 @@ func (r *rig) context(name string, pairs ...string) context.Context {
 		md.Set("authorization", "Bearer "+secretOf(name))
 	}
 	return metadata.NewOutgoingContext(ctx, md)
+}
+
+// bare is a context with nothing but a version, or without one.
+func (r *rig) bare(version string) context.Context {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	r.t.Cleanup(cancel)
+	if version == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "a2a-version", version)
 }
 
 // message is a request with one text part.
@@ -323,7 +335,7 @@ func (r *rig) http(verb, path, body string, headers ...string) answer {
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	req.Header.Set("A2A-Version", "1.0")
+	req.Header.Set("A2a-Version", "1.0")
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Del(headers[i])
 		if headers[i+1] != "" {

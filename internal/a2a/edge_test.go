@@ -1,0 +1,266 @@
+package a2a_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+const hello = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}`
+
+// rpc wraps params as a JSON-RPC request.
+func rpc(method, params string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
+}
+
+// TestBadFrames: what is wrong before a method is reached is told in the form of
+// its binding.
+func TestBadFrames(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(r *rig) { r.config.Limits.MessageBytes = 64 << 10; r.config.Limits.ArtifactBytes = 64 << 10 })
+	big := `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"` + strings.Repeat("x", 70<<10) + `"}]}}`
+	for name, c := range map[string]struct {
+		verb, path, body string
+		headers          []string
+		status           int
+		want             string
+	}{
+		"broken JSON":            {"POST", "/", `{"jsonrpc":`, nil, 200, `"code":-32700`},
+		"a batch":                {"POST", "/", `[]`, nil, 200, `"code":-32600`},
+		"a string":               {"POST", "/", `"x"`, nil, 200, `"code":-32600`},
+		"no id":                  {"POST", "/", `{"jsonrpc":"2.0","method":"GetTask"}`, nil, 200, `"code":-32600`},
+		"an id that is none":     {"POST", "/", `{"jsonrpc":"2.0","id":{},"method":"GetTask"}`, nil, 200, `"id":null`},
+		"another JSON-RPC":       {"POST", "/", `{"jsonrpc":"1.0","id":1,"method":"GetTask"}`, nil, 200, `"code":-32600`},
+		"no method":              {"POST", "/", `{"jsonrpc":"2.0","id":1}`, nil, 200, `"code":-32600`},
+		"a method of 0.3":        {"POST", "/", rpc("message/send", hello), nil, 200, `"code":-32601`},
+		"params in a row":        {"POST", "/", rpc("GetTask", `["x"]`), nil, 200, `"code":-32602`},
+		"params of another type": {"POST", "/", rpc("GetTask", `{"id":7}`), nil, 200, `"code":-32602`},
+		"an enum of 0.3":         {"POST", "/", rpc("SendMessage", strings.Replace(hello, "ROLE_USER", "user", 1)), nil, 200, `"code":-32602`},
+		"a form":                 {"POST", "/", rpc("GetTask", `{"id":"x"}`), []string{"Content-Type", "application/x-www-form-urlencoded"}, 200, `"code":-32005`},
+		"no content type":        {"POST", "/", rpc("GetTask", `{"id":"x"}`), []string{"Content-Type", ""}, 200, `"code":-32005`},
+		"too much":               {"POST", "/", rpc("SendMessage", big), nil, 413, `MESSAGE_TOO_LARGE`},
+		"GET":                    {"GET", "/a2a/crew/writer", "", nil, 405, `"code":-32601`},
+		"no version":             {"POST", "/", rpc("SendMessage", hello), []string{"A2A-Version", ""}, 200, `"code":-32009`},
+		"an old version":         {"POST", "/", rpc("SendMessage", hello), []string{"A2A-Version", "0.3"}, 200, `"reason":"VERSION_NOT_SUPPORTED"`},
+		"a patch":                {"POST", "/", rpc("SendMessage", hello), []string{"A2A-Version", "1.0.7"}, 200, `TASK_STATE_COMPLETED`},
+		"a foreign page":         {"POST", "/", rpc("SendMessage", hello), []string{"Origin", "https://evil.example"}, 403, `ORIGIN_NOT_ALLOWED`},
+
+		"REST: broken JSON":        {"POST", "/message:send", `{`, nil, 400, `"reason":"INVALID_PARAMS"`},
+		"REST: no body":            {"POST", "/message:send", ``, nil, 400, `INVALID_PARAMS`},
+		"REST: text":               {"POST", "/message:send", hello, []string{"Content-Type", "text/plain"}, 400, `"reason":"CONTENT_TYPE_NOT_SUPPORTED"`},
+		"REST: its own type":       {"POST", "/message:send", hello, []string{"Content-Type", "application/a2a+json"}, 200, `TASK_STATE_COMPLETED`},
+		"REST: another charset":    {"POST", "/message:send", hello, []string{"Content-Type", "application/json; charset=latin1"}, 400, `CONTENT_TYPE_NOT_SUPPORTED`},
+		"REST: too much":           {"POST", "/message:send", big, nil, 413, `"status":"RESOURCE_EXHAUSTED"`},
+		"REST: no such path":       {"GET", "/a2a/crew/writer/nothing", "", nil, 404, `"status":"UNIMPLEMENTED"`},
+		"REST: wrong verb":         {"DELETE", "/tasks", "", []string{"Content-Type", "application/json"}, 404, `METHOD_NOT_FOUND`},
+		"REST: a page of letters":  {"GET", "/tasks?pageSize=many", "", nil, 400, `INVALID_PARAMS`},
+		"REST: snake case":         {"GET", "/tasks?page_size=1&unheard=of", "", nil, 200, `"pageSize":1`},
+		"REST: an unknown state":   {"GET", "/tasks?status=DONE", "", nil, 400, `INVALID_PARAMS`},
+		"REST: the older name":     {"GET", "/tasks?lastUpdatedAfter=2999-01-01T00:00:00Z", "", nil, 200, `"totalSize":0`},
+		"REST: the version asked":  {"GET", "/tasks?A2A-Version=1.0", "", []string{"A2A-Version", ""}, 200, `"tasks":[`},
+		"REST: no version":         {"GET", "/tasks", "", []string{"A2A-Version", ""}, 400, `"status":"FAILED_PRECONDITION"`},
+		"REST: a tenant":           {"GET", "/crew/writer/tasks", "", nil, 200, `"nextPageToken":""`},
+		"REST: an escaped tenant":  {"GET", "/crew%2Fwriter/tasks", "", nil, 200, `"pageSize":50`},
+		"REST: no such tenant":     {"GET", "/crew/nobody/tasks", "", nil, 404, `AGENT_NOT_FOUND`},
+		"REST: half a path":        {"GET", "/a2a/crew", "", nil, 404, `METHOD_NOT_FOUND`},
+		"REST: another task":       {"POST", "/tasks/a:cancel", `{"id":"b"}`, nil, 400, `INVALID_PARAMS`},
+		"two agents":               {"POST", "/a2a/crew/writer", rpc("GetTask", `{"id":"x","tenant":"crew/painter"}`), nil, 200, `"code":-32602`},
+		"the agent said twice":     {"POST", "/a2a/crew/writer", rpc("GetTask", `{"id":"x","tenant":"crew/writer"}`), nil, 200, `"code":-32001`},
+		"the gateway's own path":   {"GET", "/v1/runs/01J00000000000000000000000", "", nil, 404, `RUN_NOT_FOUND`},
+		"the card of nobody":       {"GET", "/a2a/crew/nobody/.well-known/agent-card.json", "", nil, 404, `AGENT_NOT_FOUND`},
+		"a card cannot be written": {"POST", "/.well-known/agent-card.json", `{}`, nil, 404, `METHOD_NOT_FOUND`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := r.http(c.verb, c.path, c.body, c.headers...)
+			if got.status != c.status || !strings.Contains(string(got.body), c.want) {
+				t.Errorf("%s\nwant %d with %s", got, c.status, c.want)
+			}
+			if !json.Valid(got.body) {
+				t.Errorf("the answer is no JSON: %s", got.body)
+			}
+		})
+	}
+}
+
+// TestVersionOverGRPC: gRPC asks for the version like the others, and the operator
+// can be lenient.
+func TestVersionOverGRPC(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, err := r.client.ListTasks(r.context("", "a2a-version", "2.0"), &a2apb.ListTasksRequest{})
+	if err != nil {
+		t.Errorf("the first version counts: %v", err)
+	}
+	lenient := newRig(t, func(r *rig) { r.config.A2ALenientVersion = true })
+	for _, c := range []struct {
+		r       *rig
+		version string
+		want    codes.Code
+	}{
+		{r, "", codes.FailedPrecondition}, {r, "0.3", codes.FailedPrecondition}, {r, "1", codes.FailedPrecondition},
+		{r, "1.1", codes.FailedPrecondition}, {r, "1.0", codes.OK}, {r, "1.0.1", codes.OK},
+		{lenient, "", codes.OK}, {lenient, "0.3", codes.FailedPrecondition},
+	} {
+		_, err := c.r.client.ListTasks(c.r.bare(c.version), &a2apb.ListTasksRequest{})
+		if status.Code(err) != c.want {
+			t.Errorf("version %q: %v, want %v", c.version, err, c.want)
+		}
+	}
+}
+
+// TestRequiredExtension: a caller that does not declare it is refused, one that
+// does is told that it is in force.
+func TestRequiredExtension(t *testing.T) {
+	t.Parallel()
+	const uri = "https://pawl.dev/a2a/idempotent-send/v1"
+	r := newRig(t, func(r *rig) { r.config.A2ARequire = []string{uri} })
+	got := r.http("POST", "/", rpc("SendMessage", hello), "A2A-Extensions", "https://other.example/e")
+	if !strings.Contains(string(got.body), `"code":-32008`) || !strings.Contains(string(got.body), uri) {
+		t.Errorf("without it: %s", got)
+	}
+	got = r.http("POST", "/message:send", hello, "A2A-Extensions", "https://other.example/e, "+uri)
+	if got.status != 200 || got.header.Get("A2a-Extensions") != uri {
+		t.Errorf("with it: %s, activated %q", got, got.header.Get("A2a-Extensions"))
+	}
+	_, err := r.client.SendMessage(r.context(""), message("", "hello"))
+	if status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("over gRPC without it: %v", err)
+	}
+	if _, err := r.client.SendMessage(r.context("", "a2a-extensions", uri), message("", "hello")); err != nil {
+		t.Errorf("over gRPC with it: %v", err)
+	}
+	card := r.http("GET", "/.well-known/agent-card.json", "")
+	if !strings.Contains(string(card.body), `"required":true`) {
+		t.Errorf("the card does not say so: %s", card)
+	}
+}
+
+// TestOwnership: a task is its sender's; for everybody else it is not there. An
+// operator sees all.
+func TestOwnership(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	mine := r.send(r.context(alice), message("crew/writer", "ask whose?")).GetId()
+	for name, do := range map[string]func() error{
+		"get": func() error {
+			_, err := r.client.GetTask(r.context(bob), &a2apb.GetTaskRequest{Tenant: "crew/writer", Id: mine})
+			return err
+		},
+		"get nothing": func() error {
+			_, err := r.client.GetTask(r.context(bob), &a2apb.GetTaskRequest{Tenant: "crew/writer", Id: "nothing"})
+			return err
+		},
+		"cancel": func() error {
+			_, err := r.client.CancelTask(r.context(bob), &a2apb.CancelTaskRequest{Tenant: "crew/writer", Id: mine})
+			return err
+		},
+		"send": func() error {
+			req := message("crew/writer", "mine")
+			req.Message.TaskId = mine
+			_, err := r.client.SendMessage(r.context(bob), req)
+			return err
+		},
+		"subscribe": func() error {
+			stream, err := r.client.SubscribeToTask(r.context(bob), &a2apb.SubscribeToTaskRequest{Tenant: "crew/writer", Id: mine})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		},
+	} {
+		if err := do(); status.Code(err) != codes.NotFound || status.Convert(err).Message() != "id: no such task, or not yours to see" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, want := range map[string]int{alice: 1, bob: 0, boss: 1} {
+		list, err := r.client.ListTasks(r.context(name), &a2apb.ListTasksRequest{Tenant: "crew/writer"})
+		if err != nil || len(list.GetTasks()) != want {
+			t.Errorf("%s lists %v (%v), want %d", name, list, err, want)
+		}
+	}
+	if _, err := r.client.CancelTask(r.context(boss), &a2apb.CancelTaskRequest{Tenant: "crew/writer", Id: mine}); err != nil {
+		t.Errorf("an operator: %v", err)
+	}
+}
+
+// TestAuthentication: without a token nobody gets anywhere, whatever is asked for,
+// and a token without the scope neither.
+func TestAuthentication(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	got := r.http("POST", "/", rpc("GetTask", `{"id":"nothing"}`))
+	if got.status != 401 || got.header.Get("WWW-Authenticate") == "" || !strings.Contains(string(got.body), `"TOKEN_MISSING"`) {
+		t.Errorf("JSON-RPC: %s", got)
+	}
+	got = r.http("GET", "/tasks/nothing", "", "Authorization", "Bearer wrong-wrong-wrong")
+	if got.status != 401 || !strings.Contains(string(got.body), `"status":"UNAUTHENTICATED"`) {
+		t.Errorf("REST: %s", got)
+	}
+	got = r.http("POST", "/message:send", hello, "Authorization", "Bearer "+secretOf(hands))
+	if got.status != 403 || !strings.Contains(string(got.body), `"SCOPE_MISSING"`) {
+		t.Errorf("REST without the scope: %s", got)
+	}
+	if _, err := r.client.GetTask(r.context(""), &a2apb.GetTaskRequest{Id: "nothing"}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("gRPC: %v", err)
+	}
+	if got := r.http("GET", "/.well-known/agent-card.json", ""); got.status != 200 {
+		t.Errorf("the card is public: %s", got)
+	}
+	if got := r.http("POST", "/message:send", hello, "Authorization", "Bearer "+secretOf(bob)); got.status != 200 {
+		t.Errorf("with a token: %s", got)
+	}
+	// The right to move a run from outside is asked for before the message is taken.
+	task := r.send(r.context(bob), message("crew/archive", "please"))
+	req := message("crew/archive", "signed")
+	req.Message.TaskId = task.GetId()
+	if _, err := r.client.SendMessage(r.context(bob), req); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("an event without the scope: %v", err)
+	}
+	after, err := r.client.GetTask(r.context(bob), &a2apb.GetTaskRequest{Tenant: "crew/archive", Id: task.GetId()})
+	if err != nil || len(after.GetHistory()) != len(task.GetHistory()) {
+		t.Errorf("the message was taken: %v, %v", after, err)
+	}
+}
+
+// TestIdempotentSend: the same message again is the same task where the caller
+// asked for it, and a new one where it did not.
+func TestIdempotentSend(t *testing.T) {
+	t.Parallel()
+	const uri = "https://pawl.dev/a2a/idempotent-send/v1"
+	r := newRig(t)
+	for _, c := range []struct {
+		name  string
+		pairs []string
+		same  bool
+	}{
+		{"ordinary", nil, false}, {"by extension", []string{"a2a-extensions", uri}, true},
+		{"by key", []string{"idempotency-key", "k1"}, true},
+		{"by delegation", []string{"a2a-extensions", "https://pawl.dev/a2a/delegation/v1"}, true},
+	} {
+		first := r.send(r.context("", c.pairs...), message("crew/writer", "once "+c.name))
+		again := r.send(r.context("", c.pairs...), message("crew/writer", "once "+c.name))
+		if (first.GetId() == again.GetId()) != c.same || first.GetContextId() == again.GetContextId() != c.same {
+			t.Errorf("%s: %s and %s", c.name, first.GetId(), again.GetId())
+		}
+		other := message("crew/writer", "other "+c.name)
+		other.Message.MessageId = "m-once " + c.name
+		if got := r.send(r.context("", c.pairs...), other); got.GetId() == first.GetId() {
+			t.Errorf("%s: another body is the same task", c.name)
+		}
+	}
+	asked := r.send(r.context(""), message("crew/writer", "ask ready?"))
+	answer := message("crew/writer", "ready")
+	answer.Message.TaskId = asked.GetId()
+	for range 3 {
+		got := r.send(r.context("", "a2a-extensions", uri), answer)
+		if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || len(got.GetHistory()) != 3 {
+			t.Errorf("an answer that is repeated: %v", got)
+		}
+	}
+}

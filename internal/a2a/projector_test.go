@@ -1,0 +1,304 @@
+package a2a
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// stage drives one run through the real machine and projects what it records.
+type stage struct {
+	graph *machine.Graph
+	state *machine.State
+	p     *projector
+	fold  *fold
+	at    int64
+	n     int
+}
+
+func newStage(t testing.TB, agent string) *stage {
+	t.Helper()
+	content, err := os.ReadFile("testdata/agents.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, found, err := pack.Load(content, pack.Options{})
+	if err != nil || loaded == nil {
+		t.Fatal(found, err)
+	}
+	graph, err := loaded.Compile(pack.Entry{Agent: agent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stage{graph: graph, at: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()}
+}
+
+func said(words string) []machine.Part {
+	return []machine.Part{{Kind: machine.PartText, Text: words}}
+}
+
+// do makes one input and returns its events.
+func (s *stage) do(c machine.Command) ([]event, error) {
+	s.at += int64(time.Second)
+	s.n++
+	in := machine.Input{At: s.at, Principal: "p", BodyHash: [32]byte{byte(s.n), byte(s.n >> 8)}, Command: c}
+	r, err := machine.Step(s.graph, s.state, in)
+	if err != nil || r.Batch == nil {
+		return nil, err
+	}
+	s.state = r.State
+	if s.p == nil {
+		s.p = newProjector(s.state, s.graph)
+		s.fold = newFold(s.p)
+	}
+	events := s.p.commit(r.Batch.Records)
+	s.fold.apply(events)
+	return events, nil
+}
+
+func (s *stage) start(words string) ([]event, error) {
+	return s.do(machine.Start{
+		RunID: "T", Execution: machine.Workers, Input: said(words), Variables: []byte(`{"subject":"x"}`),
+		Limits: machine.Limits{MaxTransitions: 1000, MaxMessageBytes: 1 << 20, MaxQueuedInputs: 16, MaxArtifactBytes: 1 << 16, MaxRunArtifactBytes: 1 << 20},
+		Task:   &machine.Task{ContextID: "C", Owner: "o", Tenant: "crew/" + s.graph.Agent}, Envelope: &machine.Envelope{MessageID: "m1"},
+	})
+}
+
+// turn is the seq and attempt of the open turn, and a worker that has it.
+func (s *stage) turn() (seq uint64, attempt int, by *machine.Assignment) {
+	if s.state.Turn == nil {
+		return 0, 0, nil
+	}
+	return s.state.Turn.Seq, s.state.Turn.Attempt, &machine.Assignment{Worker: "w", Delivery: 1, At: 1}
+}
+
+// TestProjector reads scenarios: commands of a run, and what its sender is told.
+func TestProjector(t *testing.T) {
+	t.Parallel()
+	var s *stage
+	datadriven.RunTest(t, "testdata/projector.txt", func(t *testing.T, d *datadriven.TestData) string {
+		if d.Cmd == "task" {
+			return text(s.fold.view(nil, true))
+		}
+		if d.Cmd == "start" {
+			agent := "writer"
+			d.MaybeScanArgs(t, "agent", &agent)
+			s = newStage(t, agent)
+		}
+		events, err := s.command(t, d)
+		if err != nil {
+			return err.Error()
+		}
+		var b strings.Builder
+		for i := range events {
+			b.WriteString(told(&events[i]) + "\n")
+		}
+		return b.String()
+	})
+}
+
+// command is one line of a scenario; the input is its text.
+func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
+	t.Helper()
+	seq, attempt, by := uint64(0), 0, (*machine.Assignment)(nil)
+	if s.state != nil {
+		seq, attempt, by = s.turn()
+	}
+	word := func(key string) (v string) {
+		d.MaybeScanArgs(t, key, &v)
+		return v
+	}
+	step := func() uint32 { n, _ := strconv.Atoi(word("step")); return uint32(n) }
+	await := map[string]machine.Awaiting{"input": machine.AwaitInput, "auth": machine.AwaitAuth}
+	switch d.Cmd {
+	case "start":
+		return s.start(d.Input)
+	case "input":
+		return s.do(machine.SendInput{Parts: said(d.Input), Step: step(), Envelope: &machine.Envelope{MessageID: word("id")}})
+	case "complete":
+		c := machine.CompleteTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Event: word("event"), Await: await[word("await")], Reply: d.HasArg("reply")}
+		if d.Input != "" {
+			c.Output = said(d.Input)
+		}
+		if name := word("artifact"); name != "" {
+			c.Artifacts = []machine.ArtifactWrite{{Name: name, Value: []byte(word("value"))}}
+		}
+		if d.HasArg("outside") {
+			c.Outside, c.Assigned = true, nil
+		}
+		return s.do(c)
+	case "fail":
+		return s.do(machine.FailTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Error: machine.Fault{Code: "BAD", Message: d.Input}, Retryable: d.HasArg("retry"), Reject: d.HasArg("reject")})
+	case "write":
+		return s.do(machine.WriteOutput{TurnSeq: seq, Attempt: attempt, Assigned: by, Piece: machine.OutputPiece{ID: word("id"), Parts: said(d.Input), Append: d.HasArg("append"), Last: d.HasArg("last")}})
+	case "emit":
+		return s.do(machine.EmitEvent{Event: word("event"), Outside: true})
+	case "ask":
+		return s.do(machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{{Tool: "painter", Payload: []byte("{}")}}})
+	case "note":
+		n := machine.NoteDelegation{Step: step(), Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: await[word("asking")]}}
+		if d.Input != "" {
+			n.Question = said(d.Input)
+		}
+		return s.do(n)
+	case "resolve":
+		return s.do(machine.ResolveStep{Step: step(), Tool: "painter", Attempt: 1, OK: true, Result: []byte("1")})
+	case "suspend":
+		return s.do(machine.SuspendTurn{TurnSeq: seq, Attempt: attempt, Assigned: by})
+	case "pause":
+		return s.do(machine.Pause{})
+	case "resume":
+		return s.do(machine.Resume{})
+	case "cancel":
+		return s.do(machine.Cancel{})
+	}
+	return nil, fmt.Errorf("no command %q", d.Cmd)
+}
+
+// told is an event in one line.
+func told(e *event) string {
+	head := fmt.Sprintf("%d ", e.seq)
+	switch {
+	case e.message != nil:
+		return head + "received " + words(e.message.GetParts())
+	case e.update.GetArtifactUpdate() != nil:
+		u := e.update.GetArtifactUpdate()
+		line := head + "artifact " + u.GetArtifact().GetArtifactId() + " " + words(u.GetArtifact().GetParts())
+		if u.GetAppend() {
+			line += " append"
+		}
+		if u.GetLastChunk() {
+			line += " last"
+		}
+		return line
+	}
+	return head + statusLine(e.update.GetStatusUpdate().GetStatus()) + reason(e.update.GetStatusUpdate())
+}
+
+func reason(u *a2apb.TaskStatusUpdateEvent) string {
+	if r := u.GetMetadata().GetFields()[reasonKey].GetStringValue(); r != "" {
+		return " reason=" + r
+	}
+	return ""
+}
+
+func statusLine(st *a2apb.TaskStatus) string {
+	line := strings.TrimPrefix(st.GetState().String(), "TASK_STATE_") + " since " + st.GetTimestamp().AsTime().Format("05") + "s"
+	if m := st.GetMessage(); m != nil {
+		line += " says " + words(m.GetParts())
+	}
+	return line
+}
+
+func words(parts []*a2apb.Part) string {
+	var out []string
+	for _, p := range parts {
+		if p.GetData() != nil {
+			out = append(out, string(valueFromProto(p.GetData())))
+			continue
+		}
+		out = append(out, strconv.Quote(p.GetText()))
+	}
+	return strings.Join(out, "+")
+}
+
+// text is a task in a few lines.
+func text(task *a2apb.Task) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, statusLine(task.GetStatus()))
+	for _, m := range task.GetHistory() {
+		fmt.Fprintf(&b, "%s %s %s\n", strings.ToLower(strings.TrimPrefix(m.GetRole().String(), "ROLE_")), m.GetMessageId(), words(m.GetParts()))
+	}
+	for _, a := range task.GetArtifacts() {
+		fmt.Fprintf(&b, "artifact %s %s\n", a.GetArtifactId(), words(a.GetParts()))
+	}
+	return b.String()
+}
+
+// TestProjectorFollowsTheMachine drives runs at random: the projector, which sees
+// records alone, has always the state, and its time, that the run has; and another
+// reading of the records makes the same events.
+func TestProjectorFollowsTheMachine(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		s := newStage(t, []string{"writer", "reviewer", "archive"}[rnd.IntN(3)])
+		if _, err := s.start("go"); err != nil {
+			t.Fatal(err)
+		}
+		for range 40 {
+			c := s.random(rnd)
+			if _, err := s.do(c); err != nil {
+				continue
+			}
+			if got, want := s.p.state, taskState(s.state); got != want {
+				t.Fatalf("seed %d: after %T %+v the projector says %v, the run is %v (%v, awaiting %d)", seed, c, c, got, want, s.state.Status, s.state.Awaiting)
+			}
+			if s.p.since != s.state.StatusAt {
+				t.Fatalf("seed %d: after %T the status is since %d, the run's since %d", seed, c, s.p.since, s.state.StatusAt)
+			}
+			if got := s.fold.task.GetStatus().GetState(); got != s.p.state {
+				t.Fatalf("seed %d: after %T the fold says %v", seed, c, got)
+			}
+		}
+		if s.state.Status.Terminal() != ended(s.p.state) {
+			t.Fatalf("seed %d: %v and %v", seed, s.state.Status, s.p.state)
+		}
+		if !proto.Equal(s.fold.task, s.fold.view(nil, true)) {
+			t.Fatalf("seed %d: a view of everything is not everything", seed)
+		}
+	}
+}
+
+// random is a command that may or may not be taken.
+func (s *stage) random(rnd *rand.Rand) machine.Command {
+	seq, attempt, by := s.turn()
+	await := []machine.Awaiting{machine.AwaitNothing, machine.AwaitNothing, machine.AwaitInput, machine.AwaitAuth}[rnd.IntN(4)]
+	events := []string{"", "", "Submit", "Again", "Approve", "Reject", "Sign"}
+	step := uint32(rnd.IntN(4))
+	switch rnd.IntN(14) {
+	case 0:
+		return machine.SendInput{Parts: said("in"), Step: step}
+	case 1, 2, 3:
+		c := machine.CompleteTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Await: await, Event: events[rnd.IntN(len(events))], Output: said("out"), Reply: rnd.IntN(4) == 0}
+		if s.state.Turn != nil && s.graph.States[s.state.Current].Orchestration == machine.External {
+			c.Outside, c.Assigned, c.Event = true, nil, ""
+		}
+		return c
+	case 4:
+		return machine.FailTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Retryable: rnd.IntN(3) > 0}
+	case 5, 6:
+		return machine.WriteOutput{TurnSeq: seq, Attempt: attempt, Assigned: by, Piece: machine.OutputPiece{ID: "a", Parts: said("p"), Append: rnd.IntN(2) == 0}}
+	case 7:
+		return machine.EmitEvent{Event: events[rnd.IntN(len(events))], Outside: true}
+	case 8:
+		return machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{{Tool: "painter", Payload: []byte("{}")}}}
+	case 9:
+		return machine.NoteDelegation{Step: step, Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: await}, Question: said("which?")}
+	case 10:
+		return machine.ResolveStep{Step: step, Tool: "painter", Attempt: 1, OK: true, Result: []byte("1")}
+	case 11:
+		return machine.SuspendTurn{TurnSeq: seq, Attempt: attempt, Assigned: by}
+	case 12:
+		if s.state.Turn != nil {
+			return machine.FireTimer{Kind: machine.TimerRetry, Turn: seq, Due: s.state.Turn.NotBefore}
+		}
+		return machine.Resume{}
+	}
+	if rnd.IntN(6) == 0 {
+		return machine.Cancel{}
+	}
+	return machine.Pause{}
+}

@@ -262,6 +262,31 @@ def test_a_handler_that_never_returns_does_not_hold_up_the_end(
     run.cancel()
 
 
+async def test_a_coroutine_does_not_outlive_its_worker(shared: Sidecar, here: Client) -> None:
+    """What is not through when the drain is over is cancelled, and delivered again."""
+    worker = Worker(address=shared.address, packs=["steps"], drain_timeout=0.05)
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    @worker.prompt("calc")
+    async def calc(turn: AsyncTurn) -> Reply:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return Reply()
+
+    async with serving(worker):
+        run = here.start("steps", variables={"n": 1})
+        await asyncio.wait_for(started.wait(), WAIT)
+    await asyncio.wait_for(cancelled.wait(), WAIT)
+    info = run.info()
+    assert info.turn is not None
+    assert (info.status, info.turn.attempt) == (RunStatus.RUNNING, 1)
+    assert list(run.records(kinds=[RecordKind.TURN_FAILED])) == []
+    run.cancel()
+
+
 async def test_handlers_that_never_return_starve_no_others(shared: Sidecar, here: Client) -> None:
     over = threading.Event()
     worker = Worker(address=shared.address, handler_timeout=SHORT)

@@ -34,7 +34,11 @@ class Running:
             held.running = running
         else:
             running = asyncio.wrap_future(self._threads.run(function, argument))
-        done, _ = await asyncio.wait({running}, timeout=self._timeout)
+        try:
+            done, _ = await asyncio.wait({running}, timeout=self._timeout)
+        except asyncio.CancelledError:
+            running.cancel()  # The worker ends; its handlers do not outlive it.
+            raise
         if done:
             return running.result()
         running.cancel()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pawl._drive import Driver, Holder
+from pawl._driven_turn import AsyncDrivenTurn
 from pawl._history import RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._outcomes import (
@@ -86,7 +87,7 @@ class AsyncRun:
         """
 
         def make_turn(info: TurnInfo, holder: Holder) -> AsyncTurn:
-            return _DrivenTurn(self._client, info, holder, tools or {})
+            return AsyncDrivenTurn(self._client, info, holder, tools or {})
 
         driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
         return await self._client.perform(driver.drive())
@@ -331,32 +332,3 @@ class AsyncRun:
         durable; the final one is in the records of kind TURN_COMPLETED.
         """
         return self._client.read(self._client._output(self.id, after, reconnect_for))
-
-
-class _DrivenTurn(AsyncTurn):
-    """A turn of a run that this client drives."""
-
-    def __init__(
-        self, client: AsyncClient, info: TurnInfo, holder: Holder, tools: Mapping[str, AsyncTool]
-    ) -> None:
-        super().__init__(info)
-        self._client, self._holder, self._tools = client, holder, tools
-
-    async def step(
-        self,
-        tool: str,
-        payload: Mapping[str, Json] | None = None,
-        *,
-        key: str = "",
-        reframe: bool = False,
-        timeout: float | None = None,
-    ) -> Json:
-        self.check_payload(tool, dict(payload or {}))
-        call = StepCall(tool, dict(payload or {}), key, reframe)
-        return await self._client.perform(self._holder.step(call, self._tools.get(tool), timeout))
-
-    async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
-        await self._client.perform(self._holder.set_artifacts(artifacts))
-
-    async def output(self, text: str) -> None:
-        """Nobody watches the output of a run that the caller drives."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pawl._drive import Driver, Holder
+from pawl._driven_turn import DrivenTurn
 from pawl._history import RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._outcomes import (
@@ -84,7 +85,7 @@ class Run:
         """
 
         def make_turn(info: TurnInfo, holder: Holder) -> Turn:
-            return _DrivenTurn(self._client, info, holder, tools or {})
+            return DrivenTurn(self._client, info, holder, tools or {})
 
         driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
         return self._client.perform(driver.drive())
@@ -324,32 +325,3 @@ class Run:
         durable; the final one is in the records of kind TURN_COMPLETED.
         """
         return self._client.read(self._client._output(self.id, after, reconnect_for))
-
-
-class _DrivenTurn(Turn):
-    """A turn of a run that this client drives."""
-
-    def __init__(
-        self, client: Client, info: TurnInfo, holder: Holder, tools: Mapping[str, Tool]
-    ) -> None:
-        super().__init__(info)
-        self._client, self._holder, self._tools = client, holder, tools
-
-    def step(
-        self,
-        tool: str,
-        payload: Mapping[str, Json] | None = None,
-        *,
-        key: str = "",
-        reframe: bool = False,
-        timeout: float | None = None,
-    ) -> Json:
-        self.check_payload(tool, dict(payload or {}))
-        call = StepCall(tool, dict(payload or {}), key, reframe)
-        return self._client.perform(self._holder.step(call, self._tools.get(tool), timeout))
-
-    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
-        self._client.perform(self._holder.set_artifacts(artifacts))
-
-    def output(self, text: str) -> None:
-        """Nobody watches the output of a run that the caller drives."""

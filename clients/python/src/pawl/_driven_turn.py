@@ -1,0 +1,80 @@
+"""The turn as handlers see it in a run that this process drives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pawl._async_caller import AsyncCaller
+from pawl._caller import Caller
+from pawl._drive import Holder
+from pawl._runs import TurnInfo
+from pawl._turn import AsyncTurn, Turn
+from pawl._turn_requests import StepCall
+from pawl._values import ArtifactLike, Json
+
+
+class DrivenTurn(Turn):
+    """A turn of a run that this client drives."""
+
+    def __init__(
+        self,
+        client: Caller,
+        info: TurnInfo,
+        holder: Holder,
+        tools: Mapping[str, Callable[[Any], Any]],
+    ) -> None:
+        super().__init__(info)
+        self._client, self._holder, self._tools = client, holder, tools
+
+    def step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        self.check_payload(tool, dict(payload or {}))
+        call = StepCall(tool, dict(payload or {}), key, reframe)
+        return self._client.perform(self._holder.step(call, self._tools.get(tool), timeout))
+
+    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+        self._client.perform(self._holder.set_artifacts(artifacts))
+
+    def output(self, text: str) -> None:
+        """Nobody watches the output of a run that the caller drives."""
+
+
+class AsyncDrivenTurn(AsyncTurn):
+    """A turn of a run that an asynchronous client drives."""
+
+    def __init__(
+        self,
+        client: AsyncCaller,
+        info: TurnInfo,
+        holder: Holder,
+        tools: Mapping[str, Callable[[Any], Any]],
+    ) -> None:
+        super().__init__(info)
+        self._client, self._holder, self._tools = client, holder, tools
+
+    async def step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        self.check_payload(tool, dict(payload or {}))
+        call = StepCall(tool, dict(payload or {}), key, reframe)
+        return await self._client.perform(self._holder.step(call, self._tools.get(tool), timeout))
+
+    async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+        await self._client.perform(self._holder.set_artifacts(artifacts))
+
+    async def output(self, text: str) -> None:
+        """Nobody watches the output of a run that the caller drives."""

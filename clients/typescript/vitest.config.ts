@@ -5,7 +5,7 @@ export default defineConfig({
   resolve: { preserveSymlinks: true },
   test: {
     include: ["src/**/*.spec.ts"],
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
   },

@@ -2,7 +2,7 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
-import { type ClientOptions, Connection, pages } from "./connection.js";
+import { Connection, pages } from "./connection.js";
 import { follow } from "./follow.js";
 import {
   type GetPackGraphResponse,
@@ -41,7 +41,7 @@ export type RunFilter = MessageInitShape<typeof RunFilterSchema>;
 export class BaseClient {
   protected readonly connection: Connection;
 
-  constructor(transport: Transport, options: ClientOptions) {
+  constructor(transport: Transport, options: ConstructorParameters<typeof Connection>[1]) {
     this.connection = new Connection(transport, options);
   }
 

@@ -24,6 +24,8 @@ export interface ClientOptions {
   readonly retryForMs?: number;
 }
 
+/** The sidecar's own default. */
+export const MOST_REQUEST_BYTES = 4 << 20;
 const TIMEOUT_MS = 30_000;
 const RETRY_FOR_MS = 20_000;
 
@@ -34,12 +36,18 @@ export class Connection {
   readonly workers: Client<typeof WorkerService>;
   readonly namespace: string;
   readonly patience: Patience;
+  /** Largest request, bytes. */
+  readonly maxMessageBytes: number;
 
-  constructor(transport: Transport, options: ClientOptions) {
+  constructor(
+    transport: Transport,
+    options: ClientOptions & { readonly maxMessageBytes?: number },
+  ) {
     this.packs = createClient(PackService, transport);
     this.runs = createClient(RunService, transport);
     this.workers = createClient(WorkerService, transport);
     this.namespace = options.namespace ?? "";
+    this.maxMessageBytes = options.maxMessageBytes ?? MOST_REQUEST_BYTES;
     this.patience = {
       timeoutMs: milliseconds("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1),
       retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),

@@ -185,6 +185,10 @@ export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
   }
   const error = ConnectError.from(thrown);
   const info = error.findDetails(ErrorInfoSchema)[0];
+  const tooLarge = TOO_LARGE.exec(error.rawMessage);
+  if (!info && tooLarge) {
+    return messageTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), thrown);
+  }
   const lost = !info && LOST.has(error.code) && !signal?.aborted && isBroken(error);
   const code = lost ? Code.Unavailable : error.code;
   const retry = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
@@ -195,6 +199,19 @@ export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
     violations: error.findDetails(BadRequestSchema).flatMap((bad) => bad.fieldViolations),
     retryAfterMs: retry ? durationMs(retry) : undefined,
     cause: thrown,
+  });
+}
+
+/** How the gRPC library refuses a request that is over its limit. */
+const TOO_LARGE = /^message size (\d+) is larger than configured writeMaxBytes (\d+)/;
+
+/** The error of a request that is not sent because it is too large, sizes in bytes. */
+export function messageTooLarge(size: number, limit: number, cause?: unknown): PawlError {
+  return new PawlError("limit", `message: ${size} bytes, at most ${limit} are taken`, {
+    code: "RESOURCE_EXHAUSTED",
+    reason: "MESSAGE_TOO_LARGE",
+    metadata: { limit: String(limit), got: String(size) },
+    cause,
   });
 }
 

@@ -29,7 +29,8 @@ export class Hand implements Disposable {
 
   static async register(address: string, registration: object = {}): Promise<Hand> {
     const { transport, sessions } = nodeTransport({ address });
-    const session = new Session(new Connection(transport, {}).workers);
+    const connection = new Connection(transport, {});
+    const session = new Session(connection.workers, connection.maxMessageBytes);
     const prompts = { prompts: ["calc"], turnCapacity: 1 };
     await session.register("", { workerId: "hand", ...prompts, ...registration });
     return new Hand(session, () => sessions.abort());

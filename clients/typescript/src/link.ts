@@ -43,7 +43,7 @@ export class Link {
   async live(): Promise<void> {
     const backoff = new Backoff();
     while (!this.#over.signal.aborted) {
-      const session = new Session(this.#connection.workers);
+      const session = new Session(this.#connection.workers, this.#connection.maxMessageBytes);
       const error = await this.#serve(session, backoff).catch((thrown: unknown) => thrown);
       session.close();
       if (this.#over.signal.aborted) {

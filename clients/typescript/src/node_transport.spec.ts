@@ -13,7 +13,7 @@ import { Sidecar } from "./testing.js";
 test("answers of more than 4 MiB are read, and turns of that size are executed", async () => {
   const limits = ["message", "conversation"].map((what) => `--limits-${what}-bytes=32MiB`);
   await using sidecar = await Sidecar.start({ packs: [STEPS], flags: limits });
-  using client = sidecar.client();
+  using client = sidecar.client({ maxMessageBytes: 32 << 20 });
   const input = "x".repeat(6 << 20);
   const options = { variables: { n: 1 }, input };
   const read = async () => {
@@ -189,6 +189,39 @@ test("settings that make no sense are refused by name", () => {
     new PawlClient(options);
   expect(refused({ timeoutMs: 0 })).toThrow("timeoutMs: 1 to 2147483647 milliseconds, not 0");
   expect(refused({ retryForMs: -1 })).toThrow("retryForMs: 0 to 2147483647 milliseconds, not -1");
+  expect(refused({ maxMessageBytes: 0.5 })).toThrow("maxMessageBytes: 1 to 4294967295 bytes");
   expect(refused({ keepaliveMs: 5_000 })).toThrow("keepaliveMs: 6000 to");
   expect(refused({ address: "no port:x" })).toThrow("address: HOST:PORT");
+});
+
+test("a request that is too large is refused before it holds up the connection", async () => {
+  await using sidecar = await Sidecar.start({ packs: [STEPS] });
+  using client = sidecar.client();
+  const start = (length: number) =>
+    client.open("steps", { variables: { n: 1 }, input: "x".repeat(length) });
+  const refused = Array.from({ length: 20 }, () => start(10_000_000).catch((error) => error));
+  for (const error of await Promise.all(refused)) {
+    expect(error).toMatchObject({ kind: "limit", reason: "MESSAGE_TOO_LARGE", limit: 4 << 20 });
+  }
+  expect((await (await start(3_000_000)).info()).state).toBe("calc");
+});
+
+test("a worker keeps to the smaller limit of both sides", async () => {
+  const flags = ["--limits-message-bytes=8MiB"];
+  await using sidecar = await Sidecar.start({ packs: [STEPS], flags });
+  using client = sidecar.client({ maxMessageBytes: 5_000_000 });
+  const told: unknown[] = [];
+  const worker = client.worker({ onError: (error) => told.push(error) });
+  worker.prompt("calc", (turn) => {
+    if (turn.terminal) {
+      return;
+    }
+    return turn.attempt === 1 ? { output: "x".repeat(6_000_000) } : { event: "Done" };
+  });
+  const served = worker.serve();
+  const run = await client.start("steps", { variables: { n: 1 } });
+  expect((await run.wait()).run?.state).toBe("end");
+  expect(told).toMatchObject([{ reason: "MESSAGE_TOO_LARGE", limit: 5_000_000 }]);
+  await worker.stop();
+  await served;
 });

@@ -4,8 +4,8 @@ import type { SecureClientSessionOptions } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { milliseconds } from "./bounds.js";
-import type { ClientOptions } from "./connection.js";
+import { bytes, milliseconds } from "./bounds.js";
+import { type ClientOptions, MOST_REQUEST_BYTES } from "./connection.js";
 import { Sessions } from "./sessions.js";
 
 /** Where a sidecar listens by default. */
@@ -43,6 +43,12 @@ export interface NodeOptions extends ClientOptions {
    * 20 000; at least 6 000, since a sidecar hangs up on those who ask every 5 s.
    */
   readonly keepaliveMs?: number;
+  /**
+   * Largest request in bytes; a larger one is refused here with MESSAGE_TOO_LARGE, since it
+   * could hold up the connection for all other calls. Default 4 MiB, which is the
+   * sidecar's own default (--limits-message-bytes).
+   */
+  readonly maxMessageBytes?: number;
 }
 
 const KEEPALIVE_MS = 20_000;
@@ -70,6 +76,7 @@ export function nodeTransport(options: NodeOptions): {
     baseUrl,
     sessionManager: sessions,
     readMaxBytes: MOST_ANSWER_BYTES,
+    writeMaxBytes: bytes("maxMessageBytes", options.maxMessageBytes ?? MOST_REQUEST_BYTES),
     interceptors: options.token === undefined ? [] : [bearer(options.token)],
   });
   return { transport, sessions };

@@ -2,7 +2,7 @@
 
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { type Client, type Code, ConnectError } from "@connectrpc/connect";
-import { errorOf, PawlError } from "./errors.js";
+import { errorOf, messageTooLarge, PawlError } from "./errors.js";
 import {
   type WorkerRegistered,
   type WorkerRegistrationSchema,
@@ -37,9 +37,11 @@ export class Session {
   readonly #responses: AsyncIterator<WorkResponse>;
   #last = 0n;
   #over = false;
-  #maxBytes = 0;
+  #maxBytes: number;
 
-  constructor(workers: Client<typeof WorkerService>) {
+  /** `maxBytes` bounds a request, as the sidecar's own limit does once it is known. */
+  constructor(workers: Client<typeof WorkerService>, maxBytes: number) {
+    this.#maxBytes = maxBytes;
     const responses = workers.work(this.#outbox, { signal: this.#connection.signal });
     this.#responses = responses[Symbol.asyncIterator]();
   }
@@ -60,20 +62,17 @@ export class Session {
     if (first.done || first.value.item.case !== "registered") {
       throw lost();
     }
-    this.#maxBytes = Number(first.value.item.value.maxMessageBytes);
-    return first.value.item.value;
+    const registered = first.value.item.value;
+    this.#maxBytes = Math.min(this.#maxBytes, Number(registered.maxMessageBytes));
+    return registered;
   }
 
   /** Sends a request without waiting. */
   send(init: WorkInit, id = 0n): void {
     const request = create(WorkRequestSchema, { ...init, id });
     const size = toBinary(WorkRequestSchema, request).length;
-    if (this.#maxBytes > 0 && size > this.#maxBytes) {
-      const text = `message: ${size} bytes, the sidecar takes ${this.#maxBytes}`;
-      throw new PawlError("limit", text, {
-        reason: "MESSAGE_TOO_LARGE",
-        metadata: { limit: String(this.#maxBytes), got: String(size) },
-      });
+    if (size > this.#maxBytes) {
+      throw messageTooLarge(size, this.#maxBytes);
     }
     if (this.#over) {
       throw lost();

@@ -13,7 +13,8 @@ KILLS ?= 50
 # Time per fuzz target.
 FUZZTIME ?= 10s
 # Package patterns of the race target: everything that starts goroutines.
-RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/app/...
+RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/app/... ./internal/worker \
+	./internal/dispatch ./internal/cli ./internal/config ./internal/demo ./internal/export ./internal/answers ./internal/a2a/... ./internal/testkit
 
 TOOLBIN := $(CURDIR)/.tools
 TOOLS := $(TOOLBIN)/.stamp
@@ -121,6 +122,14 @@ checkui: ## Fail if the committed web page differs from a fresh build
 browser: ## Test the web page in Chromium against the binary (VITESTFLAGS); installs what it needs
 	.ci/test-ui $(VITESTFLAGS)
 
+.PHONY: dist
+dist: ## Build binaries, wheels, npm packages and their sums into dist/ (PLATFORMS=OS/ARCH ...)
+	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/dist $(PLATFORMS)
+
+.PHONY: test-dist
+test-dist: ## Install this platform's wheel and npm package and run the quickstarts from them
+	GO="$(GO)" P="$(P)" .ci/test-dist
+
 .PHONY: clean
 clean: ## Remove what the other targets built
-	rm -rf bin $(TOOLBIN)
+	rm -rf bin dist $(TOOLBIN)

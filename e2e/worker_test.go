@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -146,4 +147,105 @@ func eventually(t *testing.T, what string, cond func() bool) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// TestKillInAStep: the sidecar is killed while a worker executes a step, and the
+// worker with it: nobody knows whether the tool ran, so it does not run again, and
+// the turn hears of it. A step that nobody had is simply executed.
+func TestKillInAStep(t *testing.T) {
+	t.Parallel()
+	for name, begun := range map[string]bool{"executed when it was killed": true, "still waiting": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killInAStep(t, begun)
+		})
+	}
+}
+
+func killInAStep(t *testing.T, begun bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s := newSidecar(t, "--pack", "testdata/count.json", "--allow-tool", "*", "--step-grace", "500ms")
+	s.start()
+	asked, told := make(chan struct{}, 8), make(chan error, 8)
+	stopTurns := startWorker(ctx, t, s, worker.Config{ID: "turns", Prompts: map[string]worker.TurnFunc{
+		"*": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+			if turn.Assignment.GetTurn().GetTerminal() {
+				return worker.Completion{}, nil
+			}
+			asked <- struct{}{}
+			_, err := turn.Step(ctx, "add", "add", `{}`)
+			if ctx.Err() == nil {
+				told <- err
+			}
+			return worker.Completion{Event: "Enough"}, ctx.Err()
+		},
+	}})
+	defer stopTurns()
+	var first, second atomic.Int64
+	stopFirst := func() {}
+	if begun {
+		stopFirst = startWorker(ctx, t, s, worker.Config{ID: "first", Tools: map[string]worker.ToolFunc{
+			"add": func(ctx context.Context, _ *worker.Step) (json.RawMessage, error) {
+				first.Add(1)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		}})
+	}
+	runs := s.runs()
+	got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "count", Execution: pawlv1.Execution_EXECUTION_WORKERS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := got.GetRun().GetRunId()
+	select {
+	case <-asked:
+	case <-ctx.Done():
+		t.Fatal("nobody executes the turn")
+	}
+	eventually(t, "the step is pending, and executed if somebody can", func() bool {
+		run, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: id})
+		return err == nil && run.GetRun().GetToolCalls() == 1 && (first.Load() == 1 || !begun)
+	})
+	s.kill()
+	stopFirst()
+	s.start()
+	stopSecond := startWorker(ctx, t, s, worker.Config{ID: "second", Tools: map[string]worker.ToolFunc{
+		"add": func(context.Context, *worker.Step) (json.RawMessage, error) {
+			second.Add(1)
+			return json.RawMessage(`1`), nil
+		},
+	}})
+	defer stopSecond()
+	eventually(t, "the run ends", func() bool {
+		waited, err := runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: id})
+		return err == nil && !waited.GetTimedOut() && waited.GetRun().GetStatus() == pawlv1.RunStatus_RUN_STATUS_COMPLETED
+	})
+	failure, lost := errors.AsType[*worker.Failure](<-told)
+	if lost != begun || lost && failure.Code != "WORKER_LOST" {
+		t.Errorf("the turn was told %v", failure)
+	}
+	if want := map[bool]int64{true: 0, false: 1}[begun]; second.Load() != want {
+		t.Errorf("the second worker ran the tool %d times, want %d", second.Load(), want)
+	}
+}
+
+// startWorker runs a worker until it is stopped; it returns no work that it has.
+func startWorker(ctx context.Context, t *testing.T, s *sidecar, cfg worker.Config) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	cfg.Conn, cfg.Retry, cfg.Grace = s.dial(), 20*time.Millisecond, 10*time.Millisecond
+	w, err := worker.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("worker %s: %v", cfg.ID, err)
+		}
+	}()
+	return sync.OnceFunc(func() { cancel(); <-done })
 }

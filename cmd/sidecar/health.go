@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newHealth(p *cli.Printer) *cobra.Command {
+	c := &client{}
+	var patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask a sidecar whether it serves",
+		Long: `Asks the health service of a sidecar, for scripts and containers. It prints the
+status. Exit codes: 0 SERVING; 1 anything else; 2 nobody answers.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+			defer cancel()
+			return c.with(func(conn *grpc.ClientConn) error { return askHealth(ctx, p, conn) })
+		},
+	}
+	c.bind(cmd)
+	cmd.Flags().DurationVar(&patience, "timeout", 3*time.Second, "how long to wait for the answer")
+	return cmd
+}
+
+func askHealth(ctx context.Context, p *cli.Printer, conn *grpc.ClientConn) error {
+	got, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		return err
+	}
+	if p.JSON {
+		err = cli.WriteJSON(p.Out, cli.Object{{Key: "status", Value: got.GetStatus().String()}})
+	} else {
+		p.Printf("%s\n", got.GetStatus())
+	}
+	if err == nil && got.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		err = cli.Fault()
+	}
+	return err
+}

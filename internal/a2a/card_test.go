@@ -188,7 +188,7 @@ func TestSignedCard(t *testing.T) {
 			t.Fatal(err)
 		}
 		compact := signatures[0].Protected + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + signatures[0].Signature
-		signed, err := jose.ParseSigned(compact, []jose.SignatureAlgorithm{jose.ES256})
+		signed, err := jose.ParseSignedCompact(compact, []jose.SignatureAlgorithm{jose.ES256})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,12 @@ import { defineConfig } from "vite";
 export default defineConfig({
   base: "/ui/",
   plugins: [react()],
+  // `vite` serves the sources as they are typed; the API is that of a sidecar that was
+  // started with --http-origin http://127.0.0.1:5173.
+  server: {
+    host: "127.0.0.1",
+    proxy: { "/v1": process.env.PAWL_URL ?? "http://127.0.0.1:7290" },
+  },
   build: {
     outDir: process.env.OUT ?? "../internal/ui/dist",
     emptyOutDir: true,

@@ -128,6 +128,8 @@ export async function* connect(
   }
   const parser = new EventParser();
   try {
+    // Admitted: what is to come will come, even if it is nothing for a while.
+    yield [];
     for (;;) {
       const { done, value } = await within(reader.read(), SILENCE_MS);
       if (done) {

@@ -43,17 +43,21 @@ export function PackPage({ reference }: { reference: string }) {
         <section className="card" aria-label="Findings">
           <h2>Findings</h2>
           <Findings diagnostics={diagnostics} onLine={setLine} />
-          <h2>Does it end?</h2>
-          <Terminations workflow={termination} agents={agentTerminations} />
         </section>
-        <section className="card" aria-label="Agents">
-          <h2>Agents</h2>
-          <Agents document={document} />
-        </section>
-        <section className="card" aria-label="Versions">
-          <h2>Versions</h2>
-          <Versions pack={pack} source={source} />
-        </section>
+        <div className="column">
+          <section className="card" aria-label="Termination">
+            <h2>Does it end?</h2>
+            <Terminations workflow={termination} agents={agentTerminations} />
+          </section>
+          <section className="card" aria-label="Agents">
+            <h2>Agents</h2>
+            <Agents document={document} />
+          </section>
+          <section className="card" aria-label="Versions">
+            <h2>Versions</h2>
+            <Versions pack={pack} source={source} />
+          </section>
+        </div>
         <section className="card wide" aria-label="Source">
           <div className="card-head">
             <h2>Source</h2>
@@ -114,7 +118,7 @@ function PackGraph({ pack }: { pack: Pack }) {
         <Empty title="Nothing to run">It has neither a workflow nor agents.</Empty>
       ) : null}
       {graph.error ? <Failure problem={asProblem(graph.error)} /> : null}
-      {graph.data ? <GraphView graph={graph.data} /> : null}
+      {graph.data ? <GraphView graph={graph.data} aspect={3} /> : null}
     </section>
   );
 }

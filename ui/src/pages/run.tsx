@@ -85,12 +85,17 @@ function Opened({ feed, run, link, last }: OpenedProps) {
   const past = live ? run : (snapshot.data?.run ?? run);
   const entry = feed.record(selected);
   const artifacts = useMemo(() => snapshot.data?.artifacts ?? [], [snapshot.data]);
-  const visit = (state: string) =>
-    void lastVisit(feed, state, selected).then((seq) => seq > 0 && select(seq));
+  const visit = (state: string) => select(lastVisit(feed, state, selected) || selected);
   return (
     <main id="main" className="run-page">
       <RunHead run={run} link={isTerminal(run.status) ? "ended" : link}>
-        <Actions run={run} seq={selected} graph={graph.data} document={pack.document} />
+        <Actions
+          run={run}
+          seq={selected}
+          graph={graph.data}
+          document={pack.document}
+          artifacts={artifacts}
+        />
       </RunHead>
       <Scrubber
         last={last}
@@ -142,7 +147,12 @@ function Opened({ feed, run, link, last }: OpenedProps) {
               [
                 "Turn",
                 () => (
-                  <TurnView runId={run.runId} turn={turnOf(entry)} last={last} onSeq={select} />
+                  <TurnView
+                    runId={run.runId}
+                    turn={turnOf(entry, (seq) => feed.record(seq))}
+                    last={last}
+                    onSeq={select}
+                  />
                 ),
               ],
               ["Family", () => <Family run={run} />],
@@ -183,18 +193,15 @@ function useSnapshot(id: string, seq: number) {
   });
 }
 
-/** The last record at or before `from` that entered a state, of those that were read. */
-async function lastVisit(feed: RunFeed, state: string, from: number): Promise<number> {
-  const entered = (seq: number) => {
-    const entry = feed.record(seq);
-    return entry?.kind === "transition" && entry.body.to === state;
-  };
+/** The last record before `from` that entered a state, of those that were read; 0: none. */
+function lastVisit(feed: RunFeed, state: string, from: number): number {
   for (let seq = from - 1; seq >= 1; seq--) {
-    if (entered(seq)) {
+    const entry = feed.record(seq);
+    if (entry?.kind === "transition" && entry.body.to === state) {
       return seq;
     }
   }
-  return entered(from) ? from : 0;
+  return 0;
 }
 
 function RunHead({

@@ -2,16 +2,17 @@ import { type ReactNode, useState } from "react";
 import { post, runPath } from "../api/client";
 import type { Document } from "../api/document";
 import { asProblem, type Problem } from "../api/problem";
-import type { Graph, Run } from "../api/types";
+import type { Artifact, Graph, Run } from "../api/types";
 import { useMay } from "./caller";
 import { Dialog } from "./dialog";
 import { EmitForm } from "./emit_form";
+import { ForkForm } from "./fork_form";
 import { Snippets } from "./snippets";
 import { isTerminal } from "./words";
 
 type Open =
   | { kind: "emit"; event: string }
-  | { kind: "input" | "pause" | "resume" | "cancel" | "copy" }
+  | { kind: "input" | "pause" | "resume" | "cancel" | "fork" | "copy" }
   | undefined;
 
 interface Props {
@@ -19,10 +20,11 @@ interface Props {
   seq: number;
   graph: Graph | undefined;
   document: Document;
+  artifacts: readonly Artifact[];
 }
 
 /** What the caller may do to the run now; what it may not is not there. */
-export function Actions({ run, seq, graph, document }: Props) {
+export function Actions({ run, seq, graph, document, artifacts }: Props) {
   const may = useMay();
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
@@ -67,6 +69,11 @@ export function Actions({ run, seq, graph, document }: Props) {
           </button>
         </>
       ) : null}
+      {may("runs:write") ? (
+        <button type="button" className="button" onClick={() => setOpen({ kind: "fork" })}>
+          Fork from here
+        </button>
+      ) : null}
       <button type="button" className="button" onClick={() => setOpen({ kind: "copy" })}>
         Copy as…
       </button>
@@ -88,6 +95,9 @@ export function Actions({ run, seq, graph, document }: Props) {
         <NoteForm run={run} verb="cancel" title="Cancel this run" danger onClose={close}>
           It ends for good, and so do the runs that it delegated to. Its artifacts stay.
         </NoteForm>
+      ) : null}
+      {open?.kind === "fork" ? (
+        <ForkForm run={run} seq={seq} artifacts={artifacts} onClose={close} />
       ) : null}
       {open?.kind === "copy" ? (
         <Snippets run={run} seq={seq} event={events[0]} onClose={close} />

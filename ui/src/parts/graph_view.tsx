@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import type { Entry, Graph, Run } from "../api/types";
-import { type Box, curve, type Line, place } from "./layout";
+import { type Box, curve, isOutside, type Line, loop, place } from "./layout";
 
 interface Props {
   graph: Graph;
@@ -9,12 +9,14 @@ interface Props {
   /** The record that is looked at; its edge is marked. */
   entry?: Entry | undefined;
   live?: boolean;
+  /** Width of the place for the picture by its height. */
+  aspect?: number;
   onState?: (state: string) => void;
 }
 
 /** The states of a pack with the visits of a run. */
-export function GraphView({ graph, run, entry, live = false, onState }: Props) {
-  const picture = useMemo(() => place(graph, 1.9), [graph]);
+export function GraphView({ graph, run, entry, live = false, aspect = 1.7, onState }: Props) {
+  const picture = useMemo(() => place(graph, aspect), [graph, aspect]);
   const counts = useMemo(
     () => new Map((run?.edges ?? []).map((e) => [`${e.state}\n${e.event}`, e.count])),
     [run?.edges],
@@ -61,6 +63,7 @@ export function GraphView({ graph, run, entry, live = false, onState }: Props) {
             <Edge
               key={`${line.edge.from} ${line.edge.event} ${line.edge.to} ${line.edge.kind}`}
               line={line}
+              box={picture.boxes.find((b) => b.node.name === line.edge.from)}
               n={run ? n : undefined}
               on={on}
             />
@@ -75,7 +78,16 @@ export function GraphView({ graph, run, entry, live = false, onState }: Props) {
   );
 }
 
-function Edge({ line, n, on }: { line: Line; n: number | undefined; on: boolean }) {
+interface EdgeProps {
+  line: Line;
+  /** The state that it leaves. */
+  box: Box | undefined;
+  /** How often it was followed; unset: there is no run. */
+  n: number | undefined;
+  on: boolean;
+}
+
+function Edge({ line, box, n, on }: EdgeProps) {
   const { edge, points, label } = line;
   const forced = edge.kind === "EDGE_KIND_MAX_VISITS";
   const used = n !== undefined && n > 0;
@@ -86,7 +98,10 @@ function Edge({ line, n, on }: { line: Line; n: number | undefined; on: boolean 
     <g
       className={`edge${forced ? " forced" : ""}${used ? " used" : ""}${on ? " on" : ""}${n === 0 ? " idle" : ""}`}
     >
-      <path d={curve(points)} markerEnd={on ? "url(#arrow-on)" : "url(#arrow)"} />
+      <path
+        d={box && edge.from === edge.to ? loop(box, label.x) : curve(points)}
+        markerEnd={on ? "url(#arrow-on)" : "url(#arrow)"}
+      />
       <text x={label.x} y={label.y + 4} textAnchor="middle">
         {edge.kind === "EDGE_KIND_TIMEOUT" ? "◷ " : ""}
         {text}
@@ -112,9 +127,7 @@ function State({
   const here = run?.state === node.name;
   const left = x - width / 2;
   const top = y - height / 2;
-  const outside =
-    node.orchestration === "ORCHESTRATION_EXTERNAL" ||
-    node.orchestration === "ORCHESTRATION_HYBRID";
+  const outside = isOutside(node);
   const share = node.maxVisits ? Math.min(1, visits / node.maxVisits) : 0;
   return (
     // The table below does the same for the keyboard.
@@ -143,8 +156,13 @@ function State({
           rx="7"
         />
       ) : null}
-      <text className="name" x={left + 14} y={top + 24}>
-        {outside ? "☺ " : ""}
+      {outside ? (
+        <g className="person" transform={`translate(${left + 14},${top + 12})`}>
+          <circle cx="5" cy="3.4" r="3" />
+          <path d="M0,13 a5,5.4 0 0 1 10,0z" />
+        </g>
+      ) : null}
+      <text className="name" x={left + (outside ? 31 : 14)} y={top + 24}>
         {node.name}
       </text>
       <text className="sub" x={left + 14} y={top + 42}>

@@ -32,6 +32,10 @@ const HEIGHT = 58;
 
 const labelOf = (edge: GraphEdge): string => edge.event ?? "";
 
+/** Whether somebody from outside may move a run out of the state. */
+export const isOutside = (node: GraphNode): boolean =>
+  node.orchestration === "ORCHESTRATION_EXTERNAL" || node.orchestration === "ORCHESTRATION_HYBRID";
+
 /** Lays a graph out in the direction that fills the given shape better. */
 export function place(graph: Graph, aspect: number): Picture {
   const across = arrange(graph, "LR");
@@ -53,7 +57,7 @@ function arrange(graph: Graph, rankdir: "LR" | "TB"): Picture {
   g.setDefaultEdgeLabel(() => ({}));
   for (const node of graph.nodes ?? []) {
     // The name shares its line with the visits.
-    const figures = node.maxVisits ? 7 : 4;
+    const figures = (node.maxVisits ? 7 : 4) + (isOutside(node) ? 3 : 0);
     const chars = Math.max((node.name.length + figures) * 1.12, (node.prompt ?? "").length);
     const width = Math.max(124, chars * CHAR + 30);
     g.setNode(node.name, { width: Math.min(width, 300), height: HEIGHT });
@@ -78,6 +82,13 @@ function arrange(graph: Graph, rankdir: "LR" | "TB"): Picture {
       return { edge, points: line.points, label: { x: line.x, y: line.y } };
     }),
   };
+}
+
+/** A line from the right side of a box out to x and back. */
+export function loop({ x, y, width }: Box, out: number): string {
+  const side = x + width / 2;
+  const far = side + (out - side) * 1.25;
+  return `M${side},${y - 12} C${far},${y - 26} ${far},${y + 26} ${side},${y + 12}`;
 }
 
 /** A line through the points with round corners. */

@@ -22,12 +22,20 @@ const KINDS = kindsOf(
   "ended",
 );
 
-/** The turn that a record belongs to; 0: none. */
-export function turnOf(entry: Entry | undefined): number {
-  if (entry?.kind === "transition" || entry?.kind === "turnOpened") {
-    return entry.seq;
+/** The turn that a record belongs to; 0: none. An answer to a tool belongs to the last one. */
+export function turnOf(
+  entry: Entry | undefined,
+  record: (seq: number) => Entry | undefined,
+): number {
+  if (entry?.body.turnSeq) {
+    return Number(entry.body.turnSeq);
   }
-  return Number(entry?.body.turnSeq ?? 0);
+  for (let at = entry; at; at = record(at.seq - 1)) {
+    if (at.kind === "transition" || at.kind === "turnOpened") {
+      return at.seq;
+    }
+  }
+  return 0;
 }
 
 interface Props {

@@ -1,0 +1,155 @@
+/**
+ * Every page in light and dark, wide and on a phone: axe finds nothing, and a picture is
+ * taken. PAWL_PICTURES=DIR keeps the pictures; docs/images has those of the last change.
+ */
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import type { AxeResults } from "axe-core";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launch, open } from "./chromium";
+import { example, Sidecar } from "./sidecar";
+import { codegen, incident, populate } from "./world";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const KEEP = process.env.PAWL_PICTURES;
+
+let browser: Browser;
+let sidecar: Sidecar;
+const runs = { done: "", waiting: "" };
+
+beforeAll(async () => {
+  sidecar = await Sidecar.start({
+    packs: [
+      "rfc0009-1-codegen-agent.yaml",
+      "rfc0009-3-self-correcting.json",
+      "rfc0009-4-ops-remediation.yaml",
+      "rfc0011-1-security-review.yaml",
+    ].map(example),
+  });
+  await populate(sidecar, 2);
+  runs.done = (await codegen(sidecar, { team: "payments", ticket: "PAY-318" })).id;
+  runs.waiting = (await incident(sidecar, { team: "sre", severity: "2" })).id;
+  browser = await launch();
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await sidecar?.stop();
+});
+
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  const results = (await page.evaluate("axe.run()")) as AxeResults;
+  return results.violations.map(
+    (v) =>
+      `${v.id}: ${v.help}\n${v.nodes.map((n) => `  ${n.html}\n  ${n.failureSummary}`).join("\n")}`,
+  );
+}
+
+interface View {
+  name: string;
+  path: () => string;
+  /** Brings the page to what is to be seen. */
+  ready: (page: Page) => Promise<unknown>;
+}
+
+const settled = (page: Page) => page.locator(".loading").waitFor({ state: "detached" });
+
+const VIEWS: View[] = [
+  {
+    name: "runs",
+    path: () => "/ui/",
+    ready: (page) => page.locator(".link-state.live").waitFor(),
+  },
+  {
+    name: "run",
+    path: () => `/ui/runs/${runs.waiting}`,
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Approved" }).waitFor();
+      await page.locator(".link-state.live").waitFor();
+      await page.getByRole("button", { name: /^proposed_fix/ }).click();
+    },
+  },
+  {
+    name: "run-record",
+    path: () => `/ui/runs/${runs.done}?seq=21`,
+    ready: async (page) => {
+      await page.getByRole("button", { name: /^change_summary/ }).click();
+      await page.getByRole("button", { name: "Changed by #21" }).click();
+      await page.locator(".diff").waitFor();
+    },
+  },
+  {
+    name: "run-turn",
+    path: () => `/ui/runs/${runs.done}?seq=15`,
+    ready: async (page) => {
+      await page.getByRole("tab", { name: "Turn" }).click();
+      await page.getByRole("heading", { name: "Tool calls" }).waitFor();
+    },
+  },
+  {
+    name: "run-emit",
+    path: () => `/ui/runs/${runs.waiting}`,
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Approved" }).click();
+      await page.getByRole("dialog").waitFor();
+    },
+  },
+  {
+    name: "packs",
+    path: () => "/ui/packs",
+    ready: (page) => page.locator(".pack-card").first().waitFor(),
+  },
+  {
+    name: "pack",
+    path: () => "/ui/packs/ops-remediation",
+    ready: (page) => page.locator(".graph svg").waitFor(),
+  },
+  {
+    name: "check",
+    path: () => "/ui/check",
+    ready: async (page) => {
+      const broken = readFileSync(example("rfc0009-1-codegen-agent.yaml"), "utf8")
+        .replace("CodeReady: test", "CodeReady: tset")
+        .replace("max_visits: 10", "max_visits: 0");
+      await page.getByLabel("Document").fill(broken);
+      await page.getByRole("button", { name: "Check" }).click();
+      await page.getByText("It would be refused").waitFor();
+    },
+  },
+];
+
+const FORMS = [
+  { form: "light", options: { colorScheme: "light" as const } },
+  { form: "dark", options: { colorScheme: "dark" as const } },
+  {
+    form: "phone",
+    options: { colorScheme: "light" as const, viewport: { width: 390, height: 844 } },
+  },
+];
+
+describe.each(FORMS)("$form", ({ form, options }) => {
+  test.each(VIEWS)("$name has no violation", async ({ name, path, ready }) => {
+    const shown = await open(browser, sidecar.url + path(), {
+      reducedMotion: "reduce",
+      ...options,
+    });
+    await ready(shown.page);
+    await settled(shown.page);
+    if (KEEP) {
+      await shown.page.screenshot({
+        path: join(KEEP, `ui-${name}-${form}.png`),
+        fullPage: name !== "runs",
+      });
+    }
+    expect(await violations(shown.page)).toEqual([]);
+    // Nothing is wider than the window, on a phone either.
+    const wide = await shown.page.evaluate("document.documentElement.scrollWidth - innerWidth");
+    expect(wide).toBeLessThanOrEqual(0);
+    expect(shown.faults).toEqual([]);
+    await shown.close();
+  });
+});

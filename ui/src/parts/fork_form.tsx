@@ -1,0 +1,122 @@
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { post, runPath } from "../api/client";
+import { asProblem, type Problem } from "../api/problem";
+import type { Artifact, Run } from "../api/types";
+import { SendRow } from "./actions";
+import { Dialog } from "./dialog";
+import { textOfValue } from "./value";
+
+interface Props {
+  run: Run;
+  /** Record to begin from. */
+  seq: number;
+  /** Its artifacts, as of that record. */
+  artifacts: readonly Artifact[];
+  onClose: () => void;
+}
+
+/** Begins a run as a copy of this one, with what is to be otherwise. */
+export function ForkForm({ run, seq, artifacts, onClose }: Props) {
+  const [, go] = useLocation();
+  const [pack, setPack] = useState("");
+  const [variablesJson, setVariables] = useState("");
+  const [changed, setChanged] = useState<Record<string, string>>({});
+  const [requestId] = useState(() => crypto.randomUUID());
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem>();
+  const send = async () => {
+    setBusy(true);
+    setProblem(undefined);
+    const body = {
+      atSeq: seq,
+      pack,
+      variablesJson,
+      requestId,
+      artifacts: writes(artifacts, changed),
+    };
+    try {
+      const forked = await post<{ run: Run }>(`${runPath(run.runId)}:fork`, body);
+      go(`/runs/${forked.run.runId}`);
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  const rest = artifacts.filter(
+    (a) => changed[a.head.name] === undefined && a.value?.data === undefined,
+  );
+  return (
+    <Dialog title={`Fork from record ${seq}`} onClose={onClose}>
+      <form
+        onSubmit={(e) => {
+          e.preventDefault();
+          void send();
+        }}
+      >
+        <p>
+          A new run goes on from there with the same visits, artifacts and conversation. This one
+          stays as it is.
+        </p>
+        <label className="field">
+          <span>
+            Pack <span className="muted">id@version; empty: the same</span>
+          </span>
+          <input
+            value={pack}
+            placeholder={`${run.pack.id}@${run.pack.version}`}
+            onChange={(e) => setPack(e.target.value)}
+          />
+        </label>
+        <label className="field">
+          <span>
+            Variables <span className="muted">JSON, set over those of the run</span>
+          </span>
+          <textarea
+            rows={2}
+            className="mono"
+            placeholder="{}"
+            value={variablesJson}
+            onChange={(e) => setVariables(e.target.value)}
+          />
+        </label>
+        {Object.entries(changed).map(([name, value]) => (
+          <label className="field" key={name}>
+            Artifact {name}
+            <textarea
+              rows={4}
+              className="mono"
+              value={value}
+              onChange={(e) => setChanged({ ...changed, [name]: e.target.value })}
+            />
+          </label>
+        ))}
+        {rest.length > 0 ? (
+          <label className="field">
+            Change an artifact
+            <select
+              value=""
+              onChange={(e) => {
+                const artifact = rest.find((a) => a.head.name === e.target.value);
+                setChanged({ ...changed, [e.target.value]: textOfValue(artifact?.value) });
+              }}
+            >
+              <option value="">choose one</option>
+              {rest.map((a) => (
+                <option key={a.head.name}>{a.head.name}</option>
+              ))}
+            </select>
+          </label>
+        ) : null}
+        <SendRow busy={busy} problem={problem} verb="Fork" onClose={onClose} />
+      </form>
+    </Dialog>
+  );
+}
+
+function writes(artifacts: readonly Artifact[], changed: Record<string, string>) {
+  return Object.entries(changed).map(([name, value]) => {
+    const json = artifacts.find((a) => a.head.name === name)?.value?.json !== undefined;
+    return { name, value: json ? { json: value } : { text: value } };
+  });
+}

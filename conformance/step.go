@@ -20,7 +20,7 @@ type step struct {
 // driverVerbs are made by the driver of the language through its own client.
 // docs/conformance.md says what each of them does.
 var driverVerbs = []string{
-	"artifacts", "cancel", "complete", "drive", "emit", "fail", "flood", "info", "input", "pause", "records",
+	"artifacts", "cancel", "complete", "drive", "emit", "fail", "flood", "info", "input", "output", "pause", "records",
 	"register", "request", "resolve", "resume", "set", "start", "suspend", "turn", "wait", "watch", "watched",
 }
 

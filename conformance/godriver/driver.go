@@ -49,6 +49,7 @@ var table = map[string]verb{
 	"flood":     (*driver).flood,
 	"info":      (*driver).info,
 	"input":     (*driver).input,
+	"output":    (*driver).output,
 	"pause":     (*driver).pause,
 	"ping":      func(*driver, context.Context, args) (any, error) { return nil, nil },
 	"records":   (*driver).records,

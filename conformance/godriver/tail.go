@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -65,6 +66,29 @@ func (t *tail) once(ctx context.Context, client pawlv1.RunServiceClient, req *pa
 		return nil
 	}
 	return err
+}
+
+// output reads what a turn under way puts out until it ends with the text.
+func (d *driver) output(ctx context.Context, a args) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stream, err := d.client().StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: d.runID(a), Follow: true, Output: true})
+	if err != nil {
+		return nil, err
+	}
+	for text := ""; ; {
+		item, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		piece := item.GetOutput()
+		if piece.GetReset_() {
+			text = ""
+		}
+		if text += piece.GetText(); strings.HasSuffix(text, a.Text) {
+			return map[string]any{"text": text}, nil
+		}
+	}
 }
 
 func (t *tail) take(r *pawlv1.Record) error {

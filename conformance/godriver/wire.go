@@ -44,6 +44,7 @@ type args struct {
 	Error     *fault            `json:"error"`
 	Note      string            `json:"note"`
 	Until     string            `json:"until"`
+	Text      string            `json:"text"`
 	Seconds   float64           `json:"seconds"`
 	Kinds     []string          `json:"kinds"`
 	AfterSeq  uint64            `json:"after_seq"`

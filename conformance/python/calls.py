@@ -216,6 +216,14 @@ class Driver:
         )
         return {"records": [canon(record) for record in records]}
 
+    def output(self, args: Args) -> Any:
+        text = ""
+        for piece in self._run(args).output(reconnect_for=_PATIENCE):
+            text = piece.text if piece.reset else text + piece.text
+            if text.endswith(args["text"]):
+                break
+        return {"text": text}
+
     def watch(self, args: Args) -> None:
         self._tails[args.get("name", "watch")] = Tail(self._run(args), args)
 

@@ -29,6 +29,7 @@ def serve(
         steps=args.get("capacity", 1),
         allow_unknown=args.get("allow_unknown", False),
         handler_timeout=milliseconds / 1000 if milliseconds else None,
+        suspend_after=args["suspend_ms"] / 1000 if "suspend_ms" in args else None,
         drain_timeout=args.get("drain_ms", 30_000) / 1000,
         on_error=lambda error: event("error", **fault(error)),
     )

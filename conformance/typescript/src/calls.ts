@@ -52,6 +52,7 @@ export interface Args extends ReplyArgs, Script {
   readonly error?: Fault;
   readonly note?: string;
   readonly until?: string;
+  readonly text?: string;
   readonly seconds?: number;
   readonly kinds?: readonly string[];
   readonly after_seq?: number;
@@ -117,6 +118,7 @@ export class Driver {
     cancel: async (args) => canon(await this.#run(args).cancel(args.note, { id: args.id })),
     wait: (args) => this.#wait(args),
     records: (args) => this.#records(args),
+    output: (args) => this.#output(args),
     watch: (args) => {
       const { name = "watch", after_seq: afterSeq } = args;
       const records = this.#run(args).transitions({ kinds: kindsOf(args.kinds), afterSeq });
@@ -240,6 +242,17 @@ export class Driver {
     const waitMs = (args.seconds ?? WAIT_SECONDS) * 1000;
     const { run, timedOut } = await this.#run(args).wait({ until, waitMs });
     return { ...(canon(run) as object), timed_out: timedOut };
+  }
+
+  async #output(args: Args): Promise<unknown> {
+    let text = "";
+    for await (const piece of this.#run(args).output()) {
+      text = piece.reset ? piece.text : text + piece.text;
+      if (text.endsWith(args.text ?? "")) {
+        break;
+      }
+    }
+    return { text };
   }
 
   async #records(args: Args): Promise<unknown> {

@@ -37,6 +37,9 @@ export function canon(value: unknown): unknown {
   if (isMessage(value)) {
     return { role: value.role, text: textOf(value.parts) };
   }
+  if (isPart(value)) {
+    return { [value.content.case]: given(value.content.value) };
+  }
   return isRecord(value) ? record(value) : fields(value as Shape);
 }
 
@@ -64,6 +67,10 @@ export function given(value: unknown): unknown {
 
 function isMessage(value: object): value is { role: string; parts: Part[] } {
   return "role" in value && "parts" in value;
+}
+
+function isPart(value: object): value is { content: { case: string; value: unknown } } {
+  return "content" in value && "mediaType" in value;
 }
 
 function isRecord(value: object): value is PawlRecord {

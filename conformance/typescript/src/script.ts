@@ -54,6 +54,7 @@ export interface Script {
   readonly capacity?: number;
   readonly allow_unknown?: boolean;
   readonly handler_ms?: number;
+  readonly suspend_ms?: number;
   readonly drain_ms?: number;
 }
 

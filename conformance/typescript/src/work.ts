@@ -28,6 +28,7 @@ export function serve(
     steps: args.capacity,
     allowUnknown: args.allow_unknown,
     handlerTimeoutMs: args.handler_ms ?? 0,
+    suspendAfterMs: args.suspend_ms ?? 0,
     drainTimeoutMs: args.drain_ms,
     onError: (error) => event("error", fault(error)),
   });

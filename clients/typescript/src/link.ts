@@ -11,7 +11,7 @@ import type {
 } from "./gen/pawl/v1/worker_pb.js";
 import { unless } from "./held.js";
 import { aborted, Backoff, repeatable, sleep } from "./retry.js";
-import { Session, type WorkInit } from "./session.js";
+import { lost, Session, type WorkInit } from "./session.js";
 
 /** What a link needs of its worker. */
 export interface LinkHost {
@@ -96,10 +96,23 @@ export class Link {
     this.#session?.send(init);
   }
 
+  /** Registers; a sidecar that does not answer in time is asked over a new stream. */
+  async #register(session: Session): Promise<WorkerRegistered> {
+    const { namespace, patience } = this.#connection;
+    const late = setTimeout(() => session.close(), patience.timeoutMs);
+    try {
+      return await session.register(namespace, this.#host.registration());
+    } catch (error) {
+      // What the closing of the stream comes to is not what the caller cancelled.
+      throw PawlError.is(error) && error.kind === "cancelled" ? lost() : error;
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
   /** Serves over one stream, and gives why it ended. */
   async #serve(session: Session, backoff: Backoff): Promise<PawlError> {
-    const { namespace } = this.#connection;
-    const registered = await session.register(namespace, this.#host.registration());
+    const registered = await this.#register(session);
     backoff.reset();
     this.#session = session;
     const end = this.#host.registered(session, registered);

@@ -17,7 +17,7 @@ import {
 export type WorkInit = Pick<MessageInitShape<typeof WorkRequestSchema>, "credits" | "item">;
 
 /** The error of a request whose stream ended before its receipt. */
-function lost(): PawlError {
+export function lost(): PawlError {
   return new PawlError("unavailable", "the stream ended before the receipt", {
     code: "UNAVAILABLE",
     reason: "STREAM_ENDED",

@@ -1,47 +1,112 @@
 package main
 
 import (
-	"fmt"
+	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
+// graphFormats are the values of --format and -o.
+var graphFormats = []string{"mermaid", "dot", "svg", "json"}
+
 func newGraph(p *cli.Printer) *cobra.Command {
-	format, strict := "mermaid", ""
+	var output, strict, run string
+	var at uint64
+	format, c := "", &client{}
 	cmd := &cobra.Command{
-		Use:   "graph FILE",
-		Short: "Draw a pack's states and agents as Mermaid, DOT or JSON",
-		Long: `Draws a pack's states and agents. Exit codes: 0 drawn; 1 the pack has errors; 2 it
-could not be read.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if p.JSON {
-				format = "json"
+		Use:   "graph FILE | graph --run RUN",
+		Short: "Draw a pack's states and agents, or a run in them, as Mermaid, DOT, SVG or JSON",
+		Long: `Draws a pack's states and agents; with --run those of a run's pack, with its visits,
+the events that it followed and the state that it is in. Exit codes: 0 drawn; 1 the
+pack has errors; 2 it could not be read.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if (len(args) == 1) == (run != "") || len(args) > 1 {
+				return errors.New("name either a FILE or a run with --run")
 			}
-			if format != "mermaid" && format != "dot" && format != "json" {
-				return cli.Usage(fmt.Errorf("--format %q is none of mermaid, dot, json", format))
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format == "" {
+				format = output
 			}
-			content, err := readPack(args[0])
-			if err != nil {
-				return cli.Usage(err)
+			if format == "table" {
+				format = "mermaid"
 			}
-			loaded, found, err := pack.Load(content, pack.Options{Strict: strict})
-			if err != nil {
-				return cli.Usage(err)
+			p.JSON = format == "json"
+			if err := checkChoice("format", format, graphFormats...); err != nil {
+				return err
 			}
-			if loaded == nil {
-				return refusedPack(p, args[0], found)
+			if run != "" {
+				return c.with(func(conn *grpc.ClientConn) error { return drawRun(cmd.Context(), p, c, conn, run, at, format) })
 			}
-			return printDiagram(p, loaded.Diagram(), format)
+			return drawFile(p, args[0], strict, format)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", format, "mermaid, dot or json (also -o json)")
-	completeFrom(cmd, "format", "mermaid", "dot", "json")
+	cmd.Flags().StringVar(&format, "format", "", "mermaid, dot, svg or json; default as -o")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "mermaid, dot, svg or json; table is mermaid")
+	cmd.Flags().StringVar(&run, "run", "", "run to draw instead of a file")
+	cmd.Flags().Uint64Var(&at, "at", 0, "with --run: seq of a record; 0 = as it is")
+	completeFrom(cmd, "format", graphFormats...)
+	completeFrom(cmd, "output", graphFormats...)
 	bindStrict(cmd, &strict)
+	c.bind(cmd)
 	return cmd
+}
+
+func drawFile(p *cli.Printer, path, strict, format string) error {
+	content, err := readPack(path)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	loaded, found, err := pack.Load(content, pack.Options{Strict: strict})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if loaded == nil {
+		return refusedPack(p, path, found)
+	}
+	return printDiagram(p, loaded.Diagram(), format)
+}
+
+// drawRun draws the run into the pack that it was started with.
+func drawRun(ctx context.Context, p *cli.Printer, c *client, conn *grpc.ClientConn, run string, at uint64, format string) error {
+	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: run, AtSeq: at})
+	if err != nil {
+		return err
+	}
+	kept, err := pawlv1.NewPackServiceClient(conn).GetPack(ctx, &pawlv1.GetPackRequest{
+		Namespace: c.namespace, Pack: got.GetRun().GetPack().GetDigest(), IncludeContent: true,
+	})
+	if err != nil {
+		return err
+	}
+	loaded, found, err := pack.Load(kept.GetContent(), pack.Options{})
+	if err != nil {
+		return err
+	}
+	if loaded == nil {
+		return refusedPack(p, got.GetRun().GetPack().GetDigest(), found)
+	}
+	diagram := loaded.Diagram()
+	diagram.Mark(marksOf(got.GetRun()))
+	return printDiagram(p, diagram, format)
+}
+
+func marksOf(run *pawlv1.Run) pack.RunMarks {
+	marks := pack.RunMarks{Visits: map[string]int64{}, Followed: map[[2]string]int64{}, Current: run.GetState()}
+	for state, n := range run.GetVisits() {
+		marks.Visits[state] = int64(n)
+	}
+	for _, e := range run.GetEdges() {
+		marks.Followed[[2]string{e.GetState(), e.GetEvent()}] = int64(e.GetCount())
+	}
+	return marks
 }
 
 func printDiagram(p *cli.Printer, d *pack.Diagram, format string) error {
@@ -50,6 +115,8 @@ func printDiagram(p *cli.Printer, d *pack.Diagram, format string) error {
 		return cli.WriteJSON(p.Out, d)
 	case "dot":
 		p.Printf("%s", d.DOT())
+	case "svg":
+		p.Printf("%s", d.SVG())
 	default:
 		p.Printf("%s", d.Mermaid())
 	}

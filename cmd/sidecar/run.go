@@ -142,7 +142,7 @@ func (o *outcome) print(p *cli.Printer) error {
 			return err
 		}
 	} else if o.run != nil {
-		printTrace(p, o.run, o.records, nil)
+		printTrace(p, o.run, o.records, nil, false)
 		p.Printf("\n")
 		printRun(p, o.run, o.artifacts)
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -11,20 +13,29 @@ import (
 
 func newRunsTrace(p *cli.Printer, c *client) *cobra.Command {
 	var kinds, artifacts []string
-	var all bool
+	var all, watched, diff bool
 	cmd := &cobra.Command{
 		Use:   "trace RUN",
 		Short: "Print the records of a run in order",
 		Long: `Prints RFC 0009's trace of a run: a row for each transition with the artifacts
-as they were then. --all lists every record instead. With -o json the records
-themselves, as one array.`,
+as they were then, or with --diff only what the row changed. --watch prints a line
+for each row as it comes, until the run has ended. --all lists every record instead.
+With -o json the records themselves, as one array, or with --watch one per line.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := kindsOf(kinds)
 			if err != nil {
 				return err
 			}
+			if watched && all {
+				return cli.Usage(errors.New("--watch prints the trace; --all goes with runs watch"))
+			}
 			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				if watched {
+					return watchTrace(cmd.Context(), p, runs, &pawlv1.StreamTransitionsRequest{
+						Namespace: c.namespace, RunId: args[0], Kinds: wanted, Follow: true,
+					}, artifacts)
+				}
 				found, err := records(cmd.Context(), runs, c.namespace, args[0], wanted)
 				if err != nil {
 					return err
@@ -40,13 +51,15 @@ themselves, as one array.`,
 				if err != nil {
 					return err
 				}
-				printTrace(p, got.GetRun(), found, artifacts)
+				printTrace(p, got.GetRun(), found, artifacts, diff)
 				return nil
 			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "kinds of records, for example TRANSITION,ENDED; default all")
 	cmd.Flags().StringSliceVar(&artifacts, "artifacts", nil, "artifacts to show as columns; default all")
+	cmd.Flags().BoolVar(&watched, "watch", false, "print rows as they come, until the run has ended")
+	cmd.Flags().BoolVar(&diff, "diff", false, "show only what each row changed")
 	cmd.Flags().BoolVar(&all, "all", false, "list every record instead of the trace")
 	completeFrom(cmd, "kind", enumNames(pawlv1.RecordKind_name, "RecordKind")...)
 	return cmd
@@ -70,12 +83,32 @@ func writeRecords(p *cli.Printer, records []*pawlv1.Record) error {
 }
 
 // printTrace prints the table of RFC 0009.
-func printTrace(p *cli.Printer, run *pawlv1.Run, records []*pawlv1.Record, columns []string) {
+func printTrace(p *cli.Printer, run *pawlv1.Run, records []*pawlv1.Record, columns []string, diff bool) {
 	trace := cli.NewTrace(columns, run.GetArtifacts())
+	trace.Diff = diff
 	for _, r := range records {
 		trace.Add(r)
 	}
 	trace.Print(p)
+}
+
+// watchTrace prints a line for each row of the trace as it comes.
+func watchTrace(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest, columns []string) error {
+	if p.JSON {
+		return watch(ctx, runs, req, func(r *pawlv1.Record) error { return printWatched(p, r) })
+	}
+	trace := cli.NewTrace(columns, nil)
+	return watch(ctx, runs, req, func(r *pawlv1.Record) error {
+		// What is written for the first time is known as appended or not only then.
+		got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: req.GetNamespace(), RunId: req.GetRunId()})
+		if err != nil {
+			return err
+		}
+		trace.Learn(got.GetRun().GetArtifacts())
+		trace.Add(r)
+		trace.Next(p)
+		return nil
+	})
 }
 
 // printRecords prints a line for each record.

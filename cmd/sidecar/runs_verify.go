@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -110,10 +111,8 @@ func printVerified(p *cli.Printer, found []app.Verified) error {
 
 // checkChoice refuses a value of a flag that is none of the choices.
 func checkChoice(flag, value string, choices ...string) error {
-	for _, c := range choices {
-		if c == value {
-			return nil
-		}
+	if slices.Contains(choices, value) {
+		return nil
 	}
 	return cli.Usage(fmt.Errorf("--%s %q is none of %v", flag, value, choices))
 }

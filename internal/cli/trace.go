@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,29 +24,39 @@ const none = "—"
 type Trace struct {
 	// Columns are the artifacts to show, in order; nil = all, by first write.
 	Columns []string
+	// Diff shows in each row only what differs from the row before.
+	Diff bool
 
 	heads  map[string]*pawlv1.ArtifactHead
 	values map[string]any
 	seen   []string
 	visits map[string]int
 	rows   []traceRow
+	// told is how many rows Next has printed.
+	told int
 }
 
 type traceRow struct {
 	to, event string
 	visit     int
-	// end is the text of the last row.
+	// end is the text of the last row, fork that of a fork's first.
 	end    string
+	fork   bool
 	values map[string]any
 }
 
 // NewTrace makes an empty trace; heads tell which artifacts append.
 func NewTrace(columns []string, heads []*pawlv1.ArtifactHead) *Trace {
 	t := &Trace{Columns: columns, heads: map[string]*pawlv1.ArtifactHead{}, values: map[string]any{}, visits: map[string]int{}}
+	t.Learn(heads)
+	return t
+}
+
+// Learn tells of artifacts that were not there before.
+func (t *Trace) Learn(heads []*pawlv1.ArtifactHead) {
 	for _, h := range heads {
 		t.heads[h.GetName()] = h
 	}
-	return t
 }
 
 // Add takes the next record.
@@ -60,6 +71,12 @@ func (t *Trace) Add(r *pawlv1.Record) {
 		t.write(body.StepResolved.GetArtifactsWritten())
 	case *pawlv1.Record_ArtifactsSet:
 		t.write(body.ArtifactsSet.GetArtifactsWritten())
+	case *pawlv1.Record_Origin:
+		t.write(body.Origin.GetArtifactsWritten())
+		t.rows = append(t.rows, traceRow{
+			to: body.Origin.GetState(), event: fmt.Sprintf("(fork of %s:%d)", body.Origin.GetRunId(), body.Origin.GetSeq()),
+			fork: true, values: t.snapshot(),
+		})
 	case *pawlv1.Record_Ended:
 		t.write(body.Ended.GetArtifactsWritten())
 		t.end(body.Ended)
@@ -141,14 +158,52 @@ func (t *Trace) Print(p *Printer) {
 		columns = t.seen
 	}
 	table := Table{Headers: append([]string{"Transition", "Event"}, columns...)}
-	for _, r := range t.rows {
+	for i, r := range t.rows {
 		row := []string{t.label(p, r), r.event}
 		for _, name := range columns {
-			row = append(row, cell(r.values[name]))
+			row = append(row, t.cell(i, name))
 		}
 		table.Rows = append(table.Rows, row)
 	}
 	p.Ruled(table)
+}
+
+// Next prints a line for each row since the last call, with the artifacts that it
+// changed.
+func (t *Trace) Next(p *Printer) {
+	for ; t.told < len(t.rows); t.told++ {
+		r := t.rows[t.told]
+		words := []string{t.label(p, r), r.event}
+		for _, name := range t.seen {
+			if change := t.change(t.told, name); change != "" && (t.Columns == nil || slices.Contains(t.Columns, name)) {
+				words = append(words, name+": "+change)
+			}
+		}
+		p.Printf("%s\n", strings.TrimSpace(strings.Join(words, "  ")))
+	}
+}
+
+func (t *Trace) cell(row int, name string) string {
+	if t.Diff {
+		return t.change(row, name)
+	}
+	return cell(t.rows[row].values[name])
+}
+
+// change is how an artifact differs from the row before; "" if it does not.
+func (t *Trace) change(row int, name string) string {
+	var before any
+	if row > 0 {
+		before = t.rows[row-1].values[name]
+	}
+	after := t.rows[row].values[name]
+	switch {
+	case reflect.DeepEqual(before, after):
+		return ""
+	case before == nil:
+		return cell(after)
+	}
+	return cell(before) + " → " + cell(after)
 }
 
 // label numbers the visits of states that were entered more than once.
@@ -157,6 +212,8 @@ func (t *Trace) label(p *Printer, r traceRow) string {
 	case r.end != "":
 		status, reason, _ := strings.Cut(r.end, " ")
 		return strings.TrimSpace("■ " + p.Status(status) + " " + reason)
+	case r.fork:
+		return "⑂ " + r.to
 	case t.visits[r.to] > 1:
 		return fmt.Sprintf("→ %s (%d)", r.to, r.visit)
 	}

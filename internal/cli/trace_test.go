@@ -137,3 +137,37 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+// TestTraceOfAForkAndItsChanges: the first row is the Origin; with Diff a cell
+// says only what its row changed, and Next prints the same line by line.
+func TestTraceOfAForkAndItsChanges(t *testing.T) {
+	t.Parallel()
+	heads := []*pawlv1.ArtifactHead{{Name: "log", Mode: pawlv1.ArtifactMode_ARTIFACT_MODE_APPEND}}
+	records := []*pawlv1.Record{
+		{Body: &pawlv1.Record_Origin{Origin: &pawlv1.Origin{RunId: "R", Seq: 5, State: "work", ArtifactsWritten: []*pawlv1.ArtifactWrite{text("note", "a")}}}},
+		enter("Again", "work", 3, text("note", "b"), text("log", "x")),
+		enter("Done", "end", 1, text("note", "b")),
+	}
+	tr := NewTrace(nil, heads)
+	tr.Diff = true
+	var lines bytes.Buffer
+	for _, r := range records {
+		tr.Add(r)
+		tr.Next(&Printer{Out: &lines})
+	}
+	var out bytes.Buffer
+	tr.Print(&Printer{Out: &out})
+	want := `Transition │ Event         │ note  │ log
+───────────┼───────────────┼───────┼───────
+⑂ work     │ (fork of R:5) │ a     │
+→ work (3) │ Again         │ a → b │ 1× … x
+→ end      │ Done          │       │
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	wantLines := "⑂ work  (fork of R:5)  note: a\n→ work (3)  Again  note: a → b  log: 1× … x\n→ end  Done\n"
+	if lines.String() != wantLines {
+		t.Errorf("got\n%s\nwant\n%s", lines.String(), wantLines)
+	}
+}

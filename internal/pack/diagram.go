@@ -43,6 +43,9 @@ type DiagramNode struct {
 	Orchestration string   `json:"orchestration,omitempty"`
 	Persistent    bool     `json:"persistent,omitempty"`
 	Artifacts     []string `json:"artifacts,omitempty"`
+	// Visits of a run ([Diagram.Mark]); Current: it is there now, or was last.
+	Visits  int64 `json:"visits,omitempty"`
+	Current bool  `json:"current,omitempty"`
 }
 
 // DiagramEdge leads from one node to another, both by ID.
@@ -58,6 +61,8 @@ type DiagramEdge struct {
 	TimeoutSec int64 `json:"timeout_sec,omitempty"`
 	// Guard of a redirect, for example "max_visits:implement".
 	Guard string `json:"guard,omitempty"`
+	// Followed is how often a run has followed the event.
+	Followed int64 `json:"followed,omitempty"`
 }
 
 // Diagram draws the pack. States come by name, then agents; edges by their node.

@@ -47,6 +47,9 @@ func (e *DiagramEdge) label() string {
 	if e.TimeoutSec > 0 {
 		text += fmt.Sprintf(" (after %d s)", e.TimeoutSec)
 	}
+	if e.Followed > 0 {
+		text += fmt.Sprintf(" ×%d", e.Followed)
+	}
 	return text
 }
 
@@ -58,6 +61,9 @@ func (n *DiagramNode) lines() []string {
 	}
 	if n.MaxVisits > 0 {
 		out = append(out, fmt.Sprintf("max_visits: %d", n.MaxVisits))
+	}
+	if n.Visits > 0 {
+		out = append(out, fmt.Sprintf("visits: %d", n.Visits))
 	}
 	if n.Orchestration != "" && n.Orchestration != "internal" {
 		out = append(out, n.Orchestration)
@@ -84,6 +90,9 @@ func (d *Diagram) Mermaid() string {
 			left, right = "([", "])"
 		}
 		fmt.Fprintf(&b, "  n%d%s\"%s\"%s\n", i, left, strings.Join(lines, "<br/>"), right)
+		if n.Current {
+			fmt.Fprintf(&b, "  style n%d stroke-width:4px\n", i)
+		}
 		if n.Entry {
 			fmt.Fprintf(&b, "  start(( )) --> n%d\n", i)
 		}
@@ -105,7 +114,7 @@ func (d *Diagram) Mermaid() string {
 func mermaidText(s string) string {
 	var b strings.Builder
 	for _, r := range clip(s, 200) {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" _-.:,()…", r) {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" _-.:,()…×", r) {
 			b.WriteRune(r)
 			continue
 		}
@@ -130,6 +139,9 @@ func (d *Diagram) DOT() string {
 			shape = ", shape=hexagon"
 		case n.Terminal:
 			shape = ", peripheries=2"
+		}
+		if n.Current {
+			shape += ", penwidth=3"
 		}
 		fmt.Fprintf(&b, "  n%d [label=%s%s];\n", i, dotText(n.lines()...), shape)
 		if n.Entry {

@@ -13,9 +13,9 @@ import (
 // PushConfigs keeps the push configurations of tasks and sees to it that they are
 // served. Owner and agent were checked before.
 type PushConfigs interface {
-	// Create keeps a configuration of a run under its id, or under a new one; the
+	// Create keeps a configuration of a task under its id, or under a new one; the
 	// same id again replaces it. Errors: a *machine.Refusal for the URL.
-	Create(ctx context.Context, run string, config PushConfig) (PushConfig, error)
+	Create(ctx context.Context, task *machine.State, config PushConfig) (PushConfig, error)
 	// Configs lists those of a run in the order of their ids.
 	Configs(ctx context.Context, run string) ([]PushConfig, error)
 	// Delete forgets one; one that is not there is no error.
@@ -74,7 +74,7 @@ func (s *Service) configure(ctx context.Context, m *sending, state *machine.Stat
 	if in == nil || state.Status.Terminal() {
 		return nil
 	}
-	_, err := s.cfg.Push.Create(ctx, state.RunID, configFromProto(in))
+	_, err := s.cfg.Push.Create(ctx, state, configFromProto(in))
 	return err
 }
 
@@ -86,7 +86,7 @@ func (s *Service) createPush(ctx context.Context, in *a2apb.TaskPushNotification
 	if in.GetUrl() == "" {
 		return nil, failAt(invalidParams, "url", "is required")
 	}
-	kept, err := s.cfg.Push.Create(ctx, state.RunID, configFromProto(in))
+	kept, err := s.cfg.Push.Create(ctx, state, configFromProto(in))
 	if err != nil {
 		return nil, err
 	}

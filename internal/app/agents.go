@@ -13,7 +13,7 @@ import (
 )
 
 // agentsGuest puts A2A on the server; nil = it is off.
-func agentsGuest(opts options, engine *runtime.Engine) func(*grpcapi.Server) (grpcapi.Guest, error) {
+func agentsGuest(opts options, engine *runtime.Engine, sends *delegations) func(*grpcapi.Server) (grpcapi.Guest, error) {
 	if !opts.config.A2A {
 		return nil
 	}
@@ -22,6 +22,7 @@ func agentsGuest(opts options, engine *runtime.Engine) func(*grpcapi.Server) (gr
 		if err != nil {
 			return grpcapi.Guest{}, err
 		}
+		conf.Push = sends.pushes(engine)
 		service, err := a2a.New(conf, host)
 		if err != nil {
 			return grpcapi.Guest{}, err

@@ -58,7 +58,7 @@ func open(opts options) (*app, error) {
 			return nil, errors.Join(err, a.engine.Close(), s.Close())
 		}
 	}
-	if a.server, err = grpcapi.New(serverConfig(opts, a.engine)); err != nil {
+	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.sends)); err != nil {
 		return nil, errors.Join(err, a.engine.Close(), s.Close())
 	}
 	return a, nil
@@ -104,7 +104,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	}
 }
 
-func serverConfig(opts options, engine *runtime.Engine) grpcapi.Config {
+func serverConfig(opts options, engine *runtime.Engine, sends *delegations) grpcapi.Config {
 	c := opts.config
 	return grpcapi.Config{
 		Engine:            engine,
@@ -122,7 +122,7 @@ func serverConfig(opts options, engine *runtime.Engine) grpcapi.Config {
 		TLSKey:            c.TLSKey,
 		TLSClientCA:       c.TLSClientCA,
 		Tokens:            opts.tokens,
-		Guest:             agentsGuest(opts, engine),
+		Guest:             agentsGuest(opts, engine, sends),
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
 		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
 		Channelz:          c.Channelz,

@@ -58,8 +58,23 @@ func newDelegations(opts options, engine *runtime.Engine) (*delegations, error) 
 		return nil, err
 	}
 	directory := directory{a2a.NewDirectory(remotes, d.conn, opts.config.A2AURL)}
-	d.box, err = outbox.New(outbox.Config{Engine: engine, Directory: directory, Log: opts.log})
+	d.box, err = outbox.New(outbox.Config{
+		Engine: engine, Directory: directory, Log: opts.log, Post: outbox.NewHTTPPoster(opts.config.PushPrefixes()),
+		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionPush: pushFeed{service}},
+	})
 	return d, err
+}
+
+// pushes keeps push configurations and has them served.
+func (d *delegations) pushes(engine *runtime.Engine) *a2a.Pushes {
+	return &a2a.Pushes{Engine: engine, Serve: d.box.Serve, Stop: d.box.Stop}
+}
+
+// pushFeed gives the outbox the events of package a2a.
+type pushFeed struct{ service *a2a.Service }
+
+func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (outbox.Events, error) {
+	return f.service.PushEvents(ctx, sub)
 }
 
 // run sends until ctx ends.

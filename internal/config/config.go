@@ -52,6 +52,9 @@ type Config struct {
 	Agents map[string]Agent `yaml:"agents" json:"agents,omitempty"`
 	// Agent is the same for agents that need no credentials: AGENT=CARD_URL.
 	Agent []string `yaml:"agent" json:"agent"`
+	// PushAllow are addresses (CIDR, or one address) that push notifications and
+	// webhooks may go to although they are private, loopback or link-local.
+	PushAllow []string `yaml:"push_allow" json:"push_allow"`
 	// Packs are files registered before the sidecar reports ready.
 	Packs []string `yaml:"pack" json:"pack"`
 	// AllowTools are the tools that may be called at all; "*" is every tool.

@@ -27,6 +27,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.BoolVar(&c.A2ALenientVersion, "a2a-lenient-version", c.A2ALenientVersion, "take A2A calls without A2A-Version as 1.0")
 	fs.StringArrayVar(&c.A2ARequire, "a2a-require", c.A2ARequire, "extension URI that A2A callers must declare (repeatable)")
 	fs.StringArrayVar(&c.Agent, "agent", c.Agent, "agent that runs delegate to and that lives elsewhere: AGENT=CARD_URL (repeatable)")
+	fs.StringArrayVar(&c.PushAllow, "push-allow", c.PushAllow, "private address or CIDR that push notifications and webhooks may go to (repeatable)")
 	fs.StringVar(&c.A2ACardKey, "a2a-card-key", c.A2ACardKey, "PEM file of the private key that signs agent cards")
 	fs.StringArrayVar(&c.Packs, "pack", c.Packs, "pack file to register before serving (repeatable)")
 	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called, '*' for all (repeatable; none by default)")

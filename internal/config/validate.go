@@ -65,6 +65,8 @@ func (c *Config) faults() []Fault {
 	c.gateway(&l)
 	c.agents(&l)
 	c.remotes(&l)
+	_, faults := c.pushPrefixes()
+	l = append(l, faults...)
 	c.security(&l)
 	if len(c.Socket) > maxSocketPath {
 		l.add("socket", "has %d bytes, at most %d", len(c.Socket), maxSocketPath)

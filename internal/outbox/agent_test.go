@@ -36,7 +36,7 @@ func newAgent(play func(int, machine.AgentMessage) machine.AgentTask) *agent {
 var errUnreachable = &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: "no answer"}
 
 // Peer implements outbox.Directory: every agent is this one.
-func (a *agent) Peer(*machine.Delegation) (outbox.Peer, string, error) {
+func (a *agent) Peer(context.Context, *machine.Delegation) (outbox.Peer, string, error) {
 	return a, "https://agent/card", nil
 }
 

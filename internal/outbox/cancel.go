@@ -34,7 +34,7 @@ func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	if err != nil {
 		return err
 	}
-	peer, _, err := o.cfg.Directory.Peer(&del)
+	peer, _, err := o.cfg.Directory.Peer(ctx, &del)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (d *delegation) advance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	peer, card, err := d.o.cfg.Directory.Peer(&del)
+	peer, card, err := d.o.cfg.Directory.Peer(ctx, &del)
 	if err != nil {
 		return err
 	}
@@ -146,17 +146,35 @@ func (d *delegation) told(ctx context.Context, del *machine.Delegation, card str
 		question = task.Message
 	}
 	err := d.o.cfg.Engine.NoteDelegation(ctx, d.row, remote, question)
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code != machine.CodeUnavailable {
+	if refusal := lasting(err); refusal != nil {
 		return d.resolve(ctx, failure(refusal.Reason, refusal.Message, true))
 	}
 	return err
 }
 
+// resolve answers the step. A result that the run cannot take is its failure.
 func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error {
-	if err := d.o.cfg.Engine.ResolveDelegation(ctx, d.row, outcome); err != nil {
+	err := d.o.cfg.Engine.ResolveDelegation(ctx, d.row, outcome)
+	if refusal := lasting(err); refusal != nil && outcome.OK {
+		err = d.o.cfg.Engine.ResolveDelegation(ctx, d.row, failure(refusal.Reason, refusal.Message, true))
+	}
+	if err != nil {
 		return err
 	}
 	return errOver
+}
+
+// lasting is a refusal that the same input would meet again; nil = none.
+func lasting(err error) *machine.Refusal {
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	if !ok || refusal.Code == machine.CodeUnavailable {
+		return nil
+	}
+	switch refusal.Reason {
+	case "QUEUE_FULL", "DISK_LOW":
+		return nil
+	}
+	return refusal
 }
 
 // failed deals with an error: it pauses for one that may pass, and fails the step

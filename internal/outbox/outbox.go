@@ -17,6 +17,8 @@ const (
 	DefaultMaxPause = 30 * time.Second
 	DefaultGiveUp   = 5 * time.Minute
 	DefaultFollow   = 10 * time.Minute
+	DefaultTries    = 12
+	DefaultMaxRetry = 10 * time.Minute
 )
 
 // scanPage is how many rows are looked for when the outbox starts.
@@ -27,6 +29,16 @@ const scanPage = 1 << 20
 type Config struct {
 	Engine    Engine
 	Directory Directory
+	// Feeds make the events of subscriptions, by kind; a kind without one is not
+	// served.
+	Feeds map[machine.SubscriptionKind]Feed
+	// Post delivers one event. Default: a POST that reaches no private address.
+	Post Poster
+	// Tries is how often a delivery is tried before it becomes a dead letter.
+	// Default 12, which is about an hour.
+	Tries int
+	// MaxRetry is the longest pause between two tries of a delivery. Default 10 min.
+	MaxRetry time.Duration
 	// Log gets what nobody else is told. Default: discarded.
 	Log *slog.Logger
 	// Pause before an agent that cannot be reached is tried again: at first, and at
@@ -44,6 +56,13 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Pause, c.MaxPause = orDefault(c.Pause, DefaultPause), orDefault(c.MaxPause, DefaultMaxPause)
 	c.GiveUp, c.Follow = orDefault(c.GiveUp, DefaultGiveUp), orDefault(c.Follow, DefaultFollow)
+	c.MaxRetry = orDefault(c.MaxRetry, DefaultMaxRetry)
+	if c.Tries == 0 {
+		c.Tries = DefaultTries
+	}
+	if c.Post == nil {
+		c.Post = NewHTTPPoster(nil)
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -63,8 +82,10 @@ type Outbox struct {
 
 	mu sync.Mutex
 	// ctx is set while Run runs.
-	ctx   context.Context //nolint:containedctx // the life of the goroutines, not of a call
-	live  map[machine.OutboxRow]*sender
+	ctx  context.Context //nolint:containedctx // the life of the goroutines, not of a call
+	live map[machine.OutboxRow]*sender
+	// subs are the subscriptions that are served.
+	subs  map[machine.SubscriptionKey]*sender
 	tasks sync.WaitGroup
 }
 
@@ -80,7 +101,7 @@ func New(cfg Config) (*Outbox, error) {
 	if cfg.Engine == nil || cfg.Directory == nil {
 		return nil, errors.New("outbox: Engine and Directory are required")
 	}
-	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender)}, nil
+	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
 
 // Run sends until ctx ends: what stands in the store, then what [Outbox.Observe]
@@ -96,6 +117,17 @@ func (o *Outbox) Run(ctx context.Context) error {
 		}
 		for _, row := range rows {
 			o.begin(row)
+		}
+	}
+	for kind := range o.cfg.Feeds {
+		subs, err := o.cfg.Engine.Subscriptions(ctx, kind, "")
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("outbox: %w", err)
+		}
+		for i := range subs {
+			if !subs[i].Done {
+				o.Serve(subs[i].SubscriptionKey)
+			}
 		}
 	}
 	<-ctx.Done()

@@ -22,6 +22,30 @@ type Engine interface {
 	ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error
 	// DropOutbox removes a row that is done with.
 	DropOutbox(ctx context.Context, row machine.OutboxRow) error
+
+	// Subscriptions lists those of a kind; of all runs for "".
+	Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
+	// Subscription reads one; nil = there is none.
+	Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error)
+	// Advance stores how far one has come; [machine.ErrSubscriptionChanged].
+	Advance(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error
+	// DeadLetters and DropDeadLetter are about deliveries that were given up.
+	DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
+	DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
+}
+
+// Feed makes the events of subscriptions of one kind.
+type Feed interface {
+	// Open begins behind the subscription's position.
+	Open(ctx context.Context, sub *machine.Subscription) (Events, error)
+}
+
+// Events are those of one subscription, in order.
+type Events interface {
+	// Next waits for more; io.EOF: nothing more will come. A position without an ID
+	// is one that was passed over: there is nothing to deliver up to it.
+	Next(ctx context.Context) ([]machine.Delivery, error)
+	Close()
 }
 
 // Peer reaches one agent. Errors are *[machine.AgentFault], or the context's.
@@ -42,5 +66,5 @@ type Peer interface {
 type Directory interface {
 	// Peer returns the way to the agent of a delegation and the address of its card,
 	// "" = a member of this sidecar. A *[machine.AgentFault]: there is none.
-	Peer(d *machine.Delegation) (peer Peer, cardURL string, err error)
+	Peer(ctx context.Context, d *machine.Delegation) (peer Peer, cardURL string, err error)
 }

@@ -32,6 +32,7 @@ type IDs interface {
 // commit happened: the store is then read-only for good and the process must end.
 type Store interface {
 	TaskStore
+	SubscriptionStore
 
 	Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error)
 

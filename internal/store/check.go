@@ -90,7 +90,7 @@ var rowNames = map[byte]string{
 	kindRunID: "id", kindCallerID: "id", kindTimer: "timer", kindOutbox: "outbox", kindReady: "ready", kindIndex: "index",
 	kindCursor: "cursor", kindPack: "pack", kindPackName: "pack name", kindPackRef: "pack digest", kindPackBare: "pack default",
 	kindBlob: "blob", kindBlobPiece: "piece of a blob", kindBlobRef: "reference to a blob", kindUpload: "upload",
-	kindImport: "import",
+	kindImport: "import", kindSubscription: "subscription", kindDeadLetter: "dead letter",
 }
 
 // each walks the rows under a prefix.

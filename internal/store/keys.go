@@ -36,6 +36,9 @@ const (
 	kindBlobRef   = 'e' // e <sha256> <run>           the run refers to the blob
 	kindUpload    = 'u' // u <principal> <id>         upload under way
 	kindImport    = 'x' // x <run>                    import under way
+
+	kindSubscription = 'l' // l <kind> <run> <id>      subscription
+	kindDeadLetter   = 'y' // y <kind> <run> <id> <n>  delivery that was given up
 )
 
 // maxKey bounds a key in bytes: keys are held in memory, and Badger takes 65 000.

@@ -22,6 +22,9 @@ type disk struct {
 	index    map[indexKey]struct{}
 	packs    map[uint32]*packRows
 	commits  int
+
+	subscriptions map[machine.SubscriptionKey]machine.Subscription
+	letters       map[machine.SubscriptionKey][]machine.DeadLetter
 }
 
 type runKey struct {
@@ -74,6 +77,8 @@ func newDisk() *disk {
 		journal: make(map[uint32][]machine.Entry), consumed: make(map[dedupeKey]machine.Dedupe),
 		outbox: make(map[machine.OutboxRow]machine.StepHolder), ready: make(map[runKey]struct{}),
 		index: make(map[indexKey]struct{}), packs: make(map[uint32]*packRows),
+		subscriptions: make(map[machine.SubscriptionKey]machine.Subscription),
+		letters:       make(map[machine.SubscriptionKey][]machine.DeadLetter),
 	}
 	d.epoch[0] = epochs.last
 	return d

@@ -115,6 +115,8 @@ func (f *filler) fillScalar(v reflect.Value) {
 		v.SetInt(int64(bits))
 	case reflect.Uint8:
 		v.SetUint(bits & 0xFF)
+	case reflect.Uint16:
+		v.SetUint(bits & 0xFFFF)
 	case reflect.Uint32:
 		v.SetUint(bits & 0xFFFFFFFF)
 	case reflect.Uint64:

@@ -6424,6 +6424,324 @@ func (x *Upload) GetPieces() []byte {
 	return nil
 }
 
+// Subscription stands under its kind, run and id.
+type Subscription struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	CreatedAt     uint64                 `protobuf:"fixed64,2,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Url           string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	Token         string                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	Scheme        string                 `protobuf:"bytes,5,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	Credentials   string                 `protobuf:"bytes,6,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	Secret        []byte                 `protobuf:"bytes,7,opt,name=secret,proto3" json:"secret,omitempty"`
+	Filter        *SubscriptionFilter    `protobuf:"bytes,8,opt,name=filter,proto3" json:"filter,omitempty"`
+	Kinds         []uint32               `protobuf:"varint,9,rep,packed,name=kinds,proto3" json:"kinds,omitempty"`
+	After         uint64                 `protobuf:"varint,10,opt,name=after,proto3" json:"after,omitempty"`
+	Index         uint32                 `protobuf:"varint,11,opt,name=index,proto3" json:"index,omitempty"`
+	Attempts      int64                  `protobuf:"varint,12,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	NextAt        uint64                 `protobuf:"fixed64,13,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	LastError     string                 `protobuf:"bytes,14,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Done          bool                   `protobuf:"varint,15,opt,name=done,proto3" json:"done,omitempty"`
+	Dead          uint64                 `protobuf:"varint,16,opt,name=dead,proto3" json:"dead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Subscription) Reset() {
+	*x = Subscription{}
+	mi := &file_storage_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Subscription) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Subscription) ProtoMessage() {}
+
+func (x *Subscription) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
+func (*Subscription) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *Subscription) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Subscription) GetCreatedAt() uint64 {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return 0
+}
+
+func (x *Subscription) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Subscription) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *Subscription) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *Subscription) GetCredentials() string {
+	if x != nil {
+		return x.Credentials
+	}
+	return ""
+}
+
+func (x *Subscription) GetSecret() []byte {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
+func (x *Subscription) GetFilter() *SubscriptionFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *Subscription) GetKinds() []uint32 {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *Subscription) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *Subscription) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Subscription) GetAttempts() int64 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *Subscription) GetNextAt() uint64 {
+	if x != nil {
+		return x.NextAt
+	}
+	return 0
+}
+
+func (x *Subscription) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *Subscription) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *Subscription) GetDead() uint64 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+type SubscriptionFilter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pack          string                 `protobuf:"bytes,1,opt,name=pack,proto3" json:"pack,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Labels        []*Label               `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
+	Parent        string                 `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
+	Status        []uint32               `protobuf:"varint,5,rep,packed,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscriptionFilter) Reset() {
+	*x = SubscriptionFilter{}
+	mi := &file_storage_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscriptionFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscriptionFilter) ProtoMessage() {}
+
+func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
+func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *SubscriptionFilter) GetPack() string {
+	if x != nil {
+		return x.Pack
+	}
+	return ""
+}
+
+func (x *SubscriptionFilter) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *SubscriptionFilter) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *SubscriptionFilter) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *SubscriptionFilter) GetStatus() []uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+// DeadLetter stands under its subscription and number.
+type DeadLetter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint64                 `protobuf:"fixed64,1,opt,name=at,proto3" json:"at,omitempty"`
+	Event         string                 `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
+	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	Body          []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeadLetter) Reset() {
+	*x = DeadLetter{}
+	mi := &file_storage_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeadLetter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeadLetter) ProtoMessage() {}
+
+func (x *DeadLetter) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
+func (*DeadLetter) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *DeadLetter) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *DeadLetter) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 var File_storage_proto protoreflect.FileDescriptor
 
 const file_storage_proto_rawDesc = "" +
@@ -6996,7 +7314,40 @@ const file_storage_proto_rawDesc = "" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\x06R\x02at\x12\x16\n" +
-	"\x06pieces\x18\x04 \x01(\fR\x06piecesB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
+	"\x06pieces\x18\x04 \x01(\fR\x06pieces\"\xb8\x03\n" +
+	"\fSubscription\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1d\n" +
+	"\n" +
+	"created_at\x18\x02 \x01(\x06R\tcreatedAt\x12\x10\n" +
+	"\x03url\x18\x03 \x01(\tR\x03url\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\x12\x16\n" +
+	"\x06scheme\x18\x05 \x01(\tR\x06scheme\x12 \n" +
+	"\vcredentials\x18\x06 \x01(\tR\vcredentials\x12\x16\n" +
+	"\x06secret\x18\a \x01(\fR\x06secret\x12;\n" +
+	"\x06filter\x18\b \x01(\v2#.pawl.storage.v1.SubscriptionFilterR\x06filter\x12\x14\n" +
+	"\x05kinds\x18\t \x03(\rR\x05kinds\x12\x14\n" +
+	"\x05after\x18\n" +
+	" \x01(\x04R\x05after\x12\x14\n" +
+	"\x05index\x18\v \x01(\rR\x05index\x12\x1a\n" +
+	"\battempts\x18\f \x01(\x03R\battempts\x12\x17\n" +
+	"\anext_at\x18\r \x01(\x06R\x06nextAt\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x0e \x01(\tR\tlastError\x12\x12\n" +
+	"\x04done\x18\x0f \x01(\bR\x04done\x12\x12\n" +
+	"\x04dead\x18\x10 \x01(\x04R\x04dead\"\x9e\x01\n" +
+	"\x12SubscriptionFilter\x12\x12\n" +
+	"\x04pack\x18\x01 \x01(\tR\x04pack\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12.\n" +
+	"\x06labels\x18\x03 \x03(\v2\x16.pawl.storage.v1.LabelR\x06labels\x12\x16\n" +
+	"\x06parent\x18\x04 \x01(\tR\x06parent\x12\x16\n" +
+	"\x06status\x18\x05 \x03(\rR\x06status\"p\n" +
+	"\n" +
+	"DeadLetter\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x14\n" +
+	"\x05event\x18\x02 \x01(\tR\x05event\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x12\n" +
+	"\x04body\x18\x04 \x01(\fR\x04body\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05errorB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
 
 var (
 	file_storage_proto_rawDescOnce sync.Once
@@ -7010,79 +7361,82 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_storage_proto_goTypes = []any{
-	(*Entry)(nil),           // 0: pawl.storage.v1.Entry
-	(*Input)(nil),           // 1: pawl.storage.v1.Input
-	(*Start)(nil),           // 2: pawl.storage.v1.Start
-	(*Task)(nil),            // 3: pawl.storage.v1.Task
-	(*Envelope)(nil),        // 4: pawl.storage.v1.Envelope
-	(*OutputPiece)(nil),     // 5: pawl.storage.v1.OutputPiece
-	(*WriteOutput)(nil),     // 6: pawl.storage.v1.WriteOutput
-	(*Remote)(nil),          // 7: pawl.storage.v1.Remote
-	(*NoteDelegation)(nil),  // 8: pawl.storage.v1.NoteDelegation
-	(*EmitEvent)(nil),       // 9: pawl.storage.v1.EmitEvent
-	(*SendInput)(nil),       // 10: pawl.storage.v1.SendInput
-	(*SetArtifacts)(nil),    // 11: pawl.storage.v1.SetArtifacts
-	(*CompleteTurn)(nil),    // 12: pawl.storage.v1.CompleteTurn
-	(*FailTurn)(nil),        // 13: pawl.storage.v1.FailTurn
-	(*SuspendTurn)(nil),     // 14: pawl.storage.v1.SuspendTurn
-	(*RequestSteps)(nil),    // 15: pawl.storage.v1.RequestSteps
-	(*ResolveStep)(nil),     // 16: pawl.storage.v1.ResolveStep
-	(*FireTimer)(nil),       // 17: pawl.storage.v1.FireTimer
-	(*Note)(nil),            // 18: pawl.storage.v1.Note
-	(*LoseTurn)(nil),        // 19: pawl.storage.v1.LoseTurn
-	(*LoseStep)(nil),        // 20: pawl.storage.v1.LoseStep
-	(*Fork)(nil),            // 21: pawl.storage.v1.Fork
-	(*Talk)(nil),            // 22: pawl.storage.v1.Talk
-	(*QueuedInput)(nil),     // 23: pawl.storage.v1.QueuedInput
-	(*TakenStep)(nil),       // 24: pawl.storage.v1.TakenStep
-	(*Forked)(nil),          // 25: pawl.storage.v1.Forked
-	(*ArtifactWrite)(nil),   // 26: pawl.storage.v1.ArtifactWrite
-	(*StepRequest)(nil),     // 27: pawl.storage.v1.StepRequest
-	(*Fault)(nil),           // 28: pawl.storage.v1.Fault
-	(*Usage)(nil),           // 29: pawl.storage.v1.Usage
-	(*Assignment)(nil),      // 30: pawl.storage.v1.Assignment
-	(*Part)(nil),            // 31: pawl.storage.v1.Part
-	(*Message)(nil),         // 32: pawl.storage.v1.Message
-	(*Label)(nil),           // 33: pawl.storage.v1.Label
-	(*Limits)(nil),          // 34: pawl.storage.v1.Limits
-	(*Parent)(nil),          // 35: pawl.storage.v1.Parent
-	(*Record)(nil),          // 36: pawl.storage.v1.Record
-	(*Transition)(nil),      // 37: pawl.storage.v1.Transition
-	(*InputReceived)(nil),   // 38: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),      // 39: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),    // 40: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),   // 41: pawl.storage.v1.TurnCompleted
-	(*OutputWritten)(nil),   // 42: pawl.storage.v1.OutputWritten
-	(*StepDelegated)(nil),   // 43: pawl.storage.v1.StepDelegated
-	(*TurnFailed)(nil),      // 44: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),   // 45: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),   // 46: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),       // 47: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),   // 48: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),    // 49: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),    // 50: pawl.storage.v1.StepRejected
-	(*StepCancelled)(nil),   // 51: pawl.storage.v1.StepCancelled
-	(*ArtifactsSet)(nil),    // 52: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),          // 53: pawl.storage.v1.Origin
-	(*Ended)(nil),           // 54: pawl.storage.v1.Ended
-	(*Redirect)(nil),        // 55: pawl.storage.v1.Redirect
-	(*State)(nil),           // 56: pawl.storage.v1.State
-	(*Count)(nil),           // 57: pawl.storage.v1.Count
-	(*EdgeCount)(nil),       // 58: pawl.storage.v1.EdgeCount
-	(*Turn)(nil),            // 59: pawl.storage.v1.Turn
-	(*ToolStep)(nil),        // 60: pawl.storage.v1.ToolStep
-	(*ArtifactHead)(nil),    // 61: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),    // 62: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),          // 63: pawl.storage.v1.Dedupe
-	(*ArtifactVersion)(nil), // 64: pawl.storage.v1.ArtifactVersion
-	(*Place)(nil),           // 65: pawl.storage.v1.Place
-	(*PackBytes)(nil),       // 66: pawl.storage.v1.PackBytes
-	(*PackName)(nil),        // 67: pawl.storage.v1.PackName
-	(*StepHolder)(nil),      // 68: pawl.storage.v1.StepHolder
-	(*Blob)(nil),            // 69: pawl.storage.v1.Blob
-	(*Upload)(nil),          // 70: pawl.storage.v1.Upload
+	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
+	(*Input)(nil),              // 1: pawl.storage.v1.Input
+	(*Start)(nil),              // 2: pawl.storage.v1.Start
+	(*Task)(nil),               // 3: pawl.storage.v1.Task
+	(*Envelope)(nil),           // 4: pawl.storage.v1.Envelope
+	(*OutputPiece)(nil),        // 5: pawl.storage.v1.OutputPiece
+	(*WriteOutput)(nil),        // 6: pawl.storage.v1.WriteOutput
+	(*Remote)(nil),             // 7: pawl.storage.v1.Remote
+	(*NoteDelegation)(nil),     // 8: pawl.storage.v1.NoteDelegation
+	(*EmitEvent)(nil),          // 9: pawl.storage.v1.EmitEvent
+	(*SendInput)(nil),          // 10: pawl.storage.v1.SendInput
+	(*SetArtifacts)(nil),       // 11: pawl.storage.v1.SetArtifacts
+	(*CompleteTurn)(nil),       // 12: pawl.storage.v1.CompleteTurn
+	(*FailTurn)(nil),           // 13: pawl.storage.v1.FailTurn
+	(*SuspendTurn)(nil),        // 14: pawl.storage.v1.SuspendTurn
+	(*RequestSteps)(nil),       // 15: pawl.storage.v1.RequestSteps
+	(*ResolveStep)(nil),        // 16: pawl.storage.v1.ResolveStep
+	(*FireTimer)(nil),          // 17: pawl.storage.v1.FireTimer
+	(*Note)(nil),               // 18: pawl.storage.v1.Note
+	(*LoseTurn)(nil),           // 19: pawl.storage.v1.LoseTurn
+	(*LoseStep)(nil),           // 20: pawl.storage.v1.LoseStep
+	(*Fork)(nil),               // 21: pawl.storage.v1.Fork
+	(*Talk)(nil),               // 22: pawl.storage.v1.Talk
+	(*QueuedInput)(nil),        // 23: pawl.storage.v1.QueuedInput
+	(*TakenStep)(nil),          // 24: pawl.storage.v1.TakenStep
+	(*Forked)(nil),             // 25: pawl.storage.v1.Forked
+	(*ArtifactWrite)(nil),      // 26: pawl.storage.v1.ArtifactWrite
+	(*StepRequest)(nil),        // 27: pawl.storage.v1.StepRequest
+	(*Fault)(nil),              // 28: pawl.storage.v1.Fault
+	(*Usage)(nil),              // 29: pawl.storage.v1.Usage
+	(*Assignment)(nil),         // 30: pawl.storage.v1.Assignment
+	(*Part)(nil),               // 31: pawl.storage.v1.Part
+	(*Message)(nil),            // 32: pawl.storage.v1.Message
+	(*Label)(nil),              // 33: pawl.storage.v1.Label
+	(*Limits)(nil),             // 34: pawl.storage.v1.Limits
+	(*Parent)(nil),             // 35: pawl.storage.v1.Parent
+	(*Record)(nil),             // 36: pawl.storage.v1.Record
+	(*Transition)(nil),         // 37: pawl.storage.v1.Transition
+	(*InputReceived)(nil),      // 38: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),         // 39: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),       // 40: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),      // 41: pawl.storage.v1.TurnCompleted
+	(*OutputWritten)(nil),      // 42: pawl.storage.v1.OutputWritten
+	(*StepDelegated)(nil),      // 43: pawl.storage.v1.StepDelegated
+	(*TurnFailed)(nil),         // 44: pawl.storage.v1.TurnFailed
+	(*TurnAbandoned)(nil),      // 45: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),      // 46: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),          // 47: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),      // 48: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),       // 49: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),       // 50: pawl.storage.v1.StepRejected
+	(*StepCancelled)(nil),      // 51: pawl.storage.v1.StepCancelled
+	(*ArtifactsSet)(nil),       // 52: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 53: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 54: pawl.storage.v1.Ended
+	(*Redirect)(nil),           // 55: pawl.storage.v1.Redirect
+	(*State)(nil),              // 56: pawl.storage.v1.State
+	(*Count)(nil),              // 57: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 58: pawl.storage.v1.EdgeCount
+	(*Turn)(nil),               // 59: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 60: pawl.storage.v1.ToolStep
+	(*ArtifactHead)(nil),       // 61: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 62: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 63: pawl.storage.v1.Dedupe
+	(*ArtifactVersion)(nil),    // 64: pawl.storage.v1.ArtifactVersion
+	(*Place)(nil),              // 65: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 66: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 67: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 68: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 69: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 70: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 71: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 72: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 73: pawl.storage.v1.DeadLetter
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -7205,11 +7559,13 @@ var file_storage_proto_depIdxs = []int32{
 	3,   // 117: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
 	30,  // 118: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
 	7,   // 119: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	120, // [120:120] is the sub-list for method output_type
-	120, // [120:120] is the sub-list for method input_type
-	120, // [120:120] is the sub-list for extension type_name
-	120, // [120:120] is the sub-list for extension extendee
-	0,   // [0:120] is the sub-list for field type_name
+	72,  // 120: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	33,  // 121: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	122, // [122:122] is the sub-list for method output_type
+	122, // [122:122] is the sub-list for method input_type
+	122, // [122:122] is the sub-list for extension type_name
+	122, // [122:122] is the sub-list for extension extendee
+	0,   // [0:122] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -7266,7 +7622,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   71,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

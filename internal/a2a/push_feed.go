@@ -1,0 +1,84 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// pushType is the media type of pushed events (S§4.3.3).
+const pushType = "application/a2a+json"
+
+// PushEvents are the events of one task for one configuration, as streams tell
+// them. They are read as the owner of the task.
+type PushEvents struct {
+	tail *tail
+	sub  *machine.Subscription
+	// seq and nth are the place of the event that was looked at last: a record may
+	// make several, counted from 1.
+	seq uint64
+	nth uint16
+}
+
+// PushEvents opens the events of a subscription behind its position. The whole
+// journal is read: what an event says depends on all before it.
+func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*PushEvents, error) {
+	caller := runtime.Call{Principal: runtime.Principal{Name: sub.Owner, Scopes: runtime.ScopeRunsRead}}
+	state, err := s.cfg.Engine.StateAt(ctx, runtime.RunRef{Call: caller, RunID: sub.Run}, 0)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.tail(ctx, caller, state, 0, true)
+	if err != nil {
+		return nil, err
+	}
+	return &PushEvents{tail: t, sub: sub}, nil
+}
+
+// Next waits for the next events; io.EOF is the end of the task.
+func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
+	for {
+		events, err := p.tail.next(ctx)
+		if errors.Is(err, runtime.ErrWatchEnded) {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		var out []machine.Delivery
+		for _, e := range events {
+			if e.update == nil || !p.fresh(e.seq) {
+				continue
+			}
+			body, err := protojson.Marshal(e.update)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, machine.Delivery{
+				After: p.seq, Index: p.nth, Type: pushType, Body: body,
+				ID: fmt.Sprintf("%s/%s/%d.%d", p.sub.Run, p.sub.ID, p.seq, p.nth),
+			})
+		}
+		if len(out) > 0 {
+			return out, nil
+		}
+	}
+}
+
+// fresh counts an event and tells whether it is behind what was pushed.
+func (p *PushEvents) fresh(seq uint64) bool {
+	if seq != p.seq {
+		p.seq, p.nth = seq, 0
+	}
+	p.nth++
+	return seq > p.sub.After || seq == p.sub.After && p.nth > p.sub.Index
+}
+
+// Close ends the reading.
+func (p *PushEvents) Close() { p.tail.close() }

@@ -1,0 +1,104 @@
+package a2a
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxConfigs bounds the push configurations of one task.
+const maxConfigs = 16
+
+// wholeRecord is behind all events of a record.
+const wholeRecord = 1<<16 - 1
+
+// Subscriptions is what [Pushes] needs of [runtime.Engine].
+type Subscriptions interface {
+	Subscribe(ctx context.Context, sub machine.Subscription) error
+	Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
+	Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error
+}
+
+// Pushes keeps push configurations as subscriptions. It implements [PushConfigs].
+type Pushes struct {
+	Engine Subscriptions
+	// Serve is told of a configuration that was made or changed, Stop of one that was
+	// removed.
+	Serve func(machine.SubscriptionKey)
+	Stop  func(machine.SubscriptionKey)
+}
+
+// Create implements [PushConfigs].
+func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushConfig) (PushConfig, error) {
+	u, err := url.Parse(config.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return config, failAt(invalidParams, "url", "%q is no http(s) URL", clip(config.URL, 200))
+	}
+	if strings.ContainsAny(config.Token+config.Scheme+config.Credentials, "\r\n") {
+		return config, failAt(invalidParams, "token", "neither token nor authentication may hold line breaks")
+	}
+	if config.ID == "" {
+		config.ID = "push-" + strings.ToLower(rand.Text())
+	}
+	known, err := p.Engine.Subscriptions(ctx, machine.SubscriptionPush, state.RunID)
+	if err != nil {
+		return config, err
+	}
+	sub := machine.Subscription{
+		SubscriptionKey: p.key(state.RunID, config.ID), Owner: state.Task.Owner, CreatedAt: time.Now().UnixNano(),
+		URL: config.URL, Token: config.Token, Scheme: config.Scheme, Credentials: config.Credentials, After: state.Seq, Index: wholeRecord,
+	}
+	if state.Status.Terminal() {
+		// The end, at least, is told.
+		sub.After = state.Seq - 1
+	}
+	others := 0
+	for i := range known {
+		if known[i].ID != config.ID {
+			others++
+		}
+	}
+	if others >= maxConfigs {
+		return config, &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "MAX_PUSH_CONFIGS", Field: "id",
+			Message: "the task has as many push configurations as it may", Limit: maxConfigs, Got: int64(others) + 1,
+		}
+	}
+	if err := p.Engine.Subscribe(ctx, sub); err != nil {
+		return config, err
+	}
+	p.Serve(sub.SubscriptionKey)
+	return config, nil
+}
+
+func (p *Pushes) key(run, id string) machine.SubscriptionKey {
+	return machine.SubscriptionKey{Kind: machine.SubscriptionPush, Run: run, ID: id}
+}
+
+// Configs implements [PushConfigs].
+func (p *Pushes) Configs(ctx context.Context, run string) ([]PushConfig, error) {
+	subs, err := p.Engine.Subscriptions(ctx, machine.SubscriptionPush, run)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]PushConfig, len(subs))
+	for i := range subs {
+		s := &subs[i]
+		out[i] = PushConfig{ID: s.ID, URL: s.URL, Token: s.Token, Scheme: s.Scheme, Credentials: s.Credentials}
+	}
+	return out, nil
+}
+
+// Delete implements [PushConfigs].
+func (p *Pushes) Delete(ctx context.Context, run, id string) error {
+	key := p.key(run, id)
+	if err := p.Engine.Unsubscribe(ctx, key); err != nil {
+		return err
+	}
+	p.Stop(key)
+	return nil
+}

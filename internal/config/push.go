@@ -1,0 +1,30 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// PushPrefixes are PushAllow as the configuration was checked to be.
+func (c *Config) PushPrefixes() []netip.Prefix {
+	prefixes, _ := c.pushPrefixes()
+	return prefixes
+}
+
+func (c *Config) pushPrefixes() (prefixes []netip.Prefix, faults []Fault) {
+	for i, text := range c.PushAllow {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			var addr netip.Addr
+			if addr, err = netip.ParseAddr(text); err == nil {
+				prefix = netip.PrefixFrom(addr, addr.BitLen())
+			}
+		}
+		if err != nil {
+			faults = append(faults, Fault{Field: fmt.Sprintf("push_allow[%d]", i), Message: fmt.Sprintf("%q is neither an address nor a CIDR", text)})
+			continue
+		}
+		prefixes = append(prefixes, prefix.Masked())
+	}
+	return prefixes, faults
+}

@@ -1,0 +1,219 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/outbox"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/testkit"
+)
+
+// numbers is a feed of the events 1 to last.
+type numbers struct{ last uint64 }
+
+func (n numbers) Open(_ context.Context, sub *machine.Subscription) (outbox.Events, error) {
+	return &counter{next: sub.After + 1, last: n.last}, nil
+}
+
+type counter struct{ next, last uint64 }
+
+func (c *counter) Next(context.Context) ([]machine.Delivery, error) {
+	if c.next > c.last {
+		return nil, io.EOF
+	}
+	n := c.next
+	c.next++
+	if n%5 == 0 {
+		return []machine.Delivery{{After: n}}, nil
+	}
+	return []machine.Delivery{{After: n, ID: fmt.Sprint(n), Type: "text/plain", Body: []byte(fmt.Sprint(n))}}, nil
+}
+
+func (c *counter) Close() {}
+
+// receiver takes deliveries; answer decides about each.
+type receiver struct {
+	mu     sync.Mutex
+	got    []string
+	answer func(id string, try int) error
+	tries  map[string]int
+	ended  chan struct{}
+	last   string
+}
+
+func newReceiver(last string, answer func(id string, try int) error) *receiver {
+	return &receiver{answer: answer, tries: make(map[string]int), ended: make(chan struct{}), last: last}
+}
+
+func (r *receiver) Post(_ context.Context, _ *machine.Subscription, event machine.Delivery) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tries[event.ID]++
+	err := r.answer(event.ID, r.tries[event.ID])
+	if err == nil {
+		r.got = append(r.got, event.ID)
+	}
+	if event.ID == r.last && err == nil {
+		close(r.ended)
+	}
+	return err
+}
+
+var errBusy = errors.New("busy")
+
+// post is an engine, an outbox with a feed of numbers, and a subscription to it.
+type post struct {
+	t      *testing.T
+	store  *testkit.Store
+	engine *runtime.Engine
+	box    *outbox.Outbox
+	stop   func()
+	key    machine.SubscriptionKey
+}
+
+func newPost(t *testing.T, store *testkit.Store, last uint64, to outbox.Poster) *post {
+	t.Helper()
+	p := &post{t: t, store: store, key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"}}
+	var err error
+	p.engine, err = runtime.New(runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.box, err = outbox.New(outbox.Config{
+		Engine: p.engine, Directory: newAgent(done), Post: to, Tries: 3, Pause: time.Microsecond, MaxRetry: time.Millisecond,
+		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: numbers{last}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = p.box.Run(ctx) })
+	p.stop = sync.OnceFunc(func() { cancel(); loops.Wait() })
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *post) await(r *receiver) {
+	p.t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(60 * time.Second):
+		p.t.Fatalf("only %v arrived", r.got)
+	}
+}
+
+// TestDeliveries: each event arrives in order; one that never does becomes a dead
+// letter and holds up nobody; a restart goes on where it was.
+func TestDeliveries(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := testkit.NewStore()
+	first := newReceiver("6", func(id string, try int) error {
+		if id == "3" || id == "2" && try < 3 {
+			return errBusy
+		}
+		return nil
+	})
+	p := newPost(t, store, 6, first)
+	if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}); err != nil {
+		t.Fatal(err)
+	}
+	p.box.Serve(p.key)
+	p.await(first)
+	p.stop()
+	if want := []string{"1", "2", "4", "6"}; !slices.Equal(first.got, want) {
+		t.Fatalf("arrived %v, want %v", first.got, want)
+	}
+	letters, err := p.engine.DeadLetters(ctx, p.key, 0, 10)
+	if err != nil || len(letters) != 1 || letters[0].Event != "3" || string(letters[0].Body) != "3" || letters[0].Error != "busy" {
+		t.Fatalf("letters %+v, %v", letters, err)
+	}
+	second := newReceiver("8", func(string, int) error { return nil })
+	q := newPost(t, store, 8, second)
+	// What was stored last may be that the feed had ended then.
+	sub, err := q.engine.Subscription(ctx, q.key)
+	if err != nil || sub.After < 4 {
+		t.Fatalf("stored %+v, %v", sub, err)
+	}
+	sub.Done = false
+	if err := q.engine.Subscribe(ctx, *sub); err != nil {
+		t.Fatal(err)
+	}
+	q.box.Serve(q.key)
+	q.await(second)
+	if err := q.box.Resend(ctx, q.key, 1); err != nil {
+		t.Fatal(err)
+	}
+	q.stop()
+	if got := second.got[len(second.got)-1]; got != "3" {
+		t.Fatalf("resent %v", second.got)
+	}
+	if letters, err := q.engine.DeadLetters(ctx, q.key, 0, 10); err != nil || len(letters) != 0 {
+		t.Fatalf("letters %v, %v", letters, err)
+	}
+	if err := q.box.Resend(ctx, q.key, 1); err == nil {
+		t.Fatal("a letter that is gone was sent")
+	}
+	if slices.Contains(second.got[:len(second.got)-1], "4") {
+		t.Fatalf("what had arrived before the restart came again: %v", second.got)
+	}
+}
+
+// TestPost: what a receiver is shown, and what counts as taken.
+func TestPost(t *testing.T) {
+	t.Parallel()
+	var seen http.Header
+	var body string
+	answer := http.StatusNoContent
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		seen, body = r.Header, string(raw)
+		if answer == http.StatusFound {
+			w.Header().Set("Location", "http://10.0.0.1/")
+		}
+		w.WriteHeader(answer)
+	}))
+	defer s.Close()
+	ctx := context.Background()
+	sub := &machine.Subscription{URL: s.URL, Token: "tok", Scheme: "Bearer", Credentials: "cred", Secret: []byte("secret")}
+	event := machine.Delivery{ID: "e1", Type: "application/a2a+json", Body: []byte("{}")}
+	open := outbox.NewHTTPPoster([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	if err := open.Post(ctx, sub, event); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"Authorization": "Bearer cred", "A2a-Notification-Token": "tok", "X-A2a-Notification-Token": "tok",
+		"Content-Type": "application/a2a+json", "Webhook-Id": "e1",
+	} {
+		if seen.Get(key) != want {
+			t.Errorf("%s is %q, want %q", key, seen.Get(key), want)
+		}
+	}
+	if body != "{}" || !strings.HasPrefix(seen.Get("Webhook-Signature"), "v1,") || seen.Get("Webhook-Timestamp") == "" {
+		t.Errorf("body %q, headers %v", body, seen)
+	}
+	for _, code := range []int{http.StatusFound, http.StatusInternalServerError, http.StatusGone} {
+		answer = code
+		if err := open.Post(ctx, sub, event); err == nil {
+			t.Errorf("%d counts as taken", code)
+		}
+	}
+	answer = http.StatusOK
+	err := outbox.NewHTTPPoster(nil).Post(ctx, sub, event)
+	if err == nil || !strings.Contains(err.Error(), "private address") {
+		t.Errorf("a private address was dialled: %v", err)
+	}
+}

@@ -18,19 +18,25 @@ import (
 type tail struct {
 	mu      sync.Mutex
 	records []any
-	last    uint64
-	ended   bool
-	err     error
-	news    chan struct{}
+	// last is the last seq by run, cursor the place in the order of all runs.
+	last   map[string]uint64
+	cursor string
+	ended  bool
+	err    error
+	news   chan struct{}
 }
 
-// watch begins to follow a run.
+// watch begins to follow a run, or all runs of a pack.
 func (d *driver) watch(_ context.Context, a args) (any, error) {
-	t := &tail{last: a.AfterSeq, news: make(chan struct{})}
+	run := d.runID(a)
+	t := &tail{last: map[string]uint64{run: a.AfterSeq}, news: make(chan struct{})}
 	d.mu.Lock()
 	d.tails[named(a.Name, "watch")] = t
 	d.mu.Unlock()
-	req := &pawlv1.StreamTransitionsRequest{RunId: d.runID(a), Kinds: kindsOf(a.Kinds), Follow: true}
+	req := &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: kindsOf(a.Kinds), Follow: true}
+	if a.Pack != "" {
+		req.RunId, req.Filter = "", &pawlv1.RunFilter{Pack: a.Pack}
+	}
 	client := d.client()
 	go t.follow(client, req)
 	return nil, nil
@@ -40,7 +46,11 @@ func (t *tail) follow(client pawlv1.RunServiceClient, req *pawlv1.StreamTransiti
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	for {
-		req.AfterSeq = t.last
+		if req.GetRunId() != "" {
+			req.AfterSeq = t.last[req.GetRunId()]
+		} else {
+			req.AfterCursor = t.cursor
+		}
 		err := t.once(ctx, client, req)
 		if status.Code(err) == codes.Unavailable && ctx.Err() == nil {
 			continue
@@ -94,10 +104,10 @@ func (d *driver) output(ctx context.Context, a args) (any, error) {
 func (t *tail) take(r *pawlv1.Record) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.GetPrevSeq() != t.last {
-		return fmt.Errorf("a gap: %d follows %d, not %d", r.GetSeq(), r.GetPrevSeq(), t.last)
+	if last := t.last[r.GetRunId()]; r.GetPrevSeq() != last {
+		return fmt.Errorf("a gap: %d follows %d, not %d", r.GetSeq(), r.GetPrevSeq(), last)
 	}
-	t.last = r.GetSeq()
+	t.last[r.GetRunId()], t.cursor = r.GetSeq(), r.GetCursor()
 	t.records = append(t.records, canon(r))
 	t.wake()
 	return nil

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from canon import canon, fault
@@ -225,7 +225,12 @@ class Driver:
         return {"text": text}
 
     def watch(self, args: Args) -> None:
-        self._tails[args.get("name", "watch")] = Tail(self._run(args), args)
+        kinds = args.get("kinds", ())
+        if "pack" in args:
+            records = self.client.transitions(pawl.RunFilter(pack=args["pack"]), kinds=kinds)
+        else:
+            records = self._run(args).transitions(kinds=kinds, after_seq=args.get("after_seq", 0))
+        self._tails[args.get("name", "watch")] = Tail(records)
 
     def watched(self, args: Args) -> Any:
         return self._tails[args.get("name", "watch")].wait(args.get("count", 0))
@@ -249,16 +254,14 @@ class Driver:
 
 
 class Tail:
-    """Follows a run in a thread of its own."""
+    """Reads records in a thread of its own."""
 
-    def __init__(self, run: pawl.Run, args: Args) -> None:
+    def __init__(self, records: Iterator[pawl.Record]) -> None:
         self._changed = threading.Condition()
         self._records: list[Any] = []
         self._ended = False
         self._error: BaseException | None = None
-        self._transitions = run.transitions(
-            kinds=args.get("kinds", ()), after_seq=args.get("after_seq", 0)
-        )
+        self._transitions = records
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:

@@ -120,8 +120,11 @@ export class Driver {
     records: (args) => this.#records(args),
     output: (args) => this.#output(args),
     watch: (args) => {
-      const { name = "watch", after_seq: afterSeq } = args;
-      const records = this.#run(args).transitions({ kinds: kindsOf(args.kinds), afterSeq });
+      const { name = "watch", pack, after_seq: afterSeq } = args;
+      const kinds = kindsOf(args.kinds);
+      const records = pack
+        ? this.#clientNow.transitions({ pack }, { kinds })
+        : this.#run(args).transitions({ kinds, afterSeq });
       this.#tails.set(name, new Tail(records));
     },
     watched: ({ name = "watch", count = 0 }) => this.#tails.get(name)?.wait(count),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import re
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pawl import Record, Run
+from pawl import PawlError, Record, Run
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 WAIT_SECONDS = 30.0
@@ -28,10 +30,16 @@ def _recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def seen(run: Run, kind: str, wanted: Callable[[Any], bool]) -> Record:
     """The first record of a kind whose body is wanted, as soon as there is one."""
-    for record in run.transitions(kinds=[kind, "ENDED"]):
-        if record.kind.name == kind and wanted(record.body):
-            return record
-    pytest.fail(f"{run} ended without the {kind} that was waited for")
+    found: queue.Queue[Record] = queue.Queue()
+
+    def look() -> None:
+        with contextlib.suppress(PawlError):
+            for record in run.transitions(kinds=[kind]):
+                if wanted(record.body):
+                    found.put(record)
+
+    threading.Thread(target=look, daemon=True).start()
+    return found.get(timeout=WAIT_SECONDS)
 
 
 def bodies(run: Run, *kinds: str) -> list[Any]:

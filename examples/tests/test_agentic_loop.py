@@ -134,6 +134,7 @@ def test_undisturbed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+@pytest.mark.timeout(180)  # A sum of waits of which each has its own, shorter deadline.
 def test_both_workers_killed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     asked = [threading.Event(), threading.Event()]
     released = threading.Event()

@@ -137,7 +137,8 @@ class Turn(TurnView, ABC):
         waits as long as the step's own deadline.
 
         Raises SchemaError (payload), StepDeniedError, StepFailedError,
-        StepCancelledError, StepMismatchError, DeadlineError.
+        StepCancelledError, StepMismatchError, DeadlineError; and SuspendTurn, which is
+        no error, in a worker with `suspend_after`.
         """
 
     @abstractmethod

@@ -101,6 +101,12 @@ func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
 			Code: "TOOL_NOT_ALLOWED", Message: "the operator's allowlist does not admit tool " + strconv.Quote(r.Tool),
 		}
 	}
+	declared := t.program.pack.Doc.Tools[r.Tool] != nil
+	if t.program.graph.Tools[r.Tool].Agent && !declared {
+		if fault := checkAgentPayload(r.Payload); fault != "" {
+			return &machine.Denial{Code: "PAYLOAD_INVALID", Message: fault}
+		}
+	}
 	if faults := t.program.pack.CheckPayload(r.Tool, r.Payload); len(faults) > 0 {
 		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: joinFaults(faults)}
 	}

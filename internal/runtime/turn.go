@@ -164,7 +164,7 @@ func toolsOf(prog *program, promptKey string) []ToolView {
 		if doc := prog.pack.Doc.Tools[name]; doc != nil {
 			view.Description, view.Parameters = doc.Description, doc.Parameters
 		} else if agent := prog.pack.Doc.Prompts[name]; view.Agent && agent != nil {
-			view.Description = agent.Description
+			view.Description, view.Parameters = agent.Description, agentParameters
 		}
 		tools = append(tools, view)
 	}

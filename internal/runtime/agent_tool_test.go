@@ -1,0 +1,28 @@
+package runtime
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestAgentPayload(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`{"message":"go"}`: "",
+		`{"message":"go","variables":{"a":1},"data":[{"b":2},[1]]}`: "",
+		`{"data":[1]}`:                  "",
+		`{}`:                            "message",
+		`{"message":1}`:                 "message",
+		`{"message":"go","url":"http"}`: "url",
+		`{"message":"go","data":{}}`:    "data",
+		`[]`:                            "want",
+	} {
+		if got := checkAgentPayload([]byte(payload)); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", payload, got, want)
+		}
+	}
+	if !json.Valid(agentParameters) {
+		t.Error("the schema is no JSON")
+	}
+}

@@ -165,7 +165,7 @@ func TestKillInAStep(t *testing.T) {
 func killInAStep(t *testing.T, begun bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s := newSidecar(t, "--pack", "testdata/count.json", "--allow-tool", "*", "--step-grace", "500ms")
+	s := newSidecar(t, "--pack", "testdata/count.json", "--allow-tool", "*", "--restart-grace", "500ms")
 	s.start()
 	asked, told := make(chan struct{}, 8), make(chan error, 8)
 	stopTurns := startWorker(ctx, t, s, worker.Config{ID: "turns", Prompts: map[string]worker.TurnFunc{

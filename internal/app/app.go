@@ -95,6 +95,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		BlobGrace:        opts.config.BlobGrace,
 		Lease:            opts.config.Lease,
 		StepGrace:        opts.config.StepGrace,
+		RestartGrace:     opts.config.RestartGrace,
 		MaxWorkers:       limits.Workers,
 		MaxWorkerTurns:   limits.WorkerTurns,
 		MaxWorkerSteps:   limits.WorkerSteps,

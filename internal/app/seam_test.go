@@ -322,8 +322,8 @@ func (p *process) held(rows []machine.OutboxRow) bool {
 func lost(t *testing.T, p *process, ref runtime.RunRef) {
 	t.Helper()
 	worker := p.connect("second")
-	p.clock.AwaitAlarm(runtime.DefaultStepGrace)
-	p.clock.Advance(runtime.DefaultStepGrace)
+	p.clock.AwaitAlarm(runtime.DefaultRestartGrace)
+	p.clock.Advance(runtime.DefaultRestartGrace)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	s, _, err := p.WaitRun(ctx, runtime.WaitRequest{RunRef: ref, AfterSeq: 2})

@@ -79,9 +79,12 @@ type Config struct {
 	// Lease is how long a worker holds a turn without a sign of life, where the pack
 	// does not say (x_pawl.lease_sec). Default 1m.
 	Lease time.Duration `yaml:"lease" json:"-"`
-	// StepGrace is how long a step waits for the worker that was lost with it, and
-	// after a start for the one that had it before. Default 5s.
+	// StepGrace is how long a step waits for the worker that was lost with it.
+	// Default 5s.
 	StepGrace time.Duration `yaml:"step_grace" json:"-"`
+	// RestartGrace is how long, from the start, a step waits for the worker that had
+	// it before. Default 20s.
+	RestartGrace time.Duration `yaml:"restart_grace" json:"-"`
 	// BlobGrace is how long a blob, or an unfinished upload, is kept that nothing
 	// refers to. Default 24h.
 	BlobGrace time.Duration `yaml:"blob_grace" json:"-"`
@@ -141,6 +144,7 @@ func Default() Config {
 		DrainTimeout: 20 * time.Second,
 		Lease:        time.Minute,
 		StepGrace:    5 * time.Second,
+		RestartGrace: 20 * time.Second,
 		BlobGrace:    24 * time.Hour,
 		LogLevel:     "info",
 		LogFormat:    "text",
@@ -178,8 +182,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		DrainTimeout string `json:"drain_timeout"`
 		Lease        string `json:"lease"`
 		StepGrace    string `json:"step_grace"`
+		RestartGrace string `json:"restart_grace"`
 		BlobGrace    string `json:"blob_grace"`
-	}{plain(c), c.DrainTimeout.String(), c.Lease.String(), c.StepGrace.String(), c.BlobGrace.String()})
+	}{plain(c), c.DrainTimeout.String(), c.Lease.String(), c.StepGrace.String(), c.RestartGrace.String(), c.BlobGrace.String()})
 }
 
 // Secured reports whether callers are authenticated or the wire is encrypted,

@@ -120,7 +120,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	want := []string{
 		"data", "listen", "http", "http_origin[0]", "http_host[0]", "tls_cert", "tls_client_ca", "socket",
 		"log_level", "log_format", "pack[0]", "allow_tool[0]", "drain_timeout",
-		"lease", "step_grace", "blob_grace", "limits.blob_bytes", "limits.workers", "limits.worker_turns",
+		"lease", "step_grace", "restart_grace", "blob_grace", "limits.blob_bytes", "limits.workers", "limits.worker_turns",
 		"limits.worker_steps", "limits.streams",
 		"limits.pack_bytes", "limits.message_bytes", "limits.artifact_bytes", "limits.conversation_bytes",
 		"limits.variables_bytes", "limits.cache_bytes", "limits.labels", "limits.runs_in_flight", "limits.queued_inputs",

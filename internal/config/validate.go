@@ -160,6 +160,7 @@ func (c *Config) words(l *list) {
 	}
 	between(l, "lease", c.Lease, time.Second, 24*time.Hour)
 	between(l, "step_grace", c.StepGrace, time.Millisecond, time.Hour)
+	between(l, "restart_grace", c.RestartGrace, time.Millisecond, time.Hour)
 	between(l, "blob_grace", c.BlobGrace, time.Minute, 10*365*24*time.Hour)
 }
 

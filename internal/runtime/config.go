@@ -23,6 +23,7 @@ const (
 	DefaultHeartbeat        = 15 * time.Second
 	DefaultLease            = 60 * time.Second
 	DefaultStepGrace        = 5 * time.Second
+	DefaultRestartGrace     = 20 * time.Second
 	DefaultMaxWorkers       = 10_000
 	DefaultMaxWorkerWork    = 256
 )
@@ -74,6 +75,10 @@ type Config struct {
 	// StepGrace is how long a step waits for the worker that lost its connection
 	// with it, before its outcome counts as unknown. Default 5 s.
 	StepGrace time.Duration
+	// RestartGrace is how long, from the engine's start, a step waits for the worker
+	// that had it when an earlier process ended. Workers have to notice and to try
+	// again with growing pauses. Default 20 s.
+	RestartGrace time.Duration
 	// MaxWorkers bounds the connected workers of a namespace. Default 10 000.
 	MaxWorkers int
 	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once.
@@ -105,6 +110,7 @@ func (c Config) withDefaults() Config {
 	c.Heartbeat = orDefault(c.Heartbeat, DefaultHeartbeat)
 	c.Lease = orDefault(c.Lease, DefaultLease)
 	c.StepGrace = orDefault(c.StepGrace, DefaultStepGrace)
+	c.RestartGrace = orDefault(c.RestartGrace, DefaultRestartGrace)
 	c.MaxWorkers = orDefault(c.MaxWorkers, DefaultMaxWorkers)
 	c.MaxBlobBytes = orDefault(c.MaxBlobBytes, DefaultMaxBlobBytes)
 	c.BlobGrace = orDefault(c.BlobGrace, DefaultBlobGrace)
@@ -142,7 +148,7 @@ func (c Config) validate() error {
 		{"MaxVariableBytes", int64(c.MaxVariableBytes)}, {"MaxLabels", int64(c.MaxLabels)},
 		{"MaxRunsInFlight", int64(c.MaxRunsInFlight)},
 		{"TimersInFlight", int64(c.TimersInFlight)}, {"Heartbeat", int64(c.Heartbeat)},
-		{"Lease", int64(c.Lease)}, {"StepGrace", int64(c.StepGrace)}, {"MaxWorkers", int64(c.MaxWorkers)},
+		{"Lease", int64(c.Lease)}, {"StepGrace", int64(c.StepGrace)}, {"RestartGrace", int64(c.RestartGrace)}, {"MaxWorkers", int64(c.MaxWorkers)},
 		{"MaxWorkerTurns", int64(c.MaxWorkerTurns)}, {"MaxWorkerSteps", int64(c.MaxWorkerSteps)},
 		{"MaxBlobBytes", c.MaxBlobBytes}, {"BlobGrace", int64(c.BlobGrace)},
 	} {

@@ -13,7 +13,7 @@ import (
 
 // holders says who holds pending steps, as the store has it; a step that is not
 // in it was not looked up, or is not pending any more.
-type holders map[uint32]workerName
+type holders map[uint32]machine.StepHolder
 
 // issued are the steps that a commit made pending: nobody holds them.
 func issued(t *transit) holders {
@@ -22,7 +22,7 @@ func issued(t *transit) holders {
 	}
 	held := make(holders, len(t.batch.OutboxAdded))
 	for i := range t.batch.OutboxAdded {
-		held[t.batch.OutboxAdded[i].Step] = workerName{}
+		held[t.batch.OutboxAdded[i].Step] = machine.StepHolder{}
 	}
 	return held
 }
@@ -37,7 +37,7 @@ func (e *Engine) holders(ctx context.Context, g *machine.Graph, s *machine.State
 		holder, err := e.store.StepHolder(ctx, row)
 		switch {
 		case err == nil:
-			held[row.Step] = workerName{principal: holder.Principal, id: holder.Worker}
+			held[row.Step] = holder
 		case !errors.Is(err, machine.ErrNoStep):
 			return nil, err
 		}
@@ -57,19 +57,54 @@ func outgoing(g *machine.Graph, s *machine.State, step uint32) machine.OutboxRow
 
 // awaitHolder gives the worker that had a step when an earlier process died time
 // to connect again, from the start of this one.
-func (sp *workSpace) awaitHolder(run *workRun, step *stepWork, holder workerName) {
-	if holder == (workerName{}) {
+func (sp *workSpace) awaitHolder(run *workRun, step *stepWork, holder machine.StepHolder) {
+	if holder == (machine.StepHolder{}) {
 		return
 	}
-	step.lostBy = holder
-	until := max(sp.now(), sp.e.started+int64(sp.e.cfg.StepGrace))
+	if w := sp.names[workerName{principal: holder.Principal, id: holder.Worker}]; w != nil && w.instance != "" && w.instance == holder.Instance {
+		// It is connected, and did not say that it has the step.
+		step.storing = true
+		go sp.free(run.id, step)
+		return
+	}
+	sp.orphan(run, step, holder, max(sp.now(), sp.e.started+int64(sp.e.cfg.RestartGrace)))
+}
+
+// orphan lets a step wait for its worker until a time, Unix nanoseconds.
+func (sp *workSpace) orphan(run *workRun, step *stepWork, holder machine.StepHolder, until int64) {
+	step.lostBy, sp.orphans[step] = holder, run.id
 	step.orphan = sp.e.work.alarms.set(until, func() { sp.loseStep(run.id, step) })
+}
+
+// freeUnreceived offers the steps again that a worker never got although they were
+// sent to it: it is the same process, and does not present them.
+func (sp *workSpace) freeUnreceived(w *Worker, presented map[machine.WorkID]bool) {
+	if w.instance == "" {
+		return
+	}
+	for step, run := range sp.orphans {
+		switch {
+		case step.lostBy != w.holder():
+		case presented[machine.WorkID{RunID: run, Step: step.step}]:
+			// It has it, and may not keep it: nobody knows what becomes of it.
+			step.lostBy.Instance = ""
+		default:
+			sp.e.work.alarms.cancel(step.orphan)
+			delete(sp.orphans, step)
+			step.orphan, step.lostBy, step.storing = nil, machine.StepHolder{}, true
+			go sp.free(run, step)
+		}
+	}
+}
+
+// holder is the worker as the store knows it.
+func (w *Worker) holder() machine.StepHolder {
+	return machine.StepHolder{Principal: w.name.principal, Worker: w.name.id, Instance: w.instance}
 }
 
 // hold stores to whom a step is about to be sent.
 func (sp *workSpace) hold(lease *stepLease) error {
-	name := lease.worker.name
-	return sp.e.store.HoldStep(context.Background(), lease.work.row, machine.StepHolder{Principal: name.principal, Worker: name.id})
+	return sp.e.store.HoldStep(context.Background(), lease.work.row, lease.worker.holder())
 }
 
 // free stores that a step was not begun by the one that it was for, and offers it

@@ -26,6 +26,9 @@ type workSpace struct {
 	draining bool
 	// scanned: somebody looks, or has looked, for what is ready.
 	scanned bool
+	// orphans are the steps that wait for the worker that was lost with them, and
+	// their runs.
+	orphans map[*stepWork]string
 	sticky  stickyNames
 	outputs outputs
 }
@@ -72,7 +75,7 @@ type stepWork struct {
 	// nil: it was not lost.
 	orphan *alarm
 	// lostBy is that worker.
-	lostBy workerName
+	lostBy machine.StepHolder
 	// row is its outgoing work; storing: whoever holds it is being stored there,
 	// and it must not be offered meanwhile.
 	row     machine.OutboxRow
@@ -83,7 +86,8 @@ func newWorkSpace(e *Engine, ns uint32) *workSpace {
 	sp := &workSpace{
 		e: e, ns: ns, workers: make(map[uint64]*Worker), names: make(map[workerName]*Worker),
 		runs: make(map[string]*workRun), waiting: make(map[string]int),
-		sticky: newStickyNames(), outputs: newOutputs(),
+		orphans: make(map[*stepWork]string),
+		sticky:  newStickyNames(), outputs: newOutputs(),
 	}
 	sp.matcher = e.cfg.NewMatcher(sp)
 	return sp

@@ -102,6 +102,7 @@ func (sp *workSpace) unheldStep(lease *stepLease) {
 func (sp *workSpace) endStep(run *workRun, step *stepWork, s *machine.State, t *transit) {
 	delete(run.steps, step.step)
 	sp.e.work.alarms.cancel(step.orphan)
+	delete(sp.orphans, step)
 	lease := step.lease
 	if lease == nil {
 		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
@@ -141,8 +142,7 @@ func (sp *workSpace) orphanStep(lease *stepLease) {
 	if !lease.sent {
 		return // deliverStep offers it again
 	}
-	step.lostBy = lease.worker.name
-	step.orphan = sp.e.work.alarms.set(sp.now()+int64(sp.e.cfg.StepGrace), func() { sp.loseStep(run.id, step) })
+	sp.orphan(run, step, lease.worker.holder(), sp.now()+int64(sp.e.cfg.StepGrace))
 }
 
 // loseStep: the worker did not come back, nobody knows whether the tool ran.
@@ -155,7 +155,7 @@ func (sp *workSpace) loseStep(run string, step *stepWork) {
 	}
 	_, err := sp.e.apply(context.Background(), &change{
 		key: runKey{ns: sp.ns, id: run}, principal: Principal{Name: enginePrincipal}, engine: true,
-		command: machine.LoseStep{Step: step.step, Attempt: step.attempt, Worker: step.lostBy.id},
+		command: machine.LoseStep{Step: step.step, Attempt: step.attempt, Worker: step.lostBy.Worker},
 	})
 	if err == nil || sp.e.gate.check() != nil {
 		return

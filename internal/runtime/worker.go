@@ -14,8 +14,10 @@ type Worker struct {
 	space *workSpace
 	call  Call
 	name  workerName
-	sink  WorkerSink
-	offer machine.WorkOffer
+	// instance is its process, as it names it; "" = it does not.
+	instance string
+	sink     WorkerSink
+	offer    machine.WorkOffer
 
 	// All below is guarded by the space's mutex.
 	id    uint64

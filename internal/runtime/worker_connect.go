@@ -15,6 +15,8 @@ type WorkerRequest struct {
 	Call
 	// ID is the worker's own, the same over its reconnects.
 	ID string
+	// Instance is its process: it names every step that it received; "" = it does not.
+	Instance string
 	// Offer is what it executes; capacities over the operator's limit are lowered.
 	Offer machine.WorkOffer
 	// AllowUnknown takes names that no pack has.
@@ -119,7 +121,7 @@ func (sp *workSpace) connect(req *WorkerRequest, states map[string]heldState) (C
 	}
 	sp.last++
 	w := &Worker{
-		space: sp, call: req.Call, name: name, sink: req.Sink, offer: req.Offer, id: sp.last,
+		space: sp, call: req.Call, name: name, instance: req.Instance, sink: req.Sink, offer: req.Offer, id: sp.last,
 		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease),
 	}
 	conn := Connection{Worker: w, Offer: req.Offer}
@@ -128,13 +130,16 @@ func (sp *workSpace) connect(req *WorkerRequest, states map[string]heldState) (C
 			conn.Turns = append(conn.Turns, lease.tell())
 		}
 	}
+	presented := make(map[machine.WorkID]bool, len(req.Steps))
 	for i := range req.Steps {
+		presented[machine.WorkID{RunID: req.Steps[i].RunID, Step: req.Steps[i].Step}] = true
 		if lease := sp.keepStep(w, old, &req.Steps[i], states); lease != nil {
 			conn.Steps = append(conn.Steps, lease.tell())
 		}
 	}
 	sp.replace(old)
 	sp.workers[w.id], sp.names[name] = w, w
+	sp.freeUnreceived(w, presented)
 	sp.matcher.Join(w.id, req.Offer, len(w.turns), len(w.steps))
 	if sp.draining {
 		sp.matcher.Drain(w.id)
@@ -257,7 +262,7 @@ func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 	if s.lease != nil {
 		return old != nil && s.lease.worker == old && s.lease.sent
 	}
-	return s.lostBy == name
+	return workerName{principal: s.lostBy.Principal, id: s.lostBy.Worker} == name
 }
 
 func pending(s *machine.State, step uint32) bool {
@@ -277,7 +282,8 @@ func (sp *workSpace) adoptStep(w *Worker, run *workRun, step *stepWork) *stepLea
 		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
 	}
 	sp.e.work.alarms.cancel(step.orphan)
-	step.orphan, step.lostBy = nil, workerName{}
+	delete(sp.orphans, step)
+	step.orphan, step.lostBy = nil, machine.StepHolder{}
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
 		token: sp.e.cfg.IDs.Token(), seen: run.seq, sent: true,

@@ -231,9 +231,9 @@ func TestStepRestartUnclaimed(t *testing.T) {
 			if len(impostor.conn.Steps) != 0 {
 				t.Fatal("another worker took the step by naming it")
 			}
-			r.clock.AwaitAlarm(5 * time.Second)
+			r.clock.AwaitAlarm(20 * time.Second)
 			nothing(t, "step", spare.steps)
-			r.clock.Advance(5 * time.Second)
+			r.clock.Advance(20 * time.Second)
 			run := step.StepLease.RunID
 			if policy == "retry" {
 				if got := spare.step(); got.StepLease.Attempt != 2 || got.StepLease.RunID != run {
@@ -309,6 +309,47 @@ func TestStepRestartUnassigned(t *testing.T) {
 				t.Fatalf("assigned %+v", got.StepLease)
 			}
 			nothing(t, "step", spare.steps)
+		})
+	}
+}
+
+// TestStepUnreceived: a worker whose process goes on, and which does not present a
+// step that was sent to it, never got it: the step is sent again, at once and with
+// the same attempt. What it presents it keeps; another process knows nothing.
+func TestStepUnreceived(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		restart, other bool
+		again          bool
+	}{
+		"connection lost": {again: true}, "sidecar restarted": {restart: true, again: true},
+		"another process": {other: true}, "another process after a restart": {restart: true, other: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, withWorkers)
+			instance := func(req *runtime.WorkerRequest) { req.Instance = "first" }
+			tools := r.connect("tools", toolsOnly, instance)
+			_, step := r.pendingStep(r.connect("model", modelOnly), tools)
+			if c.restart {
+				r.restart()
+			} else {
+				tools.Close(true)
+			}
+			if c.restart && !c.other {
+				r.connect("early", modelOnly) // lets the scan find the step first
+			}
+			if c.other {
+				instance = func(req *runtime.WorkerRequest) { req.Instance = "second" }
+			}
+			back := r.connect("tools", toolsOnly, instance)
+			if !c.again {
+				nothing(t, "step", back.steps)
+				return
+			}
+			if got := back.step(); got.StepLease.Attempt != 1 || got.StepLease.RunID != step.StepLease.RunID {
+				t.Fatalf("assigned %+v", got.StepLease)
+			}
 		})
 	}
 }

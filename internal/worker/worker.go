@@ -5,6 +5,7 @@ package worker
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,6 +87,8 @@ type Config struct {
 // Worker executes work. Use [New].
 type Worker struct {
 	cfg Config
+	// instance is this process; see WorkerRegistration.instance.
+	instance string
 
 	mu sync.Mutex
 	// session is the registered stream; nil while there is none. changed is closed
@@ -116,7 +119,7 @@ func New(cfg Config) (*Worker, error) {
 		cfg.Grace = 30 * time.Second
 	}
 	return &Worker{
-		cfg: cfg, changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
+		cfg: cfg, instance: rand.Text(), changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
 	}, nil
 }
 
@@ -217,7 +220,7 @@ func (w *Worker) registration() *pawlv1.WorkRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	reg := &pawlv1.WorkerRegistration{
-		WorkerId: w.cfg.ID, Client: "pawl-go", Packs: w.cfg.Packs, AllowUnknown: w.cfg.AllowUnknown,
+		WorkerId: w.cfg.ID, Instance: w.instance, Client: "pawl-go", Packs: w.cfg.Packs, AllowUnknown: w.cfg.AllowUnknown,
 		Prompts: keys(w.cfg.Prompts), Agents: keys(w.cfg.Agents), Tools: keys(w.cfg.Tools),
 		TurnCapacity: int32(w.cfg.Turns), StepCapacity: int32(w.cfg.Steps),
 	}

@@ -54,7 +54,11 @@ func (w *Work) ID() WorkID { return WorkID{RunID: w.RunID, Step: w.Step} }
 
 // StepHolder is the worker that an attempt of a step was sent to; zero: it was
 // sent to nobody, or came back unexecuted.
-type StepHolder struct{ Principal, Worker string }
+type StepHolder struct {
+	Principal, Worker string
+	// Instance is the worker's process, as it names it; "" = it does not.
+	Instance string
+}
 
 // WorkOffer is what one worker executes.
 type WorkOffer struct {

@@ -89,6 +89,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	f := &filler{rnd: rand.New(rand.NewPCG(1, 6)), full: true}
 	fresh["head"] = EncodeHead(f.state(), [32]byte{7})
 	fresh["step holder"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1"})
+	fresh["step holder with instance"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1", Instance: "i"})
 	return fresh
 }
 
@@ -115,7 +116,7 @@ func extendCorpus(t *testing.T, samples []sample) []sample {
 
 func decodeSample(t *testing.T, name string, value []byte) (meaning string, again []byte) {
 	t.Helper()
-	if name == "step holder" {
+	if strings.HasPrefix(name, "step holder") {
 		holder, err := DecodeHolder(value)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -6,7 +6,8 @@ import "github.com/pawl-dev/pawl/internal/runtime/machine"
 // step that nobody holds is [Mark].
 func EncodeHolder(h machine.StepHolder) []byte {
 	b := appendString(append(make([]byte, 0, 48), Format), 1, h.Principal)
-	return appendString(b, 2, h.Worker)
+	b = appendString(b, 2, h.Worker)
+	return appendString(b, 3, h.Instance)
 }
 
 // DecodeHolder is the inverse of [EncodeHolder].
@@ -22,6 +23,8 @@ func DecodeHolder(value []byte) (machine.StepHolder, error) {
 			h.Principal = s.string()
 		case 2:
 			h.Worker = s.string()
+		case 3:
+			h.Instance = s.string()
 		default:
 			s.unknown()
 		}

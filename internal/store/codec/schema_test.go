@@ -57,7 +57,7 @@ func TestRowsFollowTheSchema(t *testing.T) {
 	sameAsGenerated(t, EncodeDedupe(&d)[1:], &pb.Dedupe{})
 	sameAsGenerated(t, EncodeVersion(&machine.ArtifactVersion{Mode: machine.Append, Bytes: 9})[1:], &pb.ArtifactVersion{})
 	sameAsGenerated(t, EncodePlace("run", 300)[1:], &pb.Place{})
-	sameAsGenerated(t, EncodeHolder(machine.StepHolder{Principal: "p", Worker: "w"})[1:], &pb.StepHolder{})
+	sameAsGenerated(t, EncodeHolder(machine.StepHolder{Principal: "p", Worker: "w", Instance: "i"})[1:], &pb.StepHolder{})
 	if !bytes.Equal(EncodeHolder(machine.StepHolder{}), Mark) {
 		t.Error("a step that nobody holds has another row than before there were holders")
 	}

@@ -6228,6 +6228,7 @@ type StepHolder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	Worker        string                 `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
+	Instance      string                 `protobuf:"bytes,3,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6272,6 +6273,13 @@ func (x *StepHolder) GetPrincipal() string {
 func (x *StepHolder) GetWorker() string {
 	if x != nil {
 		return x.Worker
+	}
+	return ""
+}
+
+func (x *StepHolder) GetInstance() string {
+	if x != nil {
+		return x.Instance
 	}
 	return ""
 }
@@ -7298,11 +7306,12 @@ const file_storage_proto_rawDesc = "" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12#\n" +
-	"\rregistered_at\x18\x04 \x01(\x06R\fregisteredAt\"B\n" +
+	"\rregistered_at\x18\x04 \x01(\x06R\fregisteredAt\"^\n" +
 	"\n" +
 	"StepHolder\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
-	"\x06worker\x18\x02 \x01(\tR\x06worker\"y\n" +
+	"\x06worker\x18\x02 \x01(\tR\x06worker\x12\x1a\n" +
+	"\binstance\x18\x03 \x01(\tR\binstance\"y\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x1d\n" +

@@ -647,7 +647,13 @@ type WorkerRegistration struct {
 	HeldTurns []*TurnLease `protobuf:"bytes,10,rep,name=held_turns,json=heldTurns,proto3" json:"held_turns,omitempty"`
 	// Steps that it still executes from before it lost its connection. Default:
 	// empty, none.
-	HeldSteps     []*StepLease `protobuf:"bytes,11,rep,name=held_steps,json=heldSteps,proto3" json:"held_steps,omitempty"`
+	HeldSteps []*StepLease `protobuf:"bytes,11,rep,name=held_steps,json=heldSteps,proto3" json:"held_steps,omitempty"`
+	// A random word that the worker chose when its process began, the same over its
+	// reconnects. Who gives one promises to name in held_steps every step that it
+	// ever received and that it has no receipt of an answer for: a step of this
+	// instance that it does not name was lost on the way and is sent again. Default:
+	// empty, such a step is unknown once the step grace is over.
+	Instance      string `protobuf:"bytes,12,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -757,6 +763,13 @@ func (x *WorkerRegistration) GetHeldSteps() []*StepLease {
 		return x.HeldSteps
 	}
 	return nil
+}
+
+func (x *WorkerRegistration) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
 }
 
 // TurnLease is the right to execute one turn.
@@ -2056,7 +2069,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05turns\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05turns\x12 \n" +
 	"\x05steps\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\xba\x04\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\xdf\x04\n" +
 	"\x12WorkerRegistration\x12I\n" +
 	"\tworker_id\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$R\bworkerId\x12 \n" +
 	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06client\x12*\n" +
@@ -2073,7 +2086,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"held_turns\x18\n" +
 	" \x03(\v2\x12.pawl.v1.TurnLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldTurns\x12<\n" +
 	"\n" +
-	"held_steps\x18\v \x03(\v2\x12.pawl.v1.StepLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldSteps\"\xf5\x02\n" +
+	"held_steps\x18\v \x03(\v2\x12.pawl.v1.StepLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldSteps\x12#\n" +
+	"\binstance\x18\f \x01(\tB\a\xbaH\x04r\x02(@R\binstance\"\xf5\x02\n" +
 	"\tTurnLease\x12;\n" +
 	"\x06run_id\x18\x01 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
 	"\bturn_seq\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\x12!\n" +

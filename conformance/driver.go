@@ -39,7 +39,7 @@ type reply struct {
 	Event  map[string]any `json:"event"`
 }
 
-func startDriver(lang language) (*driver, error) {
+func startDriver(lang language, all *processes) (*driver, error) {
 	d := &driver{
 		cmd: exec.Command(lang.command[0], lang.command[1:]...), answers: map[int]chan reply{}, news: make(chan struct{}),
 	}
@@ -52,15 +52,15 @@ func startDriver(lang language) (*driver, error) {
 		return nil, err
 	}
 	d.cmd.Stderr = &d.stderr
-	if err := d.cmd.Start(); err != nil {
+	if err := all.start(d.cmd); err != nil {
 		return nil, err
 	}
-	go d.read(output)
+	go d.read(output, all)
 	return d, nil
 }
 
 // read takes lines until the process is gone.
-func (d *driver) read(output io.Reader) {
+func (d *driver) read(output io.Reader, all *processes) {
 	lines := bufio.NewReader(output)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -73,7 +73,7 @@ func (d *driver) read(output io.Reader) {
 		}
 		d.take(r)
 	}
-	_ = d.cmd.Wait()
+	all.wait(d.cmd)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.over = true

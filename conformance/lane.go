@@ -85,7 +85,7 @@ func runLanes(ctx context.Context, set *settings) []*column {
 
 func (l *lane) run(ctx context.Context, todo <-chan *scenario, c *column) {
 	var err error
-	if l.sidecar, err = newSidecar(l.set.binary, sharedFlags, nil); err != nil {
+	if l.sidecar, err = newSidecar(l.set, sharedFlags, nil); err != nil {
 		c.fail(err)
 		return
 	}
@@ -119,7 +119,7 @@ func (l *lane) play(s *scenario) (err error) {
 // ahead starts a driver for later.
 func (l *lane) ahead() {
 	go func() {
-		d, err := startDriver(l.lang)
+		d, err := startDriver(l.lang, l.set.processes)
 		l.spare <- started{d, err}
 	}()
 }

@@ -8,6 +8,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/conformance/godriver"
@@ -27,8 +29,11 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		return 2
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), set.limit)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, set.limit)
 	defer cancel()
+	defer context.AfterFunc(ctx, set.processes.kill)()
 	began := time.Now()
 	columns := runLanes(ctx, set)
 	if printTable(os.Stdout, set, columns, time.Since(began)) > 0 {
@@ -45,6 +50,7 @@ type settings struct {
 	binary    string
 	languages []language
 	scenarios []*scenario
+	processes *processes
 	// limit bounds the whole.
 	limit time.Duration
 	// lanes is how many scenarios of a language run at once.
@@ -54,11 +60,11 @@ type settings struct {
 }
 
 func parse(args []string) (*settings, error) {
-	set := &settings{}
+	set := &settings{processes: newProcesses()}
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.StringVar(&set.root, "root", ".", "directory of the module")
 	flags.StringVar(&set.binary, "sidecar", os.Getenv("PAWL_SIDECAR"), "the program under test (default ROOT/bin/sidecar)")
-	flags.DurationVar(&set.limit, "limit", 5*time.Minute, "longest time of the whole")
+	flags.DurationVar(&set.limit, "limit", 10*time.Minute, "longest time of the whole")
 	flags.IntVar(&set.lanes, "lanes", 2, "scenarios of a language that run at once")
 	flags.BoolVar(&set.times, "times", false, "show how many seconds each scenario took")
 	only := flags.String("only", "", "regular expression of the scenarios to run (default: all)")

@@ -21,6 +21,7 @@ type sidecar struct {
 	socket string
 	// token is that of its clients; empty: it asks for none.
 	token string
+	all   *processes
 
 	cmd    *exec.Cmd
 	done   chan struct{}
@@ -43,13 +44,13 @@ func binaryOf(root, named string) (string, error) {
 }
 
 // newSidecar starts one. With scopes it asks for a token, which has these.
-func newSidecar(binary string, flags, scopes []string) (*sidecar, error) {
+func newSidecar(set *settings, flags, scopes []string) (*sidecar, error) {
 	// Paths of sockets are limited to 108 bytes.
 	dir, err := os.MkdirTemp("", "pawl-*")
 	if err != nil {
 		return nil, err
 	}
-	s := &sidecar{binary: binary, flags: flags, dir: dir, socket: filepath.Join(dir, "s")}
+	s := &sidecar{binary: set.binary, all: set.processes, flags: flags, dir: dir, socket: filepath.Join(dir, "s")}
 	err = s.authenticate(scopes)
 	if err == nil {
 		err = s.start()
@@ -78,24 +79,24 @@ func (s *sidecar) address() string { return "unix:" + s.socket }
 func (s *sidecar) start() error {
 	_ = os.Remove(s.socket)
 	args := append([]string{"serve", "--data", filepath.Join(s.dir, "data"), "--listen", "127.0.0.1:0", "--socket", s.socket}, s.flags...)
-	s.cmd = exec.Command(s.binary, args...)
-	s.cmd.Stderr = &s.stderr
-	output, err := s.cmd.StdoutPipe()
+	cmd, done := exec.Command(s.binary, args...), make(chan struct{})
+	cmd.Stderr = &s.stderr
+	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := s.cmd.Start(); err != nil {
+	if err := s.all.start(cmd); err != nil {
 		return err
 	}
+	s.cmd, s.done = cmd, done
 	// A process that neither serves nor ends is killed, which ends the read.
-	timer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	_, err = bufio.NewReader(output).ReadString('\n')
 	timer.Stop()
-	s.done = make(chan struct{})
-	go func(cmd *exec.Cmd, done chan struct{}) {
-		_ = cmd.Wait()
+	go func() {
+		s.all.wait(cmd)
 		close(done)
-	}(s.cmd, s.done)
+	}()
 	if err != nil {
 		return fmt.Errorf("the sidecar did not start: %w\n%s", err, s.stderr.String())
 	}

@@ -163,10 +163,10 @@ func TestKillInAStep(t *testing.T) {
 }
 
 func killInAStep(t *testing.T, begun bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	s := newSidecar(t, "--pack", "testdata/count.json", "--allow-tool", "*", "--restart-grace", "500ms")
 	s.start()
+	// Begun only now: the first test to come builds the binary.
+	ctx := deadline(t, 2*time.Minute)
 	asked, told := make(chan struct{}, 8), make(chan error, 8)
 	stopTurns := startWorker(ctx, t, s, worker.Config{ID: "turns", Prompts: map[string]worker.TurnFunc{
 		"*": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {

@@ -28,6 +28,8 @@ export class Worker {
   /** Its name, recorded with what it executes. */
   readonly id: string;
   readonly #settings: WorkerSettings;
+  /** Steps of it that are not held never arrived: the sidecar sends them again. */
+  readonly #instance = newId();
   readonly #handlers = new HandlerTable();
   readonly #holdings = new Holdings();
   readonly #tasks = new Set<Promise<void>>();
@@ -146,6 +148,7 @@ export class Worker {
     const { turns, steps, packs, allowUnknown } = this.#settings;
     return {
       workerId: this.id,
+      instance: this.#instance,
       client: "pawl-typescript",
       packs: [...packs],
       ...names,

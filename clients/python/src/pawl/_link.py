@@ -21,7 +21,7 @@ from pawl._errors import (
     StateError,
     WorkerReplacedError,
 )
-from pawl._flow import Backoff
+from pawl._flow import Backoff, new_id
 from pawl._held import Held, HeldStep, HeldTurn, stale
 from pawl._session import WORK, Session, SessionOverError
 from pawl._settings import Settings, version
@@ -61,6 +61,8 @@ class Link:
         self, settings: Settings, offer: Offer, take: Callable[[worker_pb2.WorkResponse], None]
     ) -> None:
         self._settings, self._offer, self._take = settings, offer, take
+        # What is not in `steps` never arrived: the sidecar sends it again.
+        self._instance = new_id()
         self.turns: dict[str, HeldTurn] = {}
         self.steps: dict[str, HeldStep] = {}
         self.stopping = False
@@ -130,6 +132,7 @@ class Link:
         offer, names = self._offer, self._names
         registration = worker_pb2.WorkerRegistration(
             worker_id=offer.worker_id,
+            instance=self._instance,
             client=f"pawl-python/{version()}",
             packs=offer.packs,
             allow_unknown=offer.allow_unknown,

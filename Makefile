@@ -53,11 +53,15 @@ demo: build ## Run a loop with a crash in the middle, end to end
 .PHONY: test
 test: ## Run all tests
 	$(GO) test -p $(P) -timeout 9m ./...
-	$(MAKE) build test-python test-typescript test-examples
+	$(MAKE) build test-python test-typescript test-examples test-peers
 
 .PHONY: test-python
 test-python: ## Test the Python client (PYTESTFLAGS); makes its virtual environment itself
 	.ci/test-python $(PYTESTFLAGS)
+
+.PHONY: test-peers
+test-peers: ## Run the A2A clients of other people against a sidecar; installs them itself
+	.ci/test-peers
 
 .PHONY: test-typescript
 test-typescript: ## Test the TypeScript client (VITESTFLAGS); installs its packages itself

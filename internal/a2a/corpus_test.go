@@ -159,15 +159,18 @@ type masks struct{ seen map[string]string }
 func newMasks() *masks { return &masks{seen: map[string]string{}} }
 
 var (
-	changing = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}|ctx-[a-z0-9]{26,32}`)
+	changing = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}|(ctx|push)-[a-z0-9]{26,32}`)
 	moment   = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z"`)
 )
 
 func (m *masks) text(s string) string {
 	return changing.ReplaceAllStringFunc(s, func(id string) string {
 		kind := "T"
-		if strings.HasPrefix(id, "ctx-") {
+		switch {
+		case strings.HasPrefix(id, "ctx-"):
 			kind = "C"
+		case strings.HasPrefix(id, "push-"):
+			kind = "P"
 		}
 		if m.seen[id] == "" {
 			m.seen[id] = fmt.Sprintf("$%s%d", kind, len(m.seen)+1)

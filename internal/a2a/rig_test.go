@@ -52,12 +52,14 @@ type rig struct {
 	hands  *hand
 	// tokens: callers have to name themselves.
 	tokens bool
+	// creds are those of the gRPC port.
+	creds grpc.DialOption
 }
 
 // newRig serves until the test ends. configure may change the configuration.
 func newRig(t testing.TB, configure ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, config: config.Default(), hands: newHand()}
+	r := &rig{t: t, config: config.Default(), hands: newHand(), creds: grpc.WithTransportCredentials(insecure.NewCredentials())}
 	r.config.Data = filepath.Join(t.TempDir(), "data")
 	r.config.Listen, r.config.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 	r.config.Packs = []string{"testdata/agents.yaml"}
@@ -121,7 +123,7 @@ func (r *rig) serve() {
 
 func (r *rig) dial(options ...grpc.DialOption) *grpc.ClientConn {
 	r.t.Helper()
-	conn, err := grpc.NewClient(r.ready.GRPC, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)...)
+	conn, err := grpc.NewClient(r.ready.GRPC, append([]grpc.DialOption{r.creds}, options...)...)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,0 +1,230 @@
+package a2a_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+)
+
+// peers is the directory of the clients that are not ours, made by .ci/test-peers.
+func peers(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("PAWL_PEERS")
+	if dir == "" {
+		t.Skip("run by .ci/test-peers, which installs the clients of other people")
+	}
+	return dir
+}
+
+// withTLS makes the rig speak TLS with a certificate of its own for loopback.
+func withTLS(r *rig) {
+	r.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "loopback"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	dir := r.t.TempDir()
+	r.config.TLSCert, r.config.TLSKey = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{
+		r.config.TLSCert: {Type: "CERTIFICATE", Bytes: cert}, r.config.TLSKey: {Type: "PRIVATE KEY", Bytes: der},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	parsed, err := x509.ParseCertificate(cert)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	r.creds = grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}))
+}
+
+// base is the URL of the writer.
+func (r *rig) base() string {
+	scheme := "http://"
+	if r.config.TLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + r.ready.HTTP + "/a2a/crew/writer"
+}
+
+// run starts a client that is not ours and returns what it printed.
+func (r *rig) run(t *testing.T, env []string, name string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestPeerJavaScript runs the official JavaScript client over every binding, with
+// and without TLS.
+func TestPeerJavaScript(t *testing.T) {
+	t.Parallel()
+	dir := peers(t)
+	for name, configure := range map[string][]func(*rig){"plain": nil, "TLS": {withTLS}} {
+		r := newRig(t, configure...)
+		var env []string
+		if r.config.TLSCert != "" {
+			env = []string{"NODE_EXTRA_CA_CERTS=" + r.config.TLSCert, "PEER_CA=" + r.config.TLSCert}
+		}
+		for _, binding := range []string{"JSONRPC", "HTTP+JSON", "GRPC"} {
+			out, err := r.run(t, env, "node", filepath.Join(dir, "a2a-js", "check.mjs"), r.base(), binding)
+			if err != nil || !strings.Contains(out, binding+": ok") {
+				t.Errorf("%s, %s: %v\n%s", binding, name, err, out)
+			}
+		}
+	}
+}
+
+// TestPeerCommandLine runs the Go SDK's command line over every binding, with and
+// without TLS; its gRPC knows no TLS.
+func TestPeerCommandLine(t *testing.T) {
+	t.Parallel()
+	bin := filepath.Join(peers(t), "bin", "a2a")
+	for _, secure := range []bool{false, true} {
+		var configure []func(*rig)
+		if secure {
+			configure = append(configure, withTLS)
+		}
+		r := newRig(t, configure...)
+		env := []string{"SSL_CERT_FILE=" + r.config.TLSCert}
+		ways := map[string][]string{
+			"card": {r.base()}, "jsonrpc": {r.base(), "--transport", "jsonrpc"}, "rest": {r.base(), "--transport", "rest"},
+			"grpc": {r.ready.GRPC, "--transport", "grpc", "--tenant", "crew/writer", "--insecure"},
+		}
+		if secure {
+			delete(ways, "grpc")
+		}
+		for way, args := range ways {
+			c := &commandLine{t: t, r: r, bin: bin, env: env, way: way, url: args[0], args: append(args[1:], "-o", "json")}
+			c.check()
+		}
+	}
+}
+
+// commandLine is the a2a program on one way to the writer.
+type commandLine struct {
+	t         *testing.T
+	r         *rig
+	bin       string
+	env       []string
+	way, url  string
+	args      []string
+	exitError bool
+}
+
+// do runs one verb.
+func (c *commandLine) do(verb []string, rest ...string) string {
+	c.t.Helper()
+	args := append(append(append([]string{}, verb...), c.url), rest...)
+	out, err := c.r.run(c.t, c.env, c.bin, append(args, c.args...)...)
+	if (err != nil) != c.exitError {
+		c.t.Errorf("%s: a2a %s: %v\n%s", c.way, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (c *commandLine) want(out string, words ...string) {
+	c.t.Helper()
+	for _, w := range words {
+		if !strings.Contains(out, w) {
+			c.t.Errorf("%s: no %q in\n%s", c.way, w, out)
+		}
+	}
+}
+
+func (c *commandLine) check() {
+	c.t.Helper()
+	if c.way == "card" {
+		c.want(c.do([]string{"discover"}), "Writer", "JSONRPC")
+	}
+	sent := c.do([]string{"send"}, "hello")
+	c.want(sent, "TASK_STATE_COMPLETED", "hello")
+	id := idIn(sent)
+	c.want(c.do([]string{"get", "task"}, id), id, "TASK_STATE_COMPLETED")
+	c.want(c.do([]string{"list", "tasks"}), id)
+	c.want(c.do([]string{"send"}, "write a b", "--stream"), "TASK_STATE_WORKING", "lastChunk", "TASK_STATE_COMPLETED")
+	asked := idIn(c.do([]string{"send"}, "ask which?"))
+	c.want(c.do([]string{"send"}, "that", "--task", asked), "TASK_STATE_COMPLETED", "got that")
+	waiting := idIn(c.do([]string{"send"}, "ask waiting?", "--immediate"))
+	c.want(c.subscribe(waiting), "TASK_STATE_CANCELED")
+	c.exitError = true
+	c.want(c.do([]string{"get", "task"}, "nothing"), "no such task")
+}
+
+// subscribe follows a task that waits, and cancels it once the first event came.
+func (c *commandLine) subscribe(id string) string {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.bin, append([]string{"subscribe", c.url, id}, c.args...)...)
+	cmd.Env, cmd.WaitDelay = append(os.Environ(), c.env...), time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(out, first); err != nil {
+		c.t.Errorf("%s: subscribe printed nothing: %v", c.way, err)
+	}
+	c.want(c.do([]string{"cancel"}, id), "TASK_STATE_CANCELED")
+	rest, err := io.ReadAll(out)
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		c.t.Errorf("%s: subscribe: %v", c.way, err)
+	}
+	return string(first) + string(rest)
+}
+
+// idIn is the id of the task that was printed.
+func idIn(out string) string {
+	var task struct {
+		ID   string
+		Task struct{ ID string }
+	}
+	_ = json.NewDecoder(strings.NewReader(out)).Decode(&task)
+	if task.ID == "" {
+		return task.Task.ID
+	}
+	return task.ID
+}

@@ -32,17 +32,18 @@ type ChildSpec struct {
 // roles are the kinds of children. Each runs until its work is done or ctx
 // ends.
 var roles = map[string]func(context.Context, ChildSpec, *wire) error{
-	"serve":   serveChild,
-	"echo":    echoChild,
-	"load":    loadChild,
-	"watch":   watchChild,
-	"commit":  commitChild,
-	"bare":    bareChild,
-	"flat":    flatChild,
-	"seed":    seedChild,
-	"storage": storageChild,
-	"worker":  workerChild,
-	"hold":    holdChild,
+	"serve":    serveChild,
+	"echo":     echoChild,
+	"load":     loadChild,
+	"watch":    watchChild,
+	"commit":   commitChild,
+	"bare":     bareChild,
+	"flat":     flatChild,
+	"seed":     seedChild,
+	"snapshot": snapshotChild,
+	"storage":  storageChild,
+	"worker":   workerChild,
+	"hold":     holdChild,
 
 	"idle-workers": idleWorkersChild,
 }

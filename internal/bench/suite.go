@@ -102,6 +102,7 @@ func (s *suite) parts() []part {
 		{"watchers", s.watchersPart},
 		{"workers", s.workersPart},
 		{"flat", s.flatPart},
+		{"snapshot", s.snapshotPart},
 		{"restart", s.restartPart},
 		{"overdue", s.overduePart},
 		{"storage", s.storagePart},

@@ -30,28 +30,62 @@ func (e *Engine) artifactsAt(ctx context.Context, key runKey, s *machine.State, 
 // none yet.
 func (e *Engine) artifact(ctx context.Context, key runKey, head *machine.ArtifactHead, seq uint64) (ArtifactValue, bool, error) {
 	value := ArtifactValue{Name: head.Name, Type: head.Type, Mode: head.Mode}
-	versions, err := e.store.ArtifactVersions(ctx, key.ns, key.id, head.Name, seq, head.Mode == machine.Replace)
+	at := segmentKey{run: key, name: head.Name}
+	f := &folding{head: head}
+	if head.Mode == machine.Append {
+		f.segments = e.segments.upTo(at, seq)
+	}
+	if n := len(f.segments); n > 0 {
+		value.Seq = f.segments[n-1].last
+	}
+	versions, err := e.versions(ctx, key, head, value.Seq, seq)
 	if err != nil {
-		return value, false, fmt.Errorf("runtime: versions of artifact %q of run %s: %w", head.Name, key.id, err)
+		return value, false, err
 	}
-	if len(versions) == 0 {
-		return value, false, nil
-	}
-	values := make([][]byte, 0, len(versions))
 	for _, version := range versions {
-		body, err := e.record(ctx, key, version.Seq)
+		written, err := e.written(ctx, key, head.Name, version.Seq)
 		if err != nil {
 			return value, false, err
 		}
-		for _, w := range Writes(body) {
-			if w.Name == head.Name {
-				values = append(values, w.Value)
-			}
+		f.add(version.Seq, written)
+		value.Seq = version.Seq
+	}
+	if value.Seq == 0 {
+		return value, false, nil
+	}
+	if f.grown {
+		e.segments.keep(at, f.segments)
+	}
+	value.Value = f.value()
+	return value, true, nil
+}
+
+// versions lists the writes of an artifact in (after, seq]; of one that is replaced
+// the last alone.
+func (e *Engine) versions(ctx context.Context, key runKey, head *machine.ArtifactHead, after, seq uint64) (versions []machine.ArtifactVersion, err error) {
+	if head.Mode == machine.Replace {
+		versions, err = e.store.ArtifactVersions(ctx, key.ns, key.id, head.Name, seq, true)
+	} else {
+		versions, err = e.store.ArtifactVersionsAfter(ctx, key.ns, key.id, head.Name, after, seq)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("runtime: versions of artifact %q of run %s: %w", head.Name, key.id, err)
+	}
+	return versions, nil
+}
+
+// written is the value that a record wrote to an artifact.
+func (e *Engine) written(ctx context.Context, key runKey, name string, seq uint64) ([]byte, error) {
+	body, err := e.record(ctx, key, seq)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range Writes(body) {
+		if w.Name == name {
+			return w.Value, nil
 		}
 	}
-	value.Seq = versions[len(versions)-1].Seq
-	value.Value = machine.FoldArtifact(head.Type, head.Mode, values)
-	return value, true, nil
+	return nil, fmt.Errorf("runtime: record %d of run %s wrote no artifact %q", seq, key.id, name)
 }
 
 // Writes lists the artifacts that a record wrote.

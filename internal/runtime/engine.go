@@ -22,6 +22,7 @@ type Engine struct {
 	hub      *hub
 	timers   *timers
 	inflight *inflight
+	segments *segments
 	work     *work
 	// started is when the engine was made, Unix nanoseconds.
 	started int64
@@ -39,6 +40,7 @@ func New(cfg Config) (*Engine, error) {
 		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
 		programs: newPrograms(cfg.Store, cfg.Pack),
 		hub:      newHub(cfg.TailBytes),
+		segments: newSegments(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.timers = newTimers(e)

@@ -59,6 +59,9 @@ type Store interface {
 	// ArtifactVersions lists the writes of one artifact with seq <= atSeq in
 	// order; newestOnly returns at most the last.
 	ArtifactVersions(ctx context.Context, ns uint32, run, name string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error)
+	// ArtifactVersionsAfter lists the writes of one artifact with after < seq <= atSeq
+	// in order.
+	ArtifactVersionsAfter(ctx context.Context, ns uint32, run, name string, after, atSeq uint64) ([]machine.ArtifactVersion, error)
 	// MessageRows lists rows [from, next) of a state's conversation.
 	MessageRows(ctx context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error)
 

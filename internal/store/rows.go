@@ -38,6 +38,16 @@ func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (ma
 // ArtifactVersions lists the writes of one artifact with seq <= atSeq in order,
 // or only the last of them. The values are in the records of those seqs.
 func (s *Store) ArtifactVersions(ctx context.Context, ns uint32, run, artifact string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
+	return s.versions(ctx, ns, run, artifact, 0, atSeq, newestOnly)
+}
+
+// ArtifactVersionsAfter lists the writes of one artifact with after < seq <= atSeq
+// in order.
+func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, artifact string, after, atSeq uint64) ([]machine.ArtifactVersion, error) {
+	return s.versions(ctx, ns, run, artifact, after, atSeq, false)
+}
+
+func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	var out []machine.ArtifactVersion
 	p := artifactPrefix(nil, ns, run, artifact)
 	err := s.view(func(txn *badger.Txn) error {
@@ -46,7 +56,7 @@ func (s *Store) ArtifactVersions(ctx context.Context, ns uint32, run, artifact s
 		if newestOnly {
 			it.Seek(number(bytes.Clone(p), atSeq))
 		} else {
-			it.Rewind()
+			it.Seek(number(bytes.Clone(p), after+1))
 		}
 		for ; has(it, p); it.Next() {
 			seq, err := lastNumber(it.Item().Key(), p)

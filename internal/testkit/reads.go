@@ -133,6 +133,15 @@ func (s *Store) ArtifactVersions(_ context.Context, ns uint32, run, name string,
 	return versions, nil
 }
 
+// ArtifactVersionsAfter implements runtime.Store.
+func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, name string, after, atSeq uint64) ([]machine.ArtifactVersion, error) {
+	versions, err := s.ArtifactVersions(ctx, ns, run, name, atSeq, false)
+	for len(versions) > 0 && versions[0].Seq <= after {
+		versions = versions[1:]
+	}
+	return versions, err
+}
+
 // MessageRows lists rows [from, next) of a state's conversation.
 func (s *Store) MessageRows(_ context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error) {
 	d := s.disk

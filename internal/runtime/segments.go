@@ -1,0 +1,113 @@
+package runtime
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// segmentWrites is how many writes of an appended artifact make one segment: as
+// many records at most are read one by one for a value whose segments are held.
+const segmentWrites = 64
+
+// maxSegmentBytes bounds what the segments of all artifacts hold together.
+const maxSegmentBytes = 32 << 20
+
+// segment is what some writes of an artifact, in a row, amount to. Writes are
+// immutable and so are segments: a value folded from them is exact for ever.
+type segment struct {
+	// last is the record of its last write.
+	last  uint64
+	value []byte
+}
+
+type segmentKey struct {
+	run  runKey
+	name string
+}
+
+// segments holds the beginnings of artifacts that were read lately, so that a long
+// one is not read write by write each time. Safe for concurrent use.
+type segments struct {
+	mu    sync.Mutex
+	held  map[segmentKey]*list.Element
+	used  *list.List // *heldSegments, the one used last in front
+	bytes int
+}
+
+type heldSegments struct {
+	key   segmentKey
+	list  []segment
+	bytes int
+}
+
+func newSegments() *segments {
+	return &segments{held: map[segmentKey]*list.Element{}, used: list.New()}
+}
+
+// upTo returns the segments whose writes all lie at or before a record.
+func (s *segments) upTo(key segmentKey, seq uint64) []segment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.held[key]
+	if at == nil {
+		return nil
+	}
+	s.used.MoveToFront(at)
+	found := at.Value.(*heldSegments).list
+	n := len(found)
+	for n > 0 && found[n-1].last > seq {
+		n--
+	}
+	return found[:n:n]
+}
+
+// keep holds a longer list of segments than before.
+func (s *segments) keep(key segmentKey, longer []segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.held[key]
+	if at == nil {
+		at = s.used.PushFront(&heldSegments{key: key})
+		s.held[key] = at
+	}
+	h := at.Value.(*heldSegments)
+	for i := len(h.list); i < len(longer); i++ {
+		h.bytes += len(longer[i].value)
+		s.bytes += len(longer[i].value)
+	}
+	if len(longer) > len(h.list) {
+		h.list = longer
+	}
+	for s.bytes > maxSegmentBytes && s.used.Len() > 1 {
+		oldest := s.used.Remove(s.used.Back()).(*heldSegments)
+		s.bytes -= oldest.bytes
+		delete(s.held, oldest.key)
+	}
+}
+
+// folding makes the value of an appended artifact out of segments and writes.
+type folding struct {
+	head     *machine.ArtifactHead
+	segments []segment
+	// grown: there are segments that were not held.
+	grown  bool
+	writes [][]byte
+}
+
+// add takes the next write; enough of them become a segment.
+func (f *folding) add(seq uint64, value []byte) {
+	if f.writes = append(f.writes, value); len(f.writes) == segmentWrites {
+		f.segments = append(f.segments, segment{last: seq, value: machine.FoldArtifact(f.head.Type, f.head.Mode, f.writes)})
+		f.writes, f.grown = nil, true
+	}
+}
+
+func (f *folding) value() []byte {
+	values := make([][]byte, 0, len(f.segments)+len(f.writes))
+	for i := range f.segments {
+		values = append(values, f.segments[i].value)
+	}
+	return machine.FoldArtifact(f.head.Type, f.head.Mode, append(values, f.writes...))
+}

@@ -42,6 +42,11 @@ export class Driver {
     return new Driver(sidecar, got.run?.runId ?? "", got.turn, token);
   }
 
+  /** The same run at another process. */
+  at(sidecar: Sidecar): Driver {
+    return new Driver(sidecar, this.id, undefined, this.token);
+  }
+
   /** Makes a tool call and answers it. */
   async tool(tool: string, payload: unknown, result: unknown): Promise<void> {
     const { turnSeq, attempt, token } = this.open();

@@ -4,6 +4,7 @@ import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
 import { asProblem } from "./api/problem";
 import { App } from "./app";
+import { Boundary } from "./parts/boundary";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/pages.css";
@@ -26,7 +27,9 @@ if (root) {
     <StrictMode>
       <QueryClientProvider client={queries}>
         <Router base="/ui">
-          <App />
+          <Boundary>
+            <App />
+          </Boundary>
         </Router>
       </QueryClientProvider>
     </StrictMode>,

@@ -121,9 +121,10 @@ export class RunList {
 
   readonly state = (): ListState => this.#state;
 
-  /** Reads the next page, unless one is on its way or there is none. */
+  /** Reads the next page, unless one is on its way, refused, or there is none. */
   async more(): Promise<void> {
-    if (this.#state.loading || this.#state.complete) {
+    const { loading, complete, problem } = this.#state;
+    if (loading || complete || problem) {
       return;
     }
     this.#set({ loading: true, problem: undefined });
@@ -138,6 +139,12 @@ export class RunList {
         this.#set({ loading: false, problem: asProblem(error) });
       }
     }
+  }
+
+  /** Asks again for a page that was refused or lost. */
+  async again(): Promise<void> {
+    this.#set({ problem: undefined });
+    await this.more();
   }
 
   /** Takes what records say at once, and reads their runs again for the rest. */

@@ -17,7 +17,7 @@ import { when } from "../parts/words";
 
 /** One version of a pack: its graph, its findings, its agents, its source. */
 export function PackPage({ reference }: { reference: string }) {
-  const { asked, source, document } = usePack(decodeURIComponent(reference));
+  const { asked, source, document } = usePack(plain(reference));
   const [line, setLine] = useState(0);
   useTitle(asked.data?.pack.id ?? "Pack");
   if (asked.error) {
@@ -68,6 +68,15 @@ export function PackPage({ reference }: { reference: string }) {
       </div>
     </main>
   );
+}
+
+/** A part of the address as it was before it was written into one. */
+function plain(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function PackHead({ pack }: { pack: Pack }) {

@@ -65,11 +65,12 @@ export function RunsPage() {
         onChoose={(status) => setFilter({ ...filter, status })}
       />
       <Filters filter={filter} onChange={setFilter} search={search} onSearch={setSearch} />
-      {state.problem ? <Failure problem={state.problem} onRetry={more} /> : null}
+      {state.problem ? <Failure problem={state.problem} onRetry={() => void list.again()} /> : null}
       <RunTable
         rows={rows}
         complete={state.complete}
         loading={state.loading}
+        failed={state.problem !== undefined}
         onMore={more}
         empty={
           filtered ? (

@@ -38,7 +38,9 @@ export function DiffView({
 }
 
 export function compare(before: string, after: string): Line[] {
-  const parts = diffLines(before, after, { timeout: PATIENCE_MS }) ?? [
+  // A last line is the same line whether or not it is followed by another.
+  const whole = (text: string) => (text === "" || text.endsWith("\n") ? text : `${text}\n`);
+  const parts = diffLines(whole(before), whole(after), { timeout: PATIENCE_MS }) ?? [
     { value: before, removed: true, added: false },
     { value: after, removed: false, added: true },
   ];

@@ -1,5 +1,12 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, memo, type ReactNode, useEffect, useRef } from "react";
+import {
+  type FocusEvent,
+  type KeyboardEvent,
+  memo,
+  type ReactNode,
+  useEffect,
+  useRef,
+} from "react";
 import { Link } from "wouter";
 import type { Row } from "../api/run_list";
 import { Badge } from "./badge";
@@ -25,12 +32,14 @@ interface Props {
   rows: readonly Row[];
   complete: boolean;
   loading: boolean;
+  /** The list could not be read; somebody else says so. */
+  failed: boolean;
   onMore: () => void;
   empty: ReactNode;
 }
 
 /** Rows that exist only while they are seen; the next page is read before it is needed. */
-export function RunTable({ rows, complete, loading, onMore, empty }: Props) {
+export function RunTable({ rows, complete, loading, failed, onMore, empty }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const now = useNow(5_000);
   const virtual = useVirtualizer({
@@ -46,19 +55,29 @@ export function RunTable({ rows, complete, loading, onMore, empty }: Props) {
       onMore();
     }
   }, [complete, loading, last, rows.length, onMore]);
+  // Where the keyboard is; it is ahead of the focus while keys come faster than frames.
+  const aim = useRef(-1);
   const step = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
-    const active = document.activeElement?.closest<HTMLElement>("[data-index]");
-    if (!by || !active) {
+    if (!by || aim.current < 0) {
       return;
     }
     event.preventDefault();
-    const to = Math.min(Math.max(Number(active.dataset.index) + by, 0), rows.length - 1);
+    const to = Math.min(Math.max(aim.current + by, 0), rows.length - 1);
+    aim.current = to;
     virtual.scrollToIndex(to);
     requestAnimationFrame(() => {
-      box.current?.querySelector<HTMLElement>(`[data-index="${to}"] a`)?.focus();
+      if (aim.current === to) {
+        box.current?.querySelector<HTMLElement>(`[data-index="${to}"] a`)?.focus();
+      }
     });
   };
+  const aimAt = (event: FocusEvent) => {
+    aim.current = Number(event.target.closest<HTMLElement>("[data-index]")?.dataset.index ?? -1);
+  };
+  if (rows.length === 0 && failed) {
+    return null;
+  }
   if (rows.length === 0) {
     return (
       <div className="card">{loading || !complete ? <Loading what="Reading runs" /> : empty}</div>
@@ -81,7 +100,7 @@ export function RunTable({ rows, complete, loading, onMore, empty }: Props) {
             ))}
           </div>
         </div>
-        <div className="tbody" role="rowgroup" ref={box} onKeyDown={step}>
+        <div className="tbody" role="rowgroup" ref={box} onKeyDown={step} onFocus={aimAt}>
           <div role="presentation" className="rows" style={{ height: virtual.getTotalSize() }}>
             {items.map((item) => {
               const row = rows[item.index];

@@ -1,0 +1,28 @@
+import { Component, type ReactNode } from "react";
+import { Problem } from "../api/problem";
+import { Failure } from "./notices";
+
+/** Shows a fault of the page itself instead of nothing. */
+export class Boundary extends Component<{ children: ReactNode }, { fault: Error | undefined }> {
+  override state = { fault: undefined };
+
+  static getDerivedStateFromError(fault: Error) {
+    return { fault };
+  }
+
+  override render() {
+    const fault: Error | undefined = this.state.fault;
+    if (fault === undefined) {
+      return this.props.children;
+    }
+    const problem = new Problem(
+      500,
+      `The page has met a fault of its own: ${String((fault as Error).message)}`,
+    );
+    return (
+      <main id="main">
+        <Failure problem={problem} onRetry={() => this.setState({ fault: undefined })} />
+      </main>
+    );
+  }
+}

@@ -98,16 +98,7 @@ func (c *committer) run() {
 		if c.failure != nil {
 			next = c.abandon(next, &held)
 		}
-		if c.flight == nil && len(next.requests) > 0 {
-			c.gather(next, &held)
-			c.send(next)
-			next = &group{}
-			if r := held; r != nil {
-				held = nil
-				c.take(next, r, &held)
-			}
-			continue
-		}
+		next = c.launch(next, &held)
 		queue := c.queue
 		if held != nil {
 			queue = nil
@@ -116,11 +107,31 @@ func (c *committer) run() {
 		case r := <-queue:
 			c.take(next, r, &held)
 		case err := <-c.acks:
-			c.settle(err)
+			g, err := c.settle(err)
+			// The disk has work again before the callers of the last group have theirs.
+			next = c.launch(next, &held)
+			c.answer(g, err)
+			c.answered(g)
 		case <-c.stopping(next):
 			return
 		}
 	}
+}
+
+// launch sends the group that was collected, unless one is in flight, and returns
+// the one to collect next.
+func (c *committer) launch(next *group, held **request) *group {
+	if c.failure != nil || c.flight != nil || len(next.requests) == 0 {
+		return next
+	}
+	c.gather(next, held)
+	c.send(next)
+	next = &group{}
+	if r := *held; r != nil {
+		*held = nil
+		c.take(next, r, held)
+	}
+	return next
 }
 
 // abandon answers everybody in a group that will never be sent.
@@ -226,8 +237,8 @@ func (c *committer) send(g *group) {
 	}
 }
 
-// settle publishes the synced group and answers its callers.
-func (c *committer) settle(err error) {
+// settle publishes the group that was synced; its callers have no answer yet.
+func (c *committer) settle(err error) (*group, error) {
 	g := c.flight
 	c.flight = nil
 	if err == nil {
@@ -243,7 +254,10 @@ func (c *committer) settle(err error) {
 		c.marks.synced()
 		c.store.stats.add(g)
 	}
-	c.answer(g, err)
+	return g, err
+}
+
+func (c *committer) answered(g *group) {
 	if answered := c.store.opts.Hooks.Answered; answered != nil {
 		answered(g.info())
 	}

@@ -34,7 +34,8 @@ class Sidecar:
 
     `packs` are files to register, `allow_tools` the allowlist (default: none), `flags`
     further flags of `sidecar serve`, `binary` the program (default: `sidecar_path()`).
-    It may be killed and started again: the directory and the port stay.
+    With `http` it has an HTTP port as well, for agent cards and the gateway. It may be
+    killed and started again: the directory and the ports stay.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Sidecar:
         allow_tools: Sequence[str] = (),
         flags: Sequence[str] = (),
         binary: str = "",
+        http: bool = False,
     ) -> None:
         self._binary = binary or sidecar_path()
         self._flags = [
@@ -55,6 +57,8 @@ class Sidecar:
         self.path = Path(self._directory.name)
         """Its directory: data/, sidecar.log, and what a test puts there."""
         self.address = "127.0.0.1:0"
+        self.http = "127.0.0.1:0" if http else ""
+        """HOST:PORT of the HTTP port; empty without one."""
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Sidecar:
@@ -81,6 +85,7 @@ class Sidecar:
             "serve",
             f"--data={self.path / 'data'}",
             f"--listen={self.address}",
+            *([f"--http={self.http}"] if self.http else []),
             *self._flags,
         ]
         with (self.path / "sidecar.log").open("a") as log:
@@ -98,7 +103,7 @@ class Sidecar:
             self.kill()
             raise SidecarError(f"the sidecar did not start:\n{self.log()}")
         ready: dict[str, Any] = json.loads(line)
-        self.address = ready["grpc"]
+        self.address, self.http = ready["grpc"], ready.get("http", "")
 
     def log(self) -> str:
         """What it wrote to its log so far."""

@@ -216,7 +216,7 @@ func TestSweepsAmongCommits(t *testing.T) {
 		commits.Go(func() {
 			b := startBatch(runID(n), "")
 			mustCommit(t, s, b)
-			for i := range 50 {
+			for i := range 20 {
 				sum := oldBlob(t, s, fmt.Sprint("blob ", n, i))
 				b = eventBatch(b.State, fmt.Appendf(nil, "blob:sha256:%x", sum))
 				mustCommit(t, s, b)
@@ -236,7 +236,7 @@ func TestSweepsAmongCommits(t *testing.T) {
 	commits.Wait()
 	close(stop)
 	sweeps.Wait()
-	t.Logf("kept %v of 50 each", kept)
+	t.Logf("kept %v of 20 each", kept)
 	checked(t, s)
 }
 

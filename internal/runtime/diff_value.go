@@ -96,10 +96,9 @@ func diffText(name, a, b string) (string, bool) {
 		return text, false
 	}
 	cut := strings.LastIndexByte(text[:maxText], '\n') + 1
-	for cut == 0 || !utf8.ValidString(text[:cut]) {
-		// One line longer than all that is told.
-		cut = maxText - utf8.UTFMax
-		for !utf8.RuneStart(text[cut]) {
+	if cut < maxText/2 {
+		// A line longer than all that is told.
+		for cut = maxText - utf8.UTFMax; !utf8.RuneStart(text[cut]); {
 			cut--
 		}
 	}

@@ -16,7 +16,9 @@ import { type NodeOptions, nodeTransport } from "./node_transport.js";
 import type { Json, Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
+import type { RunInfo } from "./run_reader.js";
 import type { Sessions } from "./sessions.js";
+import { importRun } from "./travel.js";
 import { type Content, partsOf, toJsonText } from "./values.js";
 import { Worker } from "./worker.js";
 import type { WorkerOptions } from "./worker_options.js";
@@ -171,6 +173,17 @@ export class PawlClient extends BaseClient {
   /** Reads a blob whole and checks its digest. An unknown one is of kind "not_found". */
   getBlob(ref: string, options: CallOptions = {}): Promise<BlobContent> {
     return getBlob(this.connection, ref, options);
+  }
+
+  /**
+   * Imports a run out of its file, to be read, compared and forked; it is never driven.
+   * Reasons: EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER, RUN_EXISTS.
+   */
+  importRun(
+    file: Uint8Array,
+    options: CallOptions = {},
+  ): Promise<{ readonly run: RunInfo; readonly duplicate: boolean }> {
+    return importRun(this.connection, file, options);
   }
 
   /** A worker over this client's connection. */

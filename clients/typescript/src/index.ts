@@ -25,7 +25,7 @@ export {
   RunStatus,
   StepStatus,
 } from "./gen/pawl/v1/record_pb.js";
-export { Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
+export { ChangeKind, Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ToolHandler, ToolOptions } from "./handlers.js";
 export type { ToolCall } from "./held_step.js";
 export type { Tool, Tools } from "./holder.js";
@@ -40,6 +40,7 @@ export type { IdOptions, WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
 export { sidecarPath } from "./sidecar_path.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
+export type { DiffOptions, ForkOptions } from "./travel.js";
 export {
   type Handler,
   type Step,

@@ -4,6 +4,7 @@ import { Driver, type Handlers, type RunResult } from "./drive.js";
 import {
   type CompleteTurnResponse,
   CompleteTurnResponseSchema,
+  type DiffRunsResponse,
   type FailTurnResponse,
   FailTurnResponseSchema,
   GetTurnResponseSchema,
@@ -13,6 +14,7 @@ import {
   ResolveStepResponseSchema,
   type SuspendTurnResponse,
   SuspendTurnResponseSchema,
+  type VerifyRunResponse,
   type WriteOutputResponse,
   WriteOutputResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
@@ -32,6 +34,14 @@ import {
 } from "./request.js";
 import { type CallOptions, newId } from "./retry.js";
 import { type IdOptions, RunHandle } from "./run_handle.js";
+import {
+  type DiffOptions,
+  diffRuns,
+  exportRun,
+  type ForkOptions,
+  forkRun,
+  verifyRun,
+} from "./travel.js";
 import type { StepCall, TurnInfo } from "./turn.js";
 import { type Slots, toJsonText } from "./values.js";
 
@@ -54,6 +64,30 @@ export class Run extends RunHandle {
     options: { readonly tools?: Tools; readonly signal?: AbortSignal } = {},
   ): Promise<RunResult> {
     return new Driver(this, handler, options).drive();
+  }
+
+  /**
+   * A copy of it, as it was at a record or is: a new run with its visits per state,
+   * artifacts and messages, and totals at zero. Reasons: FORK_TERMINAL,
+   * RECORD_NOT_FOUND, FORK_STATE_MISSING, FORK_ARTIFACT_MISMATCH, BAD_VARIABLES, ...
+   */
+  async fork(options: ForkOptions = {}): Promise<Run> {
+    return new Run(this.connection, await forkRun(this.connection, this.target, options));
+  }
+
+  /** What differs between two of its points, or from another run. */
+  diff(options: DiffOptions = {}): Promise<Plain<DiffRunsResponse>> {
+    return diffRuns(this.connection, this.target, options);
+  }
+
+  /** Proves its journal; `badSeq` names the first bad record, 0 if there is none. */
+  verify(options: CallOptions = {}): Promise<Plain<VerifyRunResponse>> {
+    return verifyRun(this.connection, this.target, options);
+  }
+
+  /** The portable file of the run, for `PawlClient.importRun`. */
+  exportFile(options: CallOptions = {}): Promise<Uint8Array> {
+    return exportRun(this.connection, this.target, options);
   }
 
   /**

@@ -1,0 +1,59 @@
+/** Time travel through a real sidecar. */
+
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { SELF_CORRECTING, useSidecar } from "./fixture.js";
+import { PawlError } from "./index.js";
+
+const shared = useSidecar();
+
+async function ended() {
+  await shared.client.registerPack(readFileSync(SELF_CORRECTING));
+  const run = await shared.client.open("self-correcting");
+  const { turn } = await run.turn();
+  if (turn) {
+    await run.emit("Error", {
+      turnToken: turn.token,
+      artifacts: { error_summary: "first\nsecond\n" },
+    });
+  }
+  await run.cancel();
+  return run;
+}
+
+describe("a run that ended", () => {
+  test("is forked at an earlier record, compared, proven", async () => {
+    const run = await ended();
+    await expect(run.fork()).rejects.toMatchObject({ reason: "FORK_TERMINAL" });
+    const options = {
+      atSeq: 2,
+      id: "f1",
+      artifacts: { error_summary: "first\n2nd\n" },
+      labels: { why: "repair" },
+    };
+    const copy = await run.fork(options);
+    expect((await run.fork(options)).id).toBe(copy.id);
+    const info = await copy.info();
+    expect(info.forkedFrom).toMatchObject({ runId: run.id, seq: 2 });
+    expect(info.totalVisits).toBe(0);
+    const diff = await run.diff({ other: copy.id });
+    expect(diff.artifacts[0]?.text).toContain("-second\n+2nd\n");
+    expect(diff.commonPath).toBe(2);
+    expect(await copy.verify()).toMatchObject({ ok: true, records: 1, badSeq: 0 });
+  });
+
+  test("is exported; the file is refused where the run is, and when it was edited", async () => {
+    const run = await ended();
+    const file = await run.exportFile();
+    expect(new TextDecoder().decode(file.subarray(0, 7))).toBe("PAWLRUN");
+    await expect(shared.client.importRun(file)).rejects.toMatchObject({ reason: "RUN_EXISTS" });
+    const edited = Uint8Array.from(file);
+    edited[file.length - 60] = (edited[file.length - 60] ?? 0) ^ 1;
+    const refused = await shared.client.importRun(edited).catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(PawlError);
+    expect(refused).toMatchObject({ reason: "EXPORT_INVALID" });
+    await expect(shared.client.importRun(new Uint8Array())).rejects.toMatchObject({
+      reason: "EXPORT_TRUNCATED",
+    });
+  });
+});

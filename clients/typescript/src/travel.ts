@@ -1,0 +1,158 @@
+/** Time travel: copies of runs, what differs, proofs, and files of runs. */
+
+import type { Connection } from "./connection.js";
+import type { Execution } from "./gen/pawl/v1/record_pb.js";
+import {
+  type DiffRunsResponse,
+  DiffRunsResponseSchema,
+  ForkRunResponseSchema,
+  ImportRunResponseSchema,
+  type VerifyRunResponse,
+  VerifyRunResponseSchema,
+} from "./gen/pawl/v1/run_pb.js";
+import type { Json, Plain } from "./plain.js";
+import { attempt, type CallOptions, newId } from "./retry.js";
+import type { RunInfo } from "./run_reader.js";
+import { type Artifacts, type Slots, toJsonText, writesOf } from "./values.js";
+
+/** How a copy of a run differs from it. */
+export interface ForkOptions extends CallOptions {
+  /** Record to begin from. Default 0: as the run is. */
+  readonly atSeq?: number;
+  /** Another pack: "id", "id@version" or digest. Default: the run's own. */
+  readonly pack?: string;
+  /** Set over the run's variables. */
+  readonly variables?: { readonly [name: string]: Json };
+  /** Replace what these artifacts hold, whatever their mode. */
+  readonly artifacts?: Artifacts;
+  /** Declared media types of the artifacts. Default: text, bytes or JSON by the value. */
+  readonly slots?: Slots;
+  /** Set over the run's labels. */
+  readonly labels?: { readonly [key: string]: string };
+  /** Default: as in the run. */
+  readonly execution?: Execution;
+  /** Lowers the pack's max_steps. Default 0: the pack's. */
+  readonly maxSteps?: number;
+  /** Lowers the pack's wall time, seconds. Default 0: the pack's. */
+  readonly maxWallTimeSec?: number;
+  /** Answers the visit's answered steps from the record. Default: unless pack or artifacts change. */
+  readonly reuseSteps?: boolean;
+  /** Idempotency id. Default: made afresh, kept over repetitions. */
+  readonly id?: string;
+}
+
+/** Two points to compare. */
+export interface DiffOptions extends CallOptions {
+  /** Record of the run. Default 0: as it is. */
+  readonly seq?: number;
+  /** Run to compare with. Default: the same. */
+  readonly other?: string;
+  /** Record of the other run. Default 0: as it is. */
+  readonly otherSeq?: number;
+}
+
+interface Target {
+  readonly namespace: string;
+  readonly runId: string;
+}
+
+/** The id of the copy. */
+export async function forkRun(
+  connection: Connection,
+  target: Target,
+  options: ForkOptions,
+): Promise<string> {
+  const { runs } = connection;
+  const request = {
+    ...target,
+    atSeq: BigInt(options.atSeq ?? 0),
+    pack: options.pack ?? "",
+    variablesJson: options.variables ? toJsonText(options.variables, "variables") : "",
+    artifacts: writesOf(options.artifacts, options.slots),
+    labels: { ...options.labels },
+    execution: options.execution ?? 0,
+    maxSteps: options.maxSteps ?? 0,
+    maxWallTimeSec: options.maxWallTimeSec ?? 0,
+    reuseSteps: options.reuseSteps,
+    requestId: options.id ?? newId(),
+  };
+  const { run } = await connection.call(
+    ForkRunResponseSchema,
+    (rpc) => runs.forkRun(request, rpc),
+    options,
+  );
+  return run?.runId ?? "";
+}
+
+/** What differs. */
+export function diffRuns(
+  connection: Connection,
+  target: Target,
+  options: DiffOptions,
+): Promise<Plain<DiffRunsResponse>> {
+  const { runs } = connection;
+  const request = {
+    ...target,
+    seq: BigInt(options.seq ?? 0),
+    otherRunId: options.other ?? "",
+    otherSeq: BigInt(options.otherSeq ?? 0),
+  };
+  return connection.call(DiffRunsResponseSchema, (rpc) => runs.diffRuns(request, rpc), options);
+}
+
+/** What was proven. */
+export function verifyRun(
+  connection: Connection,
+  target: Target,
+  options: CallOptions,
+): Promise<Plain<VerifyRunResponse>> {
+  const { runs } = connection;
+  return connection.call(VerifyRunResponseSchema, (rpc) => runs.verifyRun(target, rpc), options);
+}
+
+/** The file of a run, read anew from its beginning where the connection was cut. */
+export async function exportRun(
+  connection: Connection,
+  target: Target,
+  options: CallOptions,
+): Promise<Uint8Array> {
+  const { runs, patience } = connection;
+  return attempt(
+    async (rpc) => {
+      const pieces: Uint8Array[] = [];
+      for await (const { data } of runs.exportRun(target, rpc)) {
+        pieces.push(data);
+      }
+      const all = Buffer.concat(pieces);
+      return new Uint8Array(all.buffer, all.byteOffset, all.byteLength);
+    },
+    patience,
+    options,
+  );
+}
+
+/** Bytes of one piece; the contract takes 1 MiB. */
+const PIECE_BYTES = 256 * 1024;
+
+/** The imported run. The same file again is the same run. */
+export async function importRun(
+  connection: Connection,
+  file: Uint8Array,
+  options: CallOptions,
+): Promise<{ readonly run: RunInfo; readonly duplicate: boolean }> {
+  const { namespace, runs } = connection;
+  const { run, duplicate } = await connection.call(
+    ImportRunResponseSchema,
+    (rpc) => runs.importRun(pieces(namespace, file), rpc),
+    options,
+  );
+  return { run: run as RunInfo, duplicate };
+}
+
+async function* pieces(namespace: string, file: Uint8Array) {
+  let at = 0;
+  do {
+    yield { namespace, data: file.subarray(at, at + PIECE_BYTES) };
+    at += PIECE_BYTES;
+  } while (at < file.length);
+}

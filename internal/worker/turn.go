@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -155,9 +156,11 @@ func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, err
 // Write keeps a piece of output: a durable record, shown to whoever watches the
 // run or its A2A task. Unlike Output it is not lost when the sidecar restarts.
 func (t *Turn) Write(ctx context.Context, piece *pawlv1.OutputPiece) error {
+	// The connection may break on the receipt: what is sent again is the same piece.
+	id := "write-" + rand.Text()
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_WriteOutput{WriteOutput: &pawlv1.WriteOutputRequest{
-			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(), Piece: piece,
+			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(), Piece: piece, RequestId: id,
 		}}}
 	})
 	return err

@@ -293,6 +293,7 @@ func (p *ToolStep) answered() bool {
 // to end. The default keys of its steps stay what they were.
 func (t *txn) takeTurn(c *Fork, seq uint64) {
 	if c.From.Turn == nil {
+		t.s.Awaiting = c.From.Awaiting
 		return
 	}
 	t.openTurn(seq)

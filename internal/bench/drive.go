@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,15 +28,18 @@ const (
 
 // drive runs the clients side by side. Only what was asked and answered while
 // measuring counts; every client finishes the call that it is in. With a window
-// of 0 a message on more ends the measurement.
+// of 0 a message on more ends the measurement. A window in which nothing was
+// answered, on a machine that is busy with other things, goes on to the first answer.
 func drive(ctx context.Context, clients []client, warm, window time.Duration, more <-chan []byte) (loadResult, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	histograms := make([]Histogram, len(clients))
 	var now atomic.Int32
 	var total atomic.Uint64
+	counted := make(chan []byte)
+	first := sync.OnceFunc(func() { close(counted) })
 	for i, c := range clients {
 		group.Go(func() error {
-			n, err := driveOne(ctx, c, &now, &histograms[i])
+			n, err := driveOne(ctx, c, &now, &histograms[i], first)
 			total.Add(n)
 			return err
 		})
@@ -44,6 +48,9 @@ func drive(ctx context.Context, clients []client, warm, window time.Duration, mo
 	begin := time.Now()
 	now.Store(measuring)
 	pause(ctx, window, more)
+	if window > 0 {
+		pause(ctx, longestWindow, counted)
+	}
 	now.Store(over)
 	elapsed := time.Since(begin)
 	if err := group.Wait(); err != nil {
@@ -51,6 +58,9 @@ func drive(ctx context.Context, clients []client, warm, window time.Duration, mo
 	}
 	return summarise(clients, histograms, elapsed, total.Load()), nil
 }
+
+// longestWindow bounds the wait for a first answer.
+const longestWindow = time.Minute
 
 // pause waits for d (0 = without end) or a message.
 func pause(ctx context.Context, d time.Duration, more <-chan []byte) {
@@ -65,8 +75,9 @@ func pause(ctx context.Context, d time.Duration, more <-chan []byte) {
 	}
 }
 
-// driveOne calls c until the end and returns the number of all its calls.
-func driveOne(ctx context.Context, c client, now *atomic.Int32, h *Histogram) (uint64, error) {
+// driveOne calls c until the end and returns the number of all its calls; counted is
+// told of each that counts.
+func driveOne(ctx context.Context, c client, now *atomic.Int32, h *Histogram, counted func()) (uint64, error) {
 	var calls uint64
 	for asked := now.Load(); asked != over; asked = now.Load() {
 		start := time.Now()
@@ -76,6 +87,7 @@ func driveOne(ctx context.Context, c client, now *atomic.Int32, h *Histogram) (u
 		calls++
 		if asked == measuring && now.Load() == measuring {
 			h.Add(time.Since(start))
+			counted()
 		}
 	}
 	return calls, nil

@@ -33,6 +33,8 @@ deps: ## Fetch modules and build the tools, so that all else works offline
 	$(MAKE) tools
 	.ci/python-env test
 	.ci/python-env generate
+	.ci/ui-env
+	.ci/browser-env
 
 .PHONY: tools
 tools: $(TOOLS) ## Build buf, its plugins and the linter into .tools/

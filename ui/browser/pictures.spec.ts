@@ -1,6 +1,6 @@
 /**
  * Every page in light and dark, wide and on a phone: axe finds nothing, and a picture is
- * taken. PAWL_PICTURES=DIR keeps the pictures; docs/images has those of the last change.
+ * taken. PAWL_PICTURES=DIR keeps the pictures; docs/images has some of them.
  */
 
 import { readFileSync } from "node:fs";
@@ -62,7 +62,11 @@ const VIEWS: View[] = [
   {
     name: "runs",
     path: () => "/ui/",
-    ready: (page) => page.locator(".link-state.live").waitFor(),
+    ready: async (page) => {
+      await page.locator(".link-state.live").waitFor();
+      await codegen(sidecar, { team: "search", ticket: "SRCH-91" }, "review");
+      await page.locator(".sparkline figcaption", { hasText: /^[1-9]/ }).waitFor();
+    },
   },
   {
     name: "run",
@@ -142,7 +146,7 @@ describe.each(FORMS)("$form", ({ form, options }) => {
     if (KEEP) {
       await shown.page.screenshot({
         path: join(KEEP, `ui-${name}-${form}.png`),
-        fullPage: name !== "runs",
+        fullPage: !["runs", "run-emit"].includes(name),
       });
     }
     expect(await violations(shown.page)).toEqual([]);

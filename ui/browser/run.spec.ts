@@ -80,17 +80,14 @@ test("a turn shows its prompt as rendered, its attempts, calls, errors and token
   const run = await codegen(sidecar, {});
   const { page, faults, close } = await open(browser, `${sidecar.url}/ui/runs/${run.id}?seq=9`);
   await page.getByRole("tab", { name: "Turn" }).click();
-  const prompt = page.getByRole("region", { name: "Prompt as rendered" });
+  const prompt = page.getByRole("group", { name: "Prompt as rendered" });
   await prompt.getByText("Code revision: 3f0a91c").waitFor();
   await page.getByText("failed: MODEL_OVERLOADED the model answered 529").waitFor();
   await page
-    .getByRole("region", { name: "Arguments of run_tests" })
+    .getByRole("group", { name: "Arguments of run_tests" })
     .getByText("test_path")
     .waitFor();
-  await page
-    .getByRole("region", { name: "Result of run_tests" })
-    .getByText('"failed": 2')
-    .waitFor();
+  await page.getByRole("group", { name: "Result of run_tests" }).getByText('"failed": 2').waitFor();
   await page.getByRole("cell", { name: "1\u202f125" }).waitFor();
   // A call that failed, in the turn of its record.
   await page.locator("#record-17").click();
@@ -120,7 +117,7 @@ test("keyboard: arrows go through records and tabs", async () => {
   await page.getByRole("heading", { name: "#2 Input" }).waitFor();
   await page.getByRole("tab", { name: "Record" }).focus();
   await page.keyboard.press("ArrowRight");
-  await page.getByRole("region", { name: "Prompt as rendered" }).waitFor();
+  await page.getByRole("group", { name: "Prompt as rendered" }).waitFor();
   expect(faults).toEqual([]);
   await close();
 });

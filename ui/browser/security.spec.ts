@@ -112,14 +112,14 @@ test("in a run: every record, artifact, turn and dialog", async () => {
   await harmless(page, faults);
   for (const name of ["note", "data", "page"]) {
     await page.getByRole("button", { name: new RegExp(`^${name}`) }).click();
-    await page.getByRole("region", { name: `Value of ${name}` }).waitFor();
+    await page.getByRole("group", { name: `Value of ${name}` }).waitFor();
   }
-  expect(await page.getByRole("region", { name: "Value of page" }).innerText()).toBe(EVIL);
+  expect(await page.getByRole("group", { name: "Value of page" }).innerText()).toBe(EVIL);
   await page.locator("#record-2").click();
   await page.getByRole("tab", { name: "Turn" }).click();
-  await page.getByRole("region", { name: "Prompt as rendered" }).waitFor();
+  await page.getByRole("group", { name: "Prompt as rendered" }).waitFor();
   await page.getByRole("tab", { name: "Start" }).click();
-  await page.getByRole("region", { name: "Variables" }).waitFor();
+  await page.getByRole("group", { name: "Variables" }).waitFor();
   await page.locator(".visits-table summary").click();
   await harmless(page, faults);
   await page

@@ -91,6 +91,7 @@ export interface Run {
   entry?: string;
   agent?: string;
   entryOverride?: boolean;
+  imported?: boolean;
   execution?: string;
   labels?: Record<string, string>;
   status: string;

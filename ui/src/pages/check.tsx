@@ -89,7 +89,11 @@ export function CheckPage() {
           </section>
           <section className="card" aria-label="Termination">
             <h2>Does it end?</h2>
-            <Terminations workflow={report.termination} agents={report.agentTerminations ?? []} />
+            {report.ok ? (
+              <Terminations workflow={report.termination} agents={report.agentTerminations ?? []} />
+            ) : (
+              <p className="muted">That is looked into once there is no error.</p>
+            )}
           </section>
           <section className="card wide" aria-label="Source">
             <h2>Source</h2>

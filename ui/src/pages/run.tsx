@@ -234,6 +234,7 @@ function RunHead({
           {run.execution === "EXECUTION_WORKERS" ? "executed by workers" : "driven by its caller"}
         </span>
         <span>started {when(run.createdAt)}</span>
+        {run.imported ? <span>imported, read only</span> : null}
         {run.parent ? (
           <span>
             for <Link href={`/runs/${run.parent.runId}`}>{run.parent.runId.slice(-6)}</Link>

@@ -28,7 +28,8 @@ export function Actions({ run, seq, graph, document, artifacts }: Props) {
   const may = useMay();
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
-  const over = isTerminal(run.status);
+  // An imported run is there to be looked at.
+  const over = isTerminal(run.status) || run.imported === true;
   const writes = may("runs:write") && !over;
   const node = graph?.nodes?.find((n) => n.name === run.state);
   const outside =

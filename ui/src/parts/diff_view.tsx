@@ -26,7 +26,7 @@ export function DiffView({
     return <p className="muted">Nothing changed.</p>;
   }
   return (
-    <pre className="diff" tabIndex={0} role="region" aria-label={label}>
+    <pre className="diff" tabIndex={0} role="group" aria-label={label}>
       {lines.map((line, i) => (
         <span key={i} className={line.sign === "+" ? "plus" : line.sign === "-" ? "minus" : "same"}>
           {line.sign} {line.text}

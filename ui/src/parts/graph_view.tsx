@@ -99,7 +99,7 @@ function Edge({ line, box, n, on }: EdgeProps) {
       className={`edge${forced ? " forced" : ""}${used ? " used" : ""}${on ? " on" : ""}${n === 0 ? " idle" : ""}`}
     >
       <path
-        d={box && edge.from === edge.to ? loop(box, label.x) : curve(points)}
+        d={box && edge.from === edge.to ? loop(box, label) : curve(points)}
         markerEnd={on ? "url(#arrow-on)" : "url(#arrow)"}
       />
       <text x={label.x} y={label.y + 4} textAnchor="middle">

@@ -84,11 +84,16 @@ function arrange(graph: Graph, rankdir: "LR" | "TB"): Picture {
   };
 }
 
-/** A line from the right side of a box out to x and back. */
-export function loop({ x, y, width }: Box, out: number): string {
+/** A line from a box out to its label and back; the label is at its right or below it. */
+export function loop({ x, y, width, height }: Box, label: Point): string {
   const side = x + width / 2;
-  const far = side + (out - side) * 1.25;
-  return `M${side},${y - 12} C${far},${y - 26} ${far},${y + 26} ${side},${y + 12}`;
+  if (label.x > side) {
+    const far = side + (label.x - side) * 1.25;
+    return `M${side},${y - 12} C${far},${y - 26} ${far},${y + 26} ${side},${y + 12}`;
+  }
+  const edge = y + height / 2;
+  const far = edge + (label.y - edge) * 1.25;
+  return `M${x - 14},${edge} C${x - 34},${far} ${x + 34},${far} ${x + 14},${edge}`;
 }
 
 /** A line through the points with round corners. */

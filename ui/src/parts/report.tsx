@@ -16,8 +16,8 @@ export function Findings({
     );
   }
   return (
-    <ul className="findings">
-      {diagnostics.map((d) => (
+    <ul className="findings" tabIndex={0} aria-label="Findings">
+      {worstFirst(diagnostics).map((d) => (
         <li
           key={`${d.code} ${d.pointer} ${d.line} ${d.message}`}
           className={d.severity === "SEVERITY_ERROR" ? "error" : "warning"}
@@ -44,6 +44,12 @@ export function Findings({
       ))}
     </ul>
   );
+}
+
+/** Errors before warnings, each in the order of the document. */
+function worstFirst(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+  const isError = (d: Diagnostic) => (d.severity === "SEVERITY_ERROR" ? 0 : 1);
+  return diagnostics.toSorted((a, b) => isError(a) - isError(b));
 }
 
 /** Whether the loops of a pack end, and by what. */

@@ -21,7 +21,7 @@ export function Snippets({ run, seq, event, onClose }: Props) {
               <h3>{name}</h3>
               <CopyButton text={code} what={name} />
             </div>
-            <pre tabIndex={0} role="region" aria-label={name}>
+            <pre tabIndex={0} role="group" aria-label={name}>
               {code}
             </pre>
           </section>

@@ -27,7 +27,7 @@ export function Source({ text, diagnostics, line }: Props) {
     row?.scrollIntoView({ block: "center" });
   }, [line]);
   return (
-    <div className="source" ref={box} tabIndex={0} role="region" aria-label="Source text">
+    <div className="source" ref={box} tabIndex={0} role="group" aria-label="Source text">
       {lines.map((text, i) => (
         <div key={i} className={`${marked.get(i + 1) ?? ""}${i + 1 === line ? " here" : ""}`}>
           <span className="number" aria-hidden="true">

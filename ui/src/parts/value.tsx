@@ -12,7 +12,7 @@ export function Text({ text, label }: { text: string; label?: string }) {
   const cut = !whole && lines.length > LINES;
   return (
     <div className="value">
-      <pre tabIndex={0} role="region" aria-label={label ?? "Value"}>
+      <pre tabIndex={0} role="group" aria-label={label ?? "Value"}>
         {cut ? lines.slice(0, LINES).join("\n") : text}
       </pre>
       {cut ? (

@@ -45,7 +45,10 @@ var roles = map[string]func(context.Context, ChildSpec, *wire) error{
 	"worker":   workerChild,
 	"hold":     holdChild,
 
+	"agent": agentChild,
+
 	"idle-workers": idleWorkersChild,
+	"subscribers":  subscribersChild,
 }
 
 // ChildRoles names the roles in order.

@@ -18,8 +18,10 @@ func newClient(job loadJob, conn *grpc.ClientConn, number int) (client, error) {
 		return &echoClient{rpc: healthpb.NewHealthClient(conn)}, nil
 	case "emit":
 		return newEmitClient(job, conn, number), nil
+	case "send":
+		return newSendClient(conn, number), nil
 	}
-	return nil, fmt.Errorf("kind %q; want echo or emit", job.Kind)
+	return nil, fmt.Errorf("kind %q; want echo, emit or send", job.Kind)
 }
 
 type echoClient struct{ rpc healthpb.HealthClient }

@@ -50,6 +50,7 @@ func figures() []figure {
 	list := yardsticks()
 	list = append(list, throughput()...)
 	list = append(list, workers()...)
+	list = append(list, agents()...)
 	list = append(list, snapshots()...)
 	return append(list, footprint()...)
 }

@@ -20,7 +20,7 @@ const (
 	packDeadline = "bench-deadline"
 )
 
-var benchPacks = []string{packLoop, packLog, packDeadline}
+var benchPacks = []string{packLoop, packLog, packDeadline, packAgent}
 
 const (
 	artifactName = "note"

@@ -16,10 +16,11 @@ engine_tps_1 engine_tps_16 engine_tps_64 engine_tps_256 emit_tps_1 emit_tps_16 e
 emit_p50_us_1 emit_p50_us_64 emit_p99_us_64 keys_per_transition flat_ratio watcher_ratio fanout_ratio
 fanout_lag_p99_ms restart_ready_ms restart_rss_mb overdue_ready_ms overdue_ended_tps storage_ratio
 idle_ready_ms idle_rss_mb binary_mb worker_turns_tps_go worker_turn_p50_us_go worker_turn_p99_us_go
-worker_emit_tps worker_emit_p50_us reassign_ms snapshot_p50_us snapshot_us_per_mib`)
+worker_emit_tps worker_emit_p50_us reassign_ms snapshot_p50_us snapshot_us_per_mib
+a2a_emit_p50_us a2a_send_p50_us a2a_send_tps_64`)
 
 // growthKeys are differences, which may be below zero where little is measured.
-var growthKeys = []string{"idle_workers_rss_mb"}
+var growthKeys = []string{"idle_workers_rss_mb", "a2a_subscribers_rss_mb"}
 
 // foreignKeys may be null: those workers need not be installed.
 var foreignKeys = strings.Fields(`

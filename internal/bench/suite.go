@@ -101,6 +101,7 @@ func (s *suite) parts() []part {
 		{"wire", s.wirePart},
 		{"watchers", s.watchersPart},
 		{"workers", s.workersPart},
+		{"agents", s.agentsPart},
 		{"flat", s.flatPart},
 		{"snapshot", s.snapshotPart},
 		{"restart", s.restartPart},

@@ -42,9 +42,9 @@ type started struct {
 }
 
 // timedStart measures from before the process exists to its ready line.
-func (s *suite) timedStart(ctx context.Context, dir string, flags ...string) (started, error) {
+func (s *suite) timedStart(ctx context.Context, dir string) (started, error) {
 	begin := time.Now()
-	server, target, err := s.server(ctx, "serve", s.serveArgs(dir, flags...)...)
+	server, target, err := s.server(ctx, "serve", s.serveArgs(dir)...)
 	return started{server: server, target: target, readyMs: millis(time.Since(begin))}, err
 }
 

@@ -134,16 +134,25 @@ func (d *delegation) told(ctx context.Context, del *machine.Delegation, card str
 	if known.TaskID != "" && task.ID != known.TaskID {
 		return d.resolve(ctx, failure("AGENT_PROTOCOL", "the agent changed its task from "+known.TaskID+" to "+task.ID, true))
 	}
-	if task.State.Ended() {
+	if task.State == machine.AgentCompleted || task.State.Ended() && known.TaskID != "" {
 		return d.resolve(ctx, outcomeOf(task, card))
 	}
 	remote := machine.Remote{TaskID: task.ID, ContextID: task.ContextID, CardURL: card, Asking: task.State.Asking()}
+	if err := d.note(ctx, remote, known, task.Message); err != nil || !task.State.Ended() {
+		return err
+	}
+	return d.resolve(ctx, outcomeOf(task, card))
+}
+
+// note keeps which task it is, and what that asks, where that is news: also of a task
+// that had failed when it was first heard of, as after a crash; a result names its task.
+func (d *delegation) note(ctx context.Context, remote, known machine.Remote, said []machine.Part) error {
 	if remote == known {
 		return nil
 	}
 	var question []machine.Part
 	if remote.Asking != machine.AwaitNothing {
-		question = task.Message
+		question = said
 	}
 	err := d.o.cfg.Engine.NoteDelegation(ctx, d.row, remote, question)
 	if refusal := lasting(err); refusal != nil {

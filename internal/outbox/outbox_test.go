@@ -188,6 +188,9 @@ func TestFanOut(t *testing.T) {
 	steps := r.steps()
 	for i, want := range []string{"a", "", "c"} {
 		if want == "" {
+			if remote := steps[i].Remote; remote == nil || remote.TaskID == "" || remote.CardURL == "" {
+				t.Errorf("the failed step's task is not known: %+v", remote)
+			}
 			if steps[i].Status != machine.StepStatusError || steps[i].Error.Code != "turn_failed" || steps[i].Error.Message != "no idea" || steps[i].Attempt != 1 {
 				t.Errorf("step %d: %+v", i+1, steps[i])
 			}

@@ -16,7 +16,7 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 	var at uint64
 	cmd := &cobra.Command{
 		Use:   "show RUN",
-		Short: "Show a run with its artifacts, as it is or as it was at a record",
+		Short: "Show a run with its artifacts and family, as it is or as it was at a record",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.runs(func(runs pawlv1.RunServiceClient) error {
@@ -26,10 +26,17 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				children, err := childrenOf(cmd.Context(), runs, got.GetRun())
+				if err != nil {
+					return err
+				}
 				if p.JSON {
-					return cli.WriteJSON(p.Out, cli.Object{{Key: "run", Value: cli.RunWith(got.GetRun(), got.GetArtifacts())}})
+					return cli.WriteJSON(p.Out, cli.Object{
+						{Key: "run", Value: cli.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
+					})
 				}
 				printRun(p, got.GetRun(), got.GetArtifacts())
+				printChildren(p, children)
 				return nil
 			})
 		},
@@ -40,16 +47,13 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 
 // printRun shows a run to a person.
 func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
-	line := func(label, format string, args ...any) {
-		if text := fmt.Sprintf(format, args...); text != "" {
-			p.Printf("%s %s\n", p.Dim(fmt.Sprintf("%-11s", label)), text)
-		}
-	}
+	line := func(label, format string, args ...any) { printLine(p, label, fmt.Sprintf(format, args...)) }
 	line("run", "%s", r.GetRunId())
 	line("pack", "%s", packName(r.GetPack()))
 	line("status", "%s", statusName(p, r)+strings.TrimPrefix(cli.StatusText(r.GetStatus(), r.GetReason()), cli.Bare("RunStatus", r.GetStatus().String())))
 	line("state", "%s", r.GetState())
 	line("agent", "%s", r.GetAgent())
+	line("parent", "%s", parentOf(r))
 	line("visits", "%d (%s)", r.GetTotalVisits(), visitsOf(r))
 	line("records", "%d, %d transitions", r.GetSeq(), r.GetTransitions())
 	line("tool calls", "%d", r.GetToolCalls())
@@ -63,6 +67,13 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	for _, a := range artifacts {
 		line("artifact", "%s (%s) %s", a.GetHead().GetName(), a.GetHead().GetMediaType(),
 			cli.Short(fmt.Sprintf("%s", cli.ArtifactValue(a.GetValue())), 100))
+	}
+}
+
+// printLine prints a labelled line; none for an empty text.
+func printLine(p *cli.Printer, label, text string) {
+	if text != "" {
+		p.Printf("%s %s\n", p.Dim(fmt.Sprintf("%-11s", label)), text)
 	}
 }
 

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// child is one attempt of a delegation, and what it became: a task of an agent
+// elsewhere, or a run of this sidecar.
+type child struct {
+	step    uint32
+	attempt int32
+	agent   string
+	// task is a run's id where card is empty; both are empty until the agent answers.
+	task, card string
+	// status is "pending", "ok", "error" or "cancelled".
+	status string
+}
+
+// childKinds are the records that tell of delegations.
+var childKinds = []pawlv1.RecordKind{
+	pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_DELEGATED,
+	pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_STEP_CANCELLED,
+}
+
+// childrenOf reads a run's delegations up to a record, in the order of their steps'
+// requests.
+func childrenOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) ([]*child, error) {
+	found, err := records(ctx, runs, r.GetNamespace(), r.GetRunId(), childKinds)
+	if err != nil {
+		return nil, err
+	}
+	var list children
+	for _, record := range found {
+		if record.GetSeq() <= r.GetSeq() {
+			list.add(record)
+		}
+	}
+	return list, nil
+}
+
+type children []*child
+
+func (c *children) add(r *pawlv1.Record) {
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_StepRequested:
+		if s := body.StepRequested; s.GetDelegation() {
+			*c = append(*c, &child{step: s.GetStep(), attempt: 1, agent: s.GetTool(), status: "pending"})
+		}
+	case *pawlv1.Record_StepDelegated:
+		s := body.StepDelegated
+		if d := c.last(s.GetStep()); d != nil {
+			d.task, d.card = s.GetRemote().GetTaskId(), s.GetRemote().GetCardUrl()
+		}
+	case *pawlv1.Record_StepResolved:
+		c.resolved(body.StepResolved)
+	case *pawlv1.Record_StepCancelled:
+		if d := c.last(body.StepCancelled.GetStep()); d != nil {
+			d.status = "cancelled"
+		}
+	}
+}
+
+// resolved ends an attempt, and begins the next one where there is one.
+func (c *children) resolved(s *pawlv1.StepResolved) {
+	d := c.last(s.GetStep())
+	if d == nil {
+		return
+	}
+	if d.status = "error"; s.GetOk() {
+		d.succeeded(s.GetResultJson())
+	}
+	if s.GetNext() > 0 {
+		*c = append(*c, &child{step: d.step, attempt: s.GetNext(), agent: d.agent, status: "pending"})
+	}
+}
+
+// succeeded takes the result, which names the task where no record before it does.
+func (c *child) succeeded(result string) {
+	var of struct {
+		TaskID  string `json:"task_id"`
+		CardURL string `json:"card_url"`
+	}
+	c.status = "ok"
+	if c.task == "" && json.Unmarshal([]byte(result), &of) == nil {
+		c.task, c.card = of.TaskID, of.CardURL
+	}
+}
+
+// last is the last attempt of a step; nil = the step is no delegation.
+func (c *children) last(step uint32) *child {
+	for _, d := range slices.Backward(*c) {
+		if d.step == step {
+			return d
+		}
+	}
+	return nil
+}
+
+// String is the delegation in a line.
+func (c *child) String() string {
+	text := fmt.Sprintf("step %d: %s, %s", c.step, c.agent, c.status)
+	if c.attempt > 1 {
+		text = fmt.Sprintf("step %d, attempt %d: %s, %s", c.step, c.attempt, c.agent, c.status)
+	}
+	switch {
+	case c.card != "":
+		return text + ", task " + c.task + " of " + c.card
+	case c.task != "":
+		return text + ", run " + c.task
+	}
+	return text
+}
+
+func (c *child) object() cli.Object {
+	return cli.Object{
+		{Key: "step", Value: c.step}, {Key: "attempt", Value: c.attempt}, {Key: "agent", Value: c.agent},
+		{Key: "status", Value: c.status}, {Key: "task_id", Value: c.task}, {Key: "card_url", Value: c.card},
+	}
+}
+
+func childObjects(list []*child) []cli.Object {
+	out := make([]cli.Object, len(list))
+	for i, c := range list {
+		out[i] = c.object()
+	}
+	return out
+}
+
+func printChildren(p *cli.Printer, list []*child) {
+	for _, c := range list {
+		printLine(p, "child", c.String())
+	}
+}
+
+// parentOf tells which step of which run started a run; "" = none did.
+func parentOf(r *pawlv1.Run) string {
+	p := r.GetParent()
+	if p == nil {
+		return ""
+	}
+	text := fmt.Sprintf("step %d of %s", p.GetStep(), p.GetRunId())
+	if p.GetOrigin() != "" {
+		text += " at " + p.GetOrigin()
+	}
+	return text
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
-	"github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -44,7 +42,7 @@ type Remote struct {
 // all others among the members of the run's own pack. Use [NewDirectory].
 type Directory struct {
 	remotes map[string]Remote
-	local   a2aclient.Transport
+	local   wire
 	origin  string
 
 	// reading lets each card be read by one at a time.
@@ -59,13 +57,14 @@ type contact struct {
 	until time.Time
 }
 
-const cardLife = 5 * time.Minute
+// cardLife is shorter than an agent may be out of reach: one that moved is found.
+const cardLife = time.Minute
 
 // NewDirectory builds a directory. local reaches the members of this sidecar's own
 // packs; origin is this sidecar's public base URL, "" = none.
 func NewDirectory(remotes map[string]Remote, local *grpc.ClientConn, origin string) *Directory {
 	return &Directory{
-		remotes: remotes, local: a2agrpc.NewGRPCTransport(local), origin: origin, known: make(map[string]*contact),
+		remotes: remotes, local: newGRPCWire(local), origin: origin, known: make(map[string]*contact),
 	}
 }
 
@@ -77,7 +76,7 @@ func (d *Directory) Peer(ctx context.Context, del *machine.Delegation) (*Peer, s
 			return peer, remote.Card, err
 		}
 	}
-	return &Peer{transport: d.local, tenant: del.Digest + "/" + del.Agent}, "", nil
+	return &Peer{wire: d.local, tenant: del.Digest + "/" + del.Agent}, "", nil
 }
 
 // reach reads an agent's card, if it was not read lately, and takes its first
@@ -117,7 +116,7 @@ func (d *Directory) remember(name string, peer *Peer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if old := d.known[name]; old != nil {
-		time.AfterFunc(2*callTimeout, func() { _ = old.peer.transport.Destroy() })
+		time.AfterFunc(2*callTimeout, func() { _ = old.peer.wire.close() })
 	}
 	d.known[name] = &contact{peer: peer, until: time.Now().Add(cardLife)}
 }
@@ -142,17 +141,17 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := transportTo(face, base.Scheme == "https", client, remote.CA)
+	spoken, err := wireTo(face, base.Scheme == "https", client, remote.CA)
 	if err != nil {
 		return nil, err
 	}
-	return &Peer{transport: transport, tenant: face.Tenant, headers: headers, origin: d.origin}, nil
+	return &Peer{wire: spoken, tenant: face.Tenant, headers: headers, origin: d.origin}, nil
 }
 
 // cardFault: a card that is not there, or not readable, may be tomorrow.
 func cardFault(err error) error {
-	if errors.Is(err, errRedirected) || errors.Is(err, errTooLarge) {
-		return faultOf(err)
+	if fault := faultOf(err); fault.Kind != machine.AgentUnreachable {
+		return fault
 	}
 	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_CARD", Message: err.Error()}
 }
@@ -163,12 +162,17 @@ func cardFault(err error) error {
 func choose(card *a2a.AgentCard, base *url.URL, allow []string) (*a2a.AgentInterface, error) {
 	var why []string
 	for _, face := range card.SupportedInterfaces {
+		if face == nil {
+			continue
+		}
 		host, err := hostOf(face)
 		switch {
 		case err != nil:
 			why = append(why, err.Error())
-		case !strings.HasPrefix(string(face.ProtocolVersion), ProtocolVersion):
+		case face.ProtocolVersion != ProtocolVersion && !strings.HasPrefix(string(face.ProtocolVersion), ProtocolVersion+"."):
 			why = append(why, fmt.Sprintf("%s speaks version %q", face.URL, face.ProtocolVersion))
+		case base.Scheme == "https" && strings.HasPrefix(face.URL, "http:"):
+			why = append(why, face.URL+" is not encrypted, as the card is")
 		case !allowed(host, base, allow):
 			why = append(why, fmt.Sprintf("%s is on another host than the card, and not allowed", face.URL))
 		default:
@@ -206,24 +210,26 @@ func allowed(host string, base *url.URL, allow []string) bool {
 	return name == base.Hostname() || slices.Contains(allow, host) || slices.Contains(allow, name)
 }
 
-func transportTo(face *a2a.AgentInterface, encrypted bool, client *http.Client, ca *x509.CertPool) (a2aclient.Transport, error) {
+func wireTo(face *a2a.AgentInterface, encrypted bool, client *http.Client, ca *x509.CertPool) (wire, error) {
 	switch face.ProtocolBinding {
 	case a2a.TransportProtocolJSONRPC:
-		return a2aclient.NewJSONRPCTransport(face.URL, client), nil
+		return httpWire{a2aclient.NewJSONRPCTransport(face.URL, client)}, nil
 	case a2a.TransportProtocolHTTPJSON:
 		u, err := url.Parse(face.URL)
 		if err != nil {
 			return nil, refuses("AGENT_CARD", err)
 		}
-		return a2aclient.NewRESTTransport(u, client), nil
+		return httpWire{a2aclient.NewRESTTransport(u, client)}, nil
 	}
 	creds := insecure.NewCredentials()
 	if encrypted {
 		creds = credentials.NewTLS(&tls.Config{RootCAs: ca, MinVersion: tls.VersionTLS12})
 	}
-	conn, err := grpc.NewClient(face.URL, grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
+	// The name is only ever a host, and nobody in between gets the credentials.
+	conn, err := grpc.NewClient("dns:///"+face.URL, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
 	if err != nil {
 		return nil, refuses("AGENT_CARD", err)
 	}
-	return a2agrpc.NewGRPCTransport(conn), nil
+	return newGRPCWire(conn), nil
 }

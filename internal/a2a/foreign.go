@@ -33,8 +33,8 @@ func httpClient(ca *x509.CertPool) *http.Client {
 	}
 }
 
-// bounded limits the bodies of answers. A stream is bounded per event by its
-// reader, and by the life of the delegation.
+// bounded limits the bodies of answers, and tells a refusal from an outage. A
+// stream is bounded per event, and by the life of the delegation.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -42,9 +42,11 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxForeign}
+	if err := ofHTTP(resp); err != nil {
+		return nil, err
 	}
+	streams := strings.HasPrefix(req.Header.Get("Accept"), "text/event-stream")
+	resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxForeign, perEvent: streams}
 	return resp, nil
 }
 
@@ -52,6 +54,9 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 type limitedBody struct {
 	io.ReadCloser
 	left int
+	// perEvent begins to count anew behind each blank line; blank = the line so far
+	// is one.
+	perEvent, blank bool
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
@@ -59,9 +64,26 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		return 0, errTooLarge
 	}
 	n, err := b.ReadCloser.Read(p)
-	b.left -= n
+	b.count(p[:n])
 	if b.left < 0 {
 		return 0, errTooLarge
 	}
 	return n, err
+}
+
+func (b *limitedBody) count(p []byte) {
+	b.left -= len(p)
+	if !b.perEvent {
+		return
+	}
+	for i, c := range p {
+		switch {
+		case c == '\n' && b.blank:
+			b.left = maxForeign - (len(p) - i - 1)
+		case c == '\n':
+			b.blank = true
+		case c != '\r':
+			b.blank = false
+		}
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -19,7 +18,7 @@ const callTimeout = 30 * time.Second
 // Peer reaches one agent over one of its interfaces. It keeps no state of tasks:
 // what has to be remembered is in the journal of the run that delegates.
 type Peer struct {
-	transport a2aclient.Transport
+	wire wire
 	// tenant is the interface's; it goes with every request.
 	tenant string
 	// headers are sent with every call: the operator's credentials for this agent.
@@ -33,17 +32,9 @@ type Peer struct {
 func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	req, err := pbconv.FromProtoSendMessageRequest(p.request(from, m))
-	if err != nil {
-		return machine.AgentTask{}, refuses("PAYLOAD_INVALID", err)
-	}
-	result, err := p.transport.SendMessage(ctx, p.params(), req)
+	pb, err := p.wire.send(ctx, p.params(), p.request(from, m))
 	if err != nil {
 		return machine.AgentTask{}, faultOf(err)
-	}
-	pb, err := pbconv.ToProtoSendMessageResponse(result)
-	if err != nil {
-		return machine.AgentTask{}, refuses("AGENT_PROTOCOL", err)
 	}
 	if reply := pb.GetMessage(); reply != nil {
 		return replyOf(reply)
@@ -97,11 +88,11 @@ func (p *Peer) params() a2aclient.ServiceParams {
 func (p *Peer) Follow(ctx context.Context, task string, told func(machine.AgentTask) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for event, err := range p.transport.SubscribeToTask(ctx, p.params(), &a2a.SubscribeToTaskRequest{Tenant: p.tenant, ID: a2a.TaskID(task)}) {
+	for matters, err := range p.wire.subscribe(ctx, p.params(), &a2apb.SubscribeToTaskRequest{Tenant: p.tenant, Id: task}) {
 		if err != nil {
 			return p.unfollowed(ctx, task, err, told)
 		}
-		if !matters(event) {
+		if !matters {
 			continue
 		}
 		now, err := p.Get(ctx, task)
@@ -130,29 +121,13 @@ func (p *Peer) unfollowed(ctx context.Context, task string, err error, told func
 	return nil
 }
 
-// matters: the event may show that the task asks or has ended.
-func matters(event a2a.Event) bool {
-	switch e := event.(type) {
-	case *a2a.Task:
-		return true
-	case *a2a.TaskStatusUpdateEvent:
-		return e.Status.State.Terminal() || e.Status.State == a2a.TaskStateInputRequired || e.Status.State == a2a.TaskStateAuthRequired
-	}
-	return false
-}
-
 // Get returns the task as it is.
 func (p *Peer) Get(ctx context.Context, task string) (machine.AgentTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	none := 0
-	got, err := p.transport.GetTask(ctx, p.params(), &a2a.GetTaskRequest{Tenant: p.tenant, ID: a2a.TaskID(task), HistoryLength: &none})
+	pb, err := p.wire.get(ctx, p.params(), &a2apb.GetTaskRequest{Tenant: p.tenant, Id: task, HistoryLength: new(int32)})
 	if err != nil {
 		return machine.AgentTask{}, faultOf(err)
-	}
-	pb, err := pbconv.ToProtoTask(got)
-	if err != nil {
-		return machine.AgentTask{}, refuses("AGENT_PROTOCOL", err)
 	}
 	return taskOf(pb)
 }
@@ -161,7 +136,7 @@ func (p *Peer) Get(ctx context.Context, task string) (machine.AgentTask, error) 
 func (p *Peer) Cancel(ctx context.Context, task string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := p.transport.CancelTask(ctx, p.params(), &a2a.CancelTaskRequest{Tenant: p.tenant, ID: a2a.TaskID(task)})
+	err := p.wire.cancel(ctx, p.params(), &a2apb.CancelTaskRequest{Tenant: p.tenant, Id: task})
 	if err == nil || isNotCancelable(err) {
 		return nil
 	}

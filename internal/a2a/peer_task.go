@@ -84,7 +84,7 @@ func refuses(code string, err error) *machine.AgentFault {
 var refusals = []error{
 	a2a.ErrParseError, a2a.ErrInvalidRequest, a2a.ErrMethodNotFound, a2a.ErrInvalidParams, a2a.ErrUnsupportedOperation,
 	a2a.ErrUnsupportedContentType, a2a.ErrInvalidAgentResponse, a2a.ErrExtensionSupportRequired, a2a.ErrVersionNotSupported,
-	a2a.ErrUnauthenticated, a2a.ErrUnauthorized,
+	a2a.ErrUnauthenticated, a2a.ErrUnauthorized, errRefused,
 }
 
 // faultOf says what an error of a call means for its delegation. What is not known

@@ -42,7 +42,7 @@ func lead(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
 		return worker.Completion{}, nil
 	}
 	var results []string
-	for _, payload := range []string{`{"message": "easy"}`, `{"message": "hard", "data": [{"n": 1}]}`} {
+	for _, payload := range []string{`{"message": "easy", "data": [[1, "two"]]}`, `{"message": "hard", "data": [{"n": 1}]}`} {
 		result, err := t.Step(ctx, "", "helper", payload)
 		if err != nil {
 			return worker.Completion{}, err
@@ -55,8 +55,12 @@ func lead(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
 // helper asks back where the message is hard.
 func helper(_ context.Context, t *worker.Turn) (worker.Completion, error) {
 	messages := t.Assignment.GetTurn().GetMessages()
-	said := messages[len(messages)-1].GetParts()[0].GetText()
-	if said == "hard" {
+	parts := messages[len(messages)-1].GetParts()
+	said := parts[0].GetText()
+	if len(parts) > 1 {
+		said += " " + parts[1].GetJson()
+	}
+	if strings.HasPrefix(said, "hard") {
 		return worker.Completion{Output: text("how hard?"), Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
 	}
 	return worker.Completion{Output: text("did " + said)}, nil
@@ -179,7 +183,7 @@ func followDelegation(t *testing.T, runs pawlv1.RunServiceClient, local bool) {
 	if err != nil || len(list.GetRecords()) != 2 {
 		t.Fatalf("answers %v, %v", list, err)
 	}
-	for i, want := range []string{"did easy", "did very"} {
+	for i, want := range []string{`did easy [1,\"two\"]`, "did very"} {
 		got := list.GetRecords()[i].GetStepResolved()
 		if !got.GetOk() || !strings.Contains(got.GetResultJson(), want) {
 			t.Errorf("answer %d: %v", i+1, got)

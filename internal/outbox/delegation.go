@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -14,8 +15,8 @@ type delegation struct {
 	o    *Outbox
 	row  machine.OutboxRow
 	news <-chan struct{}
-	// since is when the agent was out of reach first, pause how long the next one
-	// is; zero while it is in reach.
+	// since is when the agent was out of reach first, zero while it is in reach. pause
+	// is the last one that was made; it grows until there is news.
 	since time.Time
 	pause time.Duration
 }
@@ -39,7 +40,7 @@ func (d *delegation) run(ctx context.Context) {
 				return
 			}
 		default:
-			d.since, d.pause = time.Time{}, 0
+			d.since = time.Time{}
 		}
 	}
 }
@@ -50,6 +51,9 @@ func (d *delegation) advance(ctx context.Context) error {
 	del, err := d.o.cfg.Engine.Delegation(ctx, d.row)
 	if err != nil {
 		return err
+	}
+	if del.Depth >= machine.MaxDepth {
+		return d.resolve(ctx, failure("MAX_DEPTH", fmt.Sprintf("delegations nest at most %d deep", machine.MaxDepth), true))
 	}
 	peer, card, err := d.o.cfg.Directory.Peer(ctx, &del)
 	if err != nil {
@@ -95,16 +99,19 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 		moved = &task
 		return false
 	})
-	interrupted := listen.Err() != nil
+	interrupted := listen.Err()
 	stop()
 	<-stopped
 	switch {
 	case moved != nil:
 		return *moved, nil
-	case interrupted:
+	case errors.Is(interrupted, context.DeadlineExceeded):
+		// A stream that says nothing for so long is not believed.
+		d.pause = 0
+	case interrupted != nil:
 		return machine.AgentTask{}, errLook
-	case err != nil && !isFault(err, machine.AgentNoTask):
-		return machine.AgentTask{}, err
+	case err != nil:
+		d.o.cfg.Log.DebugContext(ctx, "delegation's stream broke", "run", d.row.RunID, "step", d.row.Step, "error", err)
 	}
 	d.pause = d.o.sleep(ctx, d.pause)
 	task, err := peer.Get(ctx, del.Remote.TaskID)
@@ -158,6 +165,7 @@ func (d *delegation) note(ctx context.Context, remote, known machine.Remote, sai
 	if refusal := lasting(err); refusal != nil {
 		return d.resolve(ctx, failure(refusal.Reason, refusal.Message, true))
 	}
+	d.pause = 0
 	return err
 }
 

@@ -1,0 +1,87 @@
+package a2a
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// maxForeignError is how much of an agent's error is read, bytes.
+const maxForeignError = 64 << 10
+
+// errRefused is an agent's no that is no error of the protocol.
+var errRefused = errors.New("the agent refuses")
+
+// named is the error that the protocol calls by a reason; nil = none.
+func named(reason, message string) error {
+	for _, err := range append([]error{a2a.ErrTaskNotFound, a2a.ErrTaskNotCancelable}, refusals...) {
+		if reason != "" && a2a.ErrorReason(err) == reason {
+			return fmt.Errorf("%w: %s", err, message)
+		}
+	}
+	return nil
+}
+
+// ofGRPC reads an error of the gRPC binding: the protocol's own by their reason,
+// others by their code. The end of a stream is none.
+func ofGRPC(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	st := status.Convert(err)
+	reason := ""
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			reason = info.GetReason()
+		}
+	}
+	if err := named(reason, st.Message()); err != nil {
+		return err
+	}
+	switch st.Code() {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists, codes.NotFound,
+		codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
+		return fmt.Errorf("%w: %s %s: %s", errRefused, st.Code(), reason, st.Message())
+	}
+	return err
+}
+
+// ofHTTP reads an answer of the HTTP bindings that is no success; nil = the
+// reader of the answer knows more. A status that may pass is left to it.
+func ofHTTP(resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusConflict, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return nil
+	}
+	if resp.StatusCode < 400 || resp.StatusCode > 499 && resp.StatusCode != http.StatusNotImplemented {
+		return nil
+	}
+	defer resp.Body.Close()
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxForeignError))
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+			Details []struct {
+				Reason string `json:"reason"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal(raw, &body)
+	reason := ""
+	for _, detail := range body.Error.Details {
+		if detail.Reason != "" {
+			reason = detail.Reason
+		}
+	}
+	if err := named(reason, body.Error.Message); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s %s: %s", errRefused, resp.Status, reason, body.Error.Message)
+}

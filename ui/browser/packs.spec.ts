@@ -57,6 +57,9 @@ test("agents are shown with their entry, and the graph of each", async () => {
   const { page, faults, close } = await open(browser, `${sidecar.url}/ui/packs/security-review`);
   await page.getByText("Runs the workflow from triage.").waitFor();
   await page.getByText("Runs one turn of its prompt.").waitFor();
+  // The card is the one that other agents read.
+  await page.getByText("Agent card").first().click();
+  await page.getByText("JSONRPC", { exact: true }).first().waitFor();
   await page.getByRole("combobox", { name: "Entry" }).selectOption("analyst");
   await page.locator(".state .name", { hasText: "analyst" }).waitFor();
   await page.locator(".state .name", { hasText: "investigate" }).waitFor({ state: "detached" });

@@ -71,7 +71,7 @@ function take(items: StreamItem[], at: Place, to: Follower): boolean {
     } else if ("cursor" in item) {
       at.cursor = item.cursor;
     } else if (at.seq === undefined || item.entry.seq > at.seq) {
-      if (at.seq !== undefined && item.entry.prevSeq !== at.seq) {
+      if (at.seq !== undefined && item.entry.prevSeq > at.seq) {
         throw new Problem(0, `Record ${at.seq + 1} is missing; reading it again.`);
       }
       fresh.push(item.entry);

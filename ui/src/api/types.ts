@@ -202,6 +202,9 @@ export interface Body {
   status?: string;
   reason?: string;
   finalArtifacts?: Artifact[];
+  piece?: { artifactId?: string; name?: string; parts?: Part[] };
+  remote?: { taskId?: string; contextId?: string; cardUrl?: string; asking?: unknown };
+  question?: Part[];
 }
 
 export const KINDS = [
@@ -223,6 +226,8 @@ export const KINDS = [
   "origin",
   "ended",
   "turnReady",
+  "outputWritten",
+  "stepDelegated",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];

@@ -51,7 +51,7 @@ export function PackPage({ reference }: { reference: string }) {
           </section>
           <section className="card" aria-label="Agents">
             <h2>Agents</h2>
-            <Agents document={document} />
+            <Agents pack={pack} document={document} />
           </section>
           <section className="card" aria-label="Versions">
             <h2>Versions</h2>
@@ -132,7 +132,7 @@ function PackGraph({ pack }: { pack: Pack }) {
   );
 }
 
-function Agents({ document }: { document: Document }) {
+function Agents({ pack, document }: { pack: Pack; document: Document }) {
   const members = Object.entries(document.agents?.members ?? {});
   if (members.length === 0) {
     return <p className="muted">It exposes none.</p>;
@@ -156,6 +156,7 @@ function Agents({ document }: { document: Document }) {
             {member.input_modes ? `Takes ${member.input_modes.join(", ")}.` : ""}{" "}
             {member.output_modes ? `Gives ${member.output_modes.join(", ")}.` : ""}
           </p>
+          <Card pack={pack} agent={key} />
           {(member.tags ?? []).map((tag) => (
             <span key={tag} className="label">
               {tag}
@@ -166,6 +167,51 @@ function Agents({ document }: { document: Document }) {
     </ul>
   );
 }
+
+interface AgentCard {
+  version?: string;
+  supportedInterfaces?: { url?: string; protocolBinding?: string }[];
+  skills?: { id?: string; name?: string; description?: string }[];
+}
+
+/** What the agent tells others of itself; nothing where the sidecar serves no agents. */
+function Card({ pack, agent }: { pack: Pack; agent: string }) {
+  const name = `${pack.id}@${pack.version}`;
+  const asked = useQuery({
+    queryKey: ["card", name, agent],
+    queryFn: ({ signal }) => get<AgentCard>(cardPath(name, agent), {}, signal),
+    retry: false,
+  });
+  const card = asked.data;
+  if (!card) {
+    return null;
+  }
+  return (
+    <details className="agent-card">
+      <summary>Agent card</summary>
+      <dl className="facts">
+        {(card.supportedInterfaces ?? []).map((at) => (
+          <div key={`${at.protocolBinding} ${at.url}`}>
+            <dt>{at.protocolBinding}</dt>
+            <dd className="mono">{at.url}</dd>
+          </div>
+        ))}
+        {(card.skills ?? []).map((skill) => (
+          <div key={skill.id}>
+            <dt>Skill</dt>
+            <dd>
+              {skill.name} <span className="muted">{skill.description}</span>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <CopyButton text={location.origin + cardPath(name, agent)} what="card address" />
+    </details>
+  );
+}
+
+const cardPath = (pack: string, agent: string): string =>
+  `/a2a/${encodeURIComponent(pack)}/${encodeURIComponent(agent)}/.well-known/agent-card.json`;
 
 function Versions({ pack, source }: { pack: Pack; source: string }) {
   const listed = useQuery({

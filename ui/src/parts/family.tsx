@@ -89,7 +89,7 @@ function Children({ run, here, open, depth }: BranchProps) {
   if (!asked.data) {
     return <Loading what="Reading what it delegated" />;
   }
-  const { runs, calls, answers } = asked.data;
+  const { runs, calls, answers, news } = asked.data;
   const remote = calls.filter((c) => !runs.some((r) => r.parent?.step === c.body.step));
   if (runs.length + remote.length === 0) {
     return depth === 0 && run.runId === here ? (
@@ -106,14 +106,23 @@ function Children({ run, here, open, depth }: BranchProps) {
           key={call.seq}
           call={call}
           answer={answers.find((a) => a.body.step === call.body.step)}
+          news={news.findLast((n) => n.body.step === call.body.step)}
         />
       ))}
     </ul>
   );
 }
 
+interface TaskProps {
+  call: Entry;
+  answer: Entry | undefined;
+  /** What was heard of it last. */
+  news: Entry | undefined;
+}
+
 /** A delegation whose run is not in this sidecar. */
-function Task({ call, answer }: { call: Entry; answer: Entry | undefined }) {
+function Task({ call, answer, news }: TaskProps) {
+  const { taskId, cardUrl } = news?.body.remote ?? {};
   const state =
     answer === undefined
       ? "pending"
@@ -125,7 +134,13 @@ function Task({ call, answer }: { call: Entry; answer: Entry | undefined }) {
       <p className="node">
         <span className="remote">task of {call.body.tool}</span>{" "}
         <Link href={`/runs/${call.runId}?seq=${call.seq}`}>step {call.body.step}</Link>{" "}
-        <span className="muted">its run is not in this sidecar, {state}</span>
+        <span className="muted">
+          its run is not in this sidecar, {state}
+          {answer === undefined && news?.body.question?.length ? ", it asks something" : ""}
+        </span>
+        {/* Another's text: shown, never followed. */}
+        {taskId ? <span className="mono muted">task {taskId}</span> : null}
+        {cardUrl ? <span className="mono muted">at {cardUrl}</span> : null}
       </p>
     </li>
   );
@@ -135,6 +150,7 @@ interface Below {
   runs: Run[];
   calls: Entry[];
   answers: Entry[];
+  news: Entry[];
 }
 
 async function below(runId: string, signal: AbortSignal): Promise<Below> {
@@ -145,7 +161,7 @@ async function below(runId: string, signal: AbortSignal): Promise<Below> {
   );
   const steps = await get<{ records?: WireRecord[] }>(
     `${runPath(runId)}/transitions`,
-    { kinds: kindsOf("stepRequested", "stepResolved"), pageSize: 1000 },
+    { kinds: kindsOf("stepRequested", "stepResolved", "stepDelegated"), pageSize: 1000 },
     signal,
   );
   const entries = (steps.records ?? []).map(entryOf);
@@ -153,5 +169,6 @@ async function below(runId: string, signal: AbortSignal): Promise<Below> {
     runs: (await listed).runs ?? [],
     calls: entries.filter((e) => e.kind === "stepRequested" && e.body.delegation),
     answers: entries.filter((e) => e.kind === "stepResolved"),
+    news: entries.filter((e) => e.kind === "stepDelegated"),
   };
 }

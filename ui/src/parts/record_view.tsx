@@ -88,6 +88,8 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
           {body.delegation ? ", an agent" : ""}
         </Fact>
       ) : null}
+      {body.remote?.taskId ? <Fact name="Task">{body.remote.taskId}</Fact> : null}
+      {body.remote?.cardUrl ? <Fact name="Card">{body.remote.cardUrl}</Fact> : null}
       {body.worker ? <Fact name="Worker">{body.worker}</Fact> : null}
       {body.assigned ? (
         <Fact name="Worker">
@@ -143,6 +145,16 @@ function Bodies({ entry: { body } }: { entry: Entry }) {
       {body.parts ? (
         <Section title="Input">
           <Text text={textOfParts(body.parts)} label="Input" />
+        </Section>
+      ) : null}
+      {body.question?.length ? (
+        <Section title="It asks">
+          <Text text={textOfParts(body.question)} label="Question" />
+        </Section>
+      ) : null}
+      {body.piece?.parts ? (
+        <Section title="Piece of output">
+          <Text text={textOfParts(body.piece.parts)} label="Piece of output" />
         </Section>
       ) : null}
       {body.payloadJson ? (

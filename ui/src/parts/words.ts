@@ -39,6 +39,8 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   origin: "Forked",
   ended: "Ended",
   turnReady: "Turn ready",
+  outputWritten: "Output",
+  stepDelegated: "Delegated",
   unknown: "Record",
 };
 
@@ -77,6 +79,10 @@ export function summary({ kind, body }: Entry): string {
       return body.note ?? "";
     case "origin":
       return `from ${body.runId} at ${body.seq}`;
+    case "outputWritten":
+      return body.piece?.parts?.[0]?.text ?? body.piece?.name ?? "";
+    case "stepDelegated":
+      return `${body.tool} #${body.step}${body.question?.length ? " asks" : ""}`;
     case "ended":
       return `${statusWord(statusOf(body.status ?? ""))}: ${body.reason ?? ""}`;
     default:

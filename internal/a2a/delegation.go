@@ -43,6 +43,9 @@ func delegate(start *runtime.StartRequest, msg *a2apb.Message) error {
 		}
 	}
 	start.Parent = &machine.Parent{RunID: d.Run, Step: d.Step, Attempt: d.Attempt, Origin: d.Origin}
+	if d.Traceparent != "" {
+		start.Traceparent = d.Traceparent
+	}
 	start.Depth, start.MaxWallTime = d.Depth+1, time.Duration(d.WallTimeMillis)*time.Millisecond
 	return nil
 }

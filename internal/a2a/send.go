@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -150,6 +151,9 @@ func (s *Service) begin(ctx context.Context, m *sending) (runtime.Answer, error)
 		Variables: variables, Input: m.parts, RequestID: m.id,
 		Task:     &machine.Task{ContextID: m.contextID(), Owner: m.caller.Principal.Name, Tenant: m.agent.route()},
 		Envelope: envelopeFromProto(msg, m.req.GetMetadata()),
+	}
+	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) == 1 {
+		start.Traceparent = values[0]
 	}
 	if m.wants(DelegationURI) {
 		if err := delegate(&start, msg); err != nil {

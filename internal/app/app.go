@@ -33,7 +33,8 @@ type app struct {
 	engine *runtime.Engine
 	server *grpcapi.Server
 	// sends is nil while A2A is off: delegations then wait.
-	sends *delegations
+	sends     *delegations
+	observers *observers
 	// ended gets the errors of the engine's and the server's loops.
 	ended chan error
 	// loops is how many of them run; halt ends the engine's.
@@ -43,23 +44,39 @@ type app struct {
 
 // open builds everything and binds the addresses; nothing is served yet.
 func open(opts options) (*app, error) {
-	s, err := store.Open(store.Options{Dir: opts.config.Data, Logger: opts.log})
+	watching, err := openObservers(opts)
 	if err != nil {
 		return nil, err
 	}
-	a := &app{opts: opts, store: s, ended: make(chan error, 3)}
+	s, err := store.Open(store.Options{Dir: opts.config.Data, Logger: opts.log, Hooks: watching.hooks()})
+	if err != nil {
+		return nil, errors.Join(err, watching.stop())
+	}
+	a, err := build(opts, s, watching)
+	if err != nil {
+		return nil, errors.Join(err, watching.stop(), s.Close())
+	}
+	return a, nil
+}
+
+// build makes everything over an open store, which stays its caller's on an error.
+func build(opts options, s *store.Store, watching *observers) (a *app, err error) {
+	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 3)}
 	conf := engineConfig(opts, s)
-	conf.Effects = a.observe
+	conf.Effects = func(b *machine.Batch) { a.observe(b); watching.observe(b) }
+	if err = watching.attach(opts, s, &conf); err != nil {
+		return nil, err
+	}
 	if a.engine, err = runtime.New(conf); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, err
 	}
 	if opts.config.A2A {
 		if a.sends, err = newDelegations(opts, a.engine); err != nil {
-			return nil, errors.Join(err, a.engine.Close(), s.Close())
+			return nil, errors.Join(err, a.engine.Close())
 		}
 	}
 	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.sends)); err != nil {
-		return nil, errors.Join(err, a.engine.Close(), s.Close())
+		return nil, errors.Join(err, a.engine.Close())
 	}
 	return a, nil
 }
@@ -136,6 +153,7 @@ func (a *app) start() {
 	var ctx context.Context
 	ctx, a.halt = context.WithCancel(context.Background())
 	a.loops = 2
+	a.observers.start(a.engine, a.store)
 	go func() { a.ended <- a.engine.Run(ctx) }()
 	go func() { a.ended <- a.server.Serve() }()
 	if a.sends != nil {
@@ -152,7 +170,7 @@ func (a *app) stop(ctx context.Context) error {
 	for ; a.loops > 0; a.loops-- {
 		errs = append(errs, <-a.ended)
 	}
-	return errors.Join(append(errs, wrap("store", a.store.Close()))...)
+	return errors.Join(append(errs, a.observers.stop(), wrap("store", a.store.Close()))...)
 }
 
 // stopEngine ends the engine's loop whether or not it could drain in time.

@@ -26,6 +26,8 @@ type Ready struct {
 	Socket string `json:"socket,omitempty"`
 	// HTTP is the bound HOST:PORT of the gateway; absent without one.
 	HTTP string `json:"http,omitempty"`
+	// Metrics is the bound HOST:PORT of the metrics; absent without one.
+	Metrics string `json:"metrics,omitempty"`
 	// PID is the process.
 	PID int `json:"pid"`
 	// Packs are the files' packs, in order: id@version.
@@ -88,7 +90,7 @@ func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) er
 		return err
 	}
 	line, err := json.Marshal(Ready{
-		Ready: true, GRPC: a.server.Addr(), Socket: a.opts.config.Socket, HTTP: a.server.HTTPAddr(),
+		Ready: true, GRPC: a.server.Addr(), Socket: a.opts.config.Socket, HTTP: a.server.HTTPAddr(), Metrics: a.observers.addr(),
 		PID: os.Getpid(), Packs: packs,
 	})
 	if err != nil {

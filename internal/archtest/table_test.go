@@ -36,6 +36,7 @@ var table = []rule{
 	{dir: "internal/runtime", may: []string{machineDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: "internal/dispatch", may: []string{machineDir}},
 	{dir: "internal/outbox", may: []string{machineDir}},
+	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime"}},
 	{dir: "internal/grpcapi", may: []string{"internal/runtime", "internal/pack", genDir}, wire: true},
 	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/pack", genDir}, wire: true},
 
@@ -65,11 +66,12 @@ var onlyFrom = map[string][]string{
 	"internal/testkit": {"internal/testkit"},
 	// What serves the API is wired by hand in one place; the bench builds its bare
 	// yardsticks from the same parts.
-	"internal/grpcapi": {"internal/app", "internal/bench"},
-	"internal/a2a":     {"internal/app"},
-	"internal/outbox":  {"internal/app"},
-	"internal/store":   {"internal/app", "internal/bench"},
-	"internal/app":     {"cmd/sidecar", "internal/cli", "internal/demo", "internal/bench"},
+	"internal/grpcapi":   {"internal/app", "internal/bench"},
+	"internal/a2a":       {"internal/app"},
+	"internal/outbox":    {"internal/app"},
+	"internal/store":     {"internal/app", "internal/bench"},
+	"internal/telemetry": {"internal/app"},
+	"internal/app":       {"cmd/sidecar", "internal/cli", "internal/demo", "internal/bench"},
 }
 
 // impure are the standard packages that bring in the outside world, each with

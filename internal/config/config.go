@@ -71,6 +71,16 @@ type Config struct {
 	// TokensFile lists bearer tokens with principal and scopes; "" = no authentication.
 	TokensFile string `yaml:"tokens_file" json:"tokens_file"`
 
+	// Metrics is HOST:PORT of a listener that serves metrics for Prometheus at
+	// /metrics, without tokens; "" = none.
+	Metrics string `yaml:"metrics" json:"metrics"`
+	// OTLPEndpoint is the URL of a collector that takes OpenTelemetry traces by OTLP
+	// over gRPC; "" = none are made.
+	OTLPEndpoint string `yaml:"otlp_endpoint" json:"otlp_endpoint"`
+	// TraceSample is the share of runs that begin a trace, 0 to 1; a run whose caller
+	// sent a trace context is in the caller's, as sampled as that. Default 0.1.
+	TraceSample float64 `yaml:"trace_sample" json:"trace_sample"`
+
 	// Channelz serves gRPC's own introspection to principals with the scope admin.
 	Channelz bool `yaml:"channelz" json:"channelz"`
 
@@ -146,6 +156,7 @@ func Default() Config {
 		StepGrace:    5 * time.Second,
 		RestartGrace: 20 * time.Second,
 		BlobGrace:    24 * time.Hour,
+		TraceSample:  0.1,
 		LogLevel:     "info",
 		LogFormat:    "text",
 		Limits:       defaultLimits(),

@@ -62,6 +62,7 @@ func (c *Config) faults() []Fault {
 			l.add("http", "%q is the address of listen: give it a port of its own", c.HTTP)
 		}
 	}
+	c.telemetry(&l)
 	c.gateway(&l)
 	c.agents(&l)
 	c.remotes(&l)
@@ -88,6 +89,23 @@ func (c *Config) address(l *list, field, addr string) {
 	}
 	if !loopback(host) && !c.Secured() && !c.InsecureBind {
 		l.add(field, "%q is not loopback: set tls_cert and tls_key or tokens_file, or insecure_bind to do it all the same", addr)
+	}
+}
+
+// telemetry checks where figures and spans go.
+func (c *Config) telemetry(l *list) {
+	if c.Metrics != "" {
+		c.address(l, "metrics", c.Metrics)
+		if (c.Metrics == c.Listen || c.Metrics == c.HTTP) && !strings.HasSuffix(c.Metrics, ":0") {
+			l.add("metrics", "%q is the address of listen or http: give it a port of its own", c.Metrics)
+		}
+	}
+	u, err := url.Parse(c.OTLPEndpoint)
+	if c.OTLPEndpoint != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "") {
+		l.add("otlp_endpoint", "is no URL of a collector: want http(s)://host:port, without a path or credentials")
+	}
+	if !(c.TraceSample >= 0 && c.TraceSample <= 1) {
+		l.add("trace_sample", "%v is none of 0 to 1", c.TraceSample)
 	}
 }
 

@@ -60,6 +60,7 @@ func startFromProto(ctx context.Context, req *pawlv1.StartRunRequest) (runtime.S
 		Call: callOf(ctx, req.GetNamespace()), Pack: req.GetPack(), Agent: req.GetAgent(), State: req.GetState(),
 		Variables: variables, Input: input, Execution: machine.Execution(req.GetExecution()),
 		Labels: labelsFromProto(req.GetLabels()), RequestID: req.GetRequestId(), MaxSteps: int(req.GetMaxSteps()),
+		Traceparent: traceparentOf(ctx),
 	}, nil
 }
 

@@ -16,6 +16,7 @@ func forkFromProto(ctx context.Context, req *pawlv1.ForkRunRequest) (runtime.For
 		Artifacts: writesFromProto(req.GetArtifacts()), Labels: labelsFromProto(req.GetLabels()),
 		Execution: machine.Execution(req.GetExecution()), MaxSteps: int(req.GetMaxSteps()),
 		MaxWallTime: time.Duration(req.GetMaxWallTimeSec()) * time.Second, ReuseSteps: req.ReuseSteps, RequestID: req.GetRequestId(),
+		Traceparent: traceparentOf(ctx),
 	}, err
 }
 

@@ -59,7 +59,7 @@ func stepAssignmentToProto(d *runtime.StepDelivery) *pawlv1.StepAssignment {
 	return &pawlv1.StepAssignment{
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
 		TurnSeq: d.Step.TurnSeq, RequestedAt: timeToProto(d.RequestedAt), Deadline: timeToProto(d.Step.Deadline),
-		Timeout: durationpb.New(d.Left), Pack: packRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest),
+		Timeout: durationpb.New(d.Left), Pack: packRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest), Traceparent: d.Traceparent,
 	}
 }
 

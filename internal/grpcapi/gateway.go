@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	gw "github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -36,7 +37,7 @@ func newGateway(s *Server) (*gateway, error) {
 	useStrictQuery()
 	routes := gw.NewServeMux(
 		gw.WithMarshalerOption(gw.MIMEWildcard, &gw.JSONPb{}),
-		gw.WithIncomingHeaderMatcher(noHeader),
+		gw.WithIncomingHeaderMatcher(traceHeader),
 		gw.WithOutgoingHeaderMatcher(noHeader),
 		gw.WithErrorHandler(gatewayError),
 		gw.WithRoutingErrorHandler(routingError),
@@ -64,6 +65,11 @@ func newGateway(s *Server) (*gateway, error) {
 	return &gateway{conn: conn, server: &http.Server{
 		Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}}, nil
+}
+
+// traceHeader hands W3C trace context on to the call, and nothing else.
+func traceHeader(name string) (string, bool) {
+	return traceHeaderName, strings.EqualFold(name, traceHeaderName)
 }
 
 // noHeader keeps HTTP headers and gRPC metadata apart; Authorization, which the

@@ -113,6 +113,7 @@ func (l *workLink) PrepareTurn(d runtime.TurnDelivery) (func(), error) {
 	}
 	out := &pawlv1.TurnAssignment{
 		Lease: turnLeaseToProto(&d.TurnLease), Turn: turn, Agent: d.View.Run.Agent, Labels: labelsToProto(d.View.Run.Labels),
+		Traceparent: d.Traceparent,
 	}
 	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Turn{Turn: out}}) }, nil
 }

@@ -89,6 +89,10 @@ type Config struct {
 	// Effects is told of each commit, after it; it must not wait. Default: nobody.
 	Effects func(*machine.Batch)
 
+	// TraceShare is the share of runs without a caller's trace context that begin a
+	// trace, 0 to 1. Default 0: none.
+	TraceShare float64
+
 	// Blobs keeps what is too large for journals; nil: there are none.
 	Blobs BlobStore
 	// Archive proves, exports and imports runs; nil: it is not done here.
@@ -155,6 +159,9 @@ func (c Config) validate() error {
 		if bound.n < 0 {
 			faults = append(faults, fmt.Errorf("%s is %d; want 0 (the default) or more", bound.name, bound.n))
 		}
+	}
+	if !(c.TraceShare >= 0 && c.TraceShare <= 1) {
+		faults = append(faults, fmt.Errorf("TraceShare is %v; want 0 to 1", c.TraceShare))
 	}
 	return errors.Join(append(faults, c.validateNamespaces()...)...)
 }

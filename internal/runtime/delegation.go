@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
 // What the outbox needs of the engine. Its inputs are the engine's own: no
@@ -134,6 +135,7 @@ func (e *Engine) delegationOf(ctx context.Context, key runKey, s *machine.State,
 	}
 	del := machine.Delegation{
 		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth,
+		Traceparent: trace.Delegation(s, row.Step, row.Attempt),
 	}
 	switch {
 	case prog.graph.WallExcludesWaiting:

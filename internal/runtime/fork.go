@@ -39,6 +39,8 @@ type ForkRequest struct {
 	ReuseSteps *bool
 	// RequestID is the idempotency id, unique per principal and namespace; "" = none.
 	RequestID string
+	// Traceparent is that of [StartRequest]: a fork is no part of its source's trace.
+	Traceparent string
 }
 
 // ForkRun begins a run as a copy of another at one of its records (§12) and
@@ -107,7 +109,7 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 	}
 	fork := machine.Fork{
 		Namespace: source.ns, RunID: c.key.id, EntryOverride: from.EntryOverride, Execution: req.Execution,
-		Labels: setOver(from.Labels, req.Labels), Limits: e.cfg.Limits, MaxWallTime: req.MaxWallTime, MaxSteps: req.MaxSteps,
+		Labels: setOver(untraced(from.Labels), req.Labels), Limits: e.cfg.Limits, MaxWallTime: req.MaxWallTime, MaxSteps: req.MaxSteps,
 		Seq: req.AtSeq, From: from, Changes: compactWrites(prog.graph, req.Artifacts),
 	}
 	if fork.Execution == machine.ExecutionUnset {
@@ -116,9 +118,10 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 	if fork.Seq == 0 {
 		fork.Seq = from.Seq
 	}
-	if err := tooLarge("labels", "MAX_LABELS", len(fork.Labels), e.cfg.MaxLabels); err != nil {
+	if err := e.checkLabels(fork.Labels); err != nil {
 		return machine.Fork{}, err
 	}
+	fork.Labels = e.traced(fork.RunID, fork.Labels, req.Traceparent)
 	fork.ReuseSteps = from.Digest == prog.graph.Digest && len(req.Artifacts) == 0
 	if req.ReuseSteps != nil {
 		fork.ReuseSteps = *req.ReuseSteps

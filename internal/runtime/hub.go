@@ -45,6 +45,8 @@ type subscription struct {
 	wake  chan struct{}
 	space *space
 	key   runKey
+	// at is the cursor behind what a follower of a namespace has read.
+	at atomic.Uint64
 }
 
 func newHub(tailBytes int64) *hub {

@@ -66,6 +66,10 @@ type StartRequest struct {
 	// Task and Envelope are set for a run that begins with a message to an agent.
 	Task     *machine.Task
 	Envelope *machine.Envelope
+	// Traceparent is the caller's W3C trace context; one that is none is ignored, as
+	// the standard has it. It is kept as the label [trace.Label] unless that is given,
+	// and no part of what a repeat must have in common.
+	Traceparent string
 }
 
 // EmitRequest is the argument of [Engine.EmitEvent].

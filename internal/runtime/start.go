@@ -63,7 +63,7 @@ func (e *Engine) checkStart(req *StartRequest) error {
 	if req.Pack == "" {
 		return malformed("PACK_REQUIRED", "pack", "must be id, id@version or sha256:<hex>")
 	}
-	if err := tooLarge("labels", "MAX_LABELS", len(req.Labels), e.cfg.MaxLabels); err != nil {
+	if err := e.checkLabels(req.Labels); err != nil {
 		return err
 	}
 	if err := tooLarge("variables", "VARIABLES_TOO_LARGE", len(req.Variables), e.cfg.MaxVariableBytes); err != nil {
@@ -108,7 +108,7 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	c.start = prog
 	return machine.Start{
 		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution,
-		Variables: variables, Input: req.Input, Labels: req.Labels, Limits: e.cfg.Limits,
+		Variables: variables, Input: req.Input, Labels: e.traced(id, req.Labels, req.Traceparent), Limits: e.cfg.Limits,
 		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: req.MaxWallTime, MaxSteps: req.MaxSteps,
 	}, nil
 }

@@ -266,6 +266,9 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	if w.key.id != "" {
 		return w.readRun(ctx)
 	}
+	if w.sub != nil {
+		w.sub.at.Store(w.at.Position)
+	}
 	after := w.at.Position
 	if after > 0 && w.at.Index != wholeEntry {
 		after--

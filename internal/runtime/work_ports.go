@@ -79,6 +79,8 @@ type StepLease struct {
 type TurnDelivery struct {
 	TurnLease
 	View TurnView
+	// Traceparent is the context of the execution; "" = the run is in no trace.
+	Traceparent string
 }
 
 // StepDelivery is one assignment of a step.
@@ -91,6 +93,8 @@ type StepDelivery struct {
 	RequestedAt int64
 	// Left is the time until the step's deadline.
 	Left time.Duration
+	// Traceparent is the context of the attempt; "" = the run is in no trace.
+	Traceparent string
 }
 
 // RevokeCause says why work was taken back.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
 // stepLease is one delivery of a step. It ends with the step's own deadline, a
@@ -82,7 +83,7 @@ func (sp *workSpace) openStep(ctx context.Context, lease *stepLease) (StepDelive
 			return StepDelivery{}, err
 		}
 		return StepDelivery{
-			StepLease: lease.tell(), Step: views[0], Run: s, RequestedAt: lease.work.row.Due,
+			StepLease: lease.tell(), Step: views[0], Run: s, RequestedAt: lease.work.row.Due, Traceparent: trace.Step(s, lease.step, lease.attempt),
 			Left: max(0, time.Duration(p.Deadline-sp.now())),
 		}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
 // maxLost is how many deliveries of a turn may be lost with their workers'
@@ -76,7 +77,9 @@ func (sp *workSpace) deliverTurn(lease *turnLease) {
 	lease.duration = orDefault(g.Lease, sp.e.cfg.Lease)
 	lease.deadline = sp.now() + int64(lease.duration)
 	view.Token = lease.token
-	queue, err := lease.worker.sink.PrepareTurn(TurnDelivery{TurnLease: lease.tell(), View: view})
+	queue, err := lease.worker.sink.PrepareTurn(TurnDelivery{
+		TurnLease: lease.tell(), View: view, Traceparent: trace.Turn(view.Run, lease.turn, lease.attempt),
+	})
 	if err != nil {
 		sp.undelivered(lease, err)
 		return

@@ -34,7 +34,7 @@ type Options struct {
 	// MarkInterval is how often the queues' watermarks are stored. Default 10 s.
 	MarkInterval time.Duration
 
-	// Hooks watch and disturb the committer; for tests.
+	// Hooks time the committer and, in tests, disturb it.
 	Hooks Hooks
 }
 

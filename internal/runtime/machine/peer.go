@@ -25,6 +25,9 @@ type Delegation struct {
 	// bound. It is the same at each sending, so that a message that is sent again
 	// is the same message.
 	WallTime time.Duration
+	// Traceparent is the context of the attempt, the same at each sending; "" = the
+	// run is in no trace.
+	Traceparent string
 }
 
 // Outcome is what became of a delegation.

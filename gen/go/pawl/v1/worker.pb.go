@@ -1081,7 +1081,10 @@ type TurnAssignment struct {
 	// Member key, for a run of an agent; else empty.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Labels of the run.
-	Labels        map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// W3C trace context of this attempt, the parent of what its executor traces.
+	// Default: empty, the run is in no trace.
+	Traceparent   string `protobuf:"bytes,5,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1144,6 +1147,13 @@ func (x *TurnAssignment) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *TurnAssignment) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 // StepAssignment is a tool call to make. Its correlation fields cannot be
 // overridden by the payload.
 type StepAssignment struct {
@@ -1163,7 +1173,10 @@ type StepAssignment struct {
 	// What is left until the deadline, for clocks that differ.
 	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Pack of the run.
-	Pack          *PackRef `protobuf:"bytes,8,opt,name=pack,proto3" json:"pack,omitempty"`
+	Pack *PackRef `protobuf:"bytes,8,opt,name=pack,proto3" json:"pack,omitempty"`
+	// W3C trace context of this attempt, the parent of what its executor traces.
+	// Default: empty, the run is in no trace.
+	Traceparent   string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1252,6 +1265,13 @@ func (x *StepAssignment) GetPack() *PackRef {
 		return x.Pack
 	}
 	return nil
+}
+
+func (x *StepAssignment) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 // Revocation takes work back. An answer to it comes too late. The credit that
@@ -2113,15 +2133,16 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x11max_message_bytes\x18\x04 \x01(\x03R\x0fmaxMessageBytes\x12#\n" +
 	"\rturn_capacity\x18\x05 \x01(\x05R\fturnCapacity\x12#\n" +
 	"\rstep_capacity\x18\x06 \x01(\x05R\fstepCapacity\x12\x18\n" +
-	"\aunknown\x18\a \x03(\tR\aunknown\"\xf6\x01\n" +
+	"\aunknown\x18\a \x03(\tR\aunknown\"\x98\x02\n" +
 	"\x0eTurnAssignment\x12(\n" +
 	"\x05lease\x18\x01 \x01(\v2\x12.pawl.v1.TurnLeaseR\x05lease\x12,\n" +
 	"\x04turn\x18\x02 \x01(\v2\x18.pawl.v1.GetTurnResponseR\x04turn\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12;\n" +
-	"\x06labels\x18\x04 \x03(\v2#.pawl.v1.TurnAssignment.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\x04 \x03(\v2#.pawl.v1.TurnAssignment.LabelsEntryR\x06labels\x12 \n" +
+	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfe\x02\n" +
 	"\x0eStepAssignment\x12(\n" +
 	"\x05lease\x18\x01 \x01(\v2\x12.pawl.v1.StepLeaseR\x05lease\x12!\n" +
 	"\fpayload_json\x18\x02 \x01(\tR\vpayloadJson\x12\x10\n" +
@@ -2130,7 +2151,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\frequested_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\x126\n" +
 	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x123\n" +
 	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12$\n" +
-	"\x04pack\x18\b \x01(\v2\x10.pawl.v1.PackRefR\x04pack\"\x94\x01\n" +
+	"\x04pack\x18\b \x01(\v2\x10.pawl.v1.PackRefR\x04pack\x12 \n" +
+	"\vtraceparent\x18\t \x01(\tR\vtraceparent\"\x94\x01\n" +
 	"\n" +
 	"Revocation\x12(\n" +
 	"\x04turn\x18\x01 \x01(\v2\x12.pawl.v1.TurnLeaseH\x00R\x04turn\x12(\n" +

@@ -168,7 +168,7 @@ class WorkerRegistered(_message.Message):
     def __init__(self, kept_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., kept_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_message_bytes: _Optional[int] = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., unknown: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TurnAssignment(_message.Message):
-    __slots__ = ("lease", "turn", "agent", "labels")
+    __slots__ = ("lease", "turn", "agent", "labels", "traceparent")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -180,14 +180,16 @@ class TurnAssignment(_message.Message):
     TURN_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     lease: TurnLease
     turn: _run_pb2.GetTurnResponse
     agent: str
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, lease: _Optional[_Union[TurnLease, _Mapping]] = ..., turn: _Optional[_Union[_run_pb2.GetTurnResponse, _Mapping]] = ..., agent: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, lease: _Optional[_Union[TurnLease, _Mapping]] = ..., turn: _Optional[_Union[_run_pb2.GetTurnResponse, _Mapping]] = ..., agent: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class StepAssignment(_message.Message):
-    __slots__ = ("lease", "payload_json", "key", "turn_seq", "requested_at", "deadline", "timeout", "pack")
+    __slots__ = ("lease", "payload_json", "key", "turn_seq", "requested_at", "deadline", "timeout", "pack", "traceparent")
     LEASE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +198,7 @@ class StepAssignment(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     PACK_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     lease: StepLease
     payload_json: str
     key: str
@@ -204,7 +207,8 @@ class StepAssignment(_message.Message):
     deadline: _timestamp_pb2.Timestamp
     timeout: _duration_pb2.Duration
     pack: _record_pb2.PackRef
-    def __init__(self, lease: _Optional[_Union[StepLease, _Mapping]] = ..., payload_json: _Optional[str] = ..., key: _Optional[str] = ..., turn_seq: _Optional[int] = ..., requested_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, lease: _Optional[_Union[StepLease, _Mapping]] = ..., payload_json: _Optional[str] = ..., key: _Optional[str] = ..., turn_seq: _Optional[int] = ..., requested_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("turn", "step", "cause")

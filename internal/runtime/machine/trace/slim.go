@@ -1,0 +1,40 @@
+package trace
+
+import "github.com/pawl-dev/pawl/internal/runtime/machine"
+
+// Slim is a record without what callers wrote: all that [Fold.Take] reads of it, and
+// small whatever its artifacts and messages were.
+func Slim(r *machine.Record) machine.Record {
+	out := machine.Record{Seq: r.Seq, At: r.At, Body: r.Body}
+	switch b := r.Body.(type) {
+	case *machine.Transition:
+		slim := *b
+		slim.Artifacts = nil
+		out.Body = &slim
+	case *machine.TurnCompleted:
+		out.Body = &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: b.Usage, Event: b.Event}
+	case *machine.StepRequested:
+		slim := *b
+		slim.Payload = nil
+		out.Body = &slim
+	case *machine.StepResolved:
+		slim := *b
+		slim.Result, slim.Artifacts = nil, nil
+		out.Body = &slim
+	case *machine.StepDelegated:
+		slim := *b
+		slim.Question = nil
+		out.Body = &slim
+	case *machine.Ended:
+		slim := *b
+		slim.Artifacts = nil
+		out.Body = &slim
+	case *machine.Origin:
+		out.Body = &machine.Origin{RunID: b.RunID, Seq: b.Seq, State: b.State}
+	case *machine.TurnOpened, *machine.TurnAssigned, *machine.TurnFailed, *machine.TurnAbandoned, *machine.StepCancelled:
+	default:
+		// No span begins or ends with it; its place in the order counts.
+		out.Body = &machine.Resumed{}
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package trace
+
+import (
+	"strconv"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// takeStep adds a record about a step, or the run's last one.
+func (f *Fold) takeStep(r *machine.Record) {
+	switch b := r.Body.(type) {
+	case *machine.StepRequested:
+		f.beginStep(r.At, b, f.executor())
+	case *machine.StepDelegated:
+		f.delegated(b)
+	case *machine.StepResolved:
+		f.resolved(r.At, b)
+	case *machine.StepCancelled:
+		f.endStep(r.At, b.Step, "cancelled", "")
+	case *machine.Ended:
+		f.finish(r.At, b)
+	}
+}
+
+// executor is the span of whoever asks for a step.
+func (f *Fold) executor() SpanID {
+	switch {
+	case f.turn != nil:
+		return f.turn.ID
+	case f.visit != nil:
+		return f.visit.ID
+	}
+	return f.root.ID
+}
+
+func (f *Fold) beginStep(at int64, b *machine.StepRequested, parent SpanID) {
+	step := &openStep{tool: b.Tool, span: f.open(stepSpan(f.run, b.Step, b.Attempt), parent, "execute_tool "+b.Tool, at)}
+	s := step.span
+	s.text("gen_ai.operation.name", "execute_tool")
+	s.text("gen_ai.tool.name", b.Tool)
+	s.text("gen_ai.tool.type", "function")
+	s.text("gen_ai.tool.call.id", f.run+"/"+strconv.FormatUint(uint64(b.Step), 10))
+	s.number("pawl.step", int64(b.Step))
+	s.number("pawl.attempt", int64(b.Attempt))
+	if b.Delegation {
+		step.agent = f.open(delegationSpan(f.run, b.Step, b.Attempt), s.ID, "invoke_agent "+b.Tool, at)
+		step.agent.Kind = Client
+		step.agent.text("gen_ai.operation.name", "invoke_agent")
+		step.agent.text("gen_ai.agent.name", b.Tool)
+	}
+	f.steps[b.Step] = step
+}
+
+// delegated notes the first news of a delegation's task.
+func (f *Fold) delegated(b *machine.StepDelegated) {
+	step := f.steps[b.Step]
+	if step == nil || step.agent == nil || b.Remote.TaskID == "" {
+		return
+	}
+	for _, a := range step.agent.Attrs {
+		if a.Key == "pawl.task.id" {
+			return
+		}
+	}
+	step.agent.text("pawl.task.id", b.Remote.TaskID)
+	step.agent.text("gen_ai.conversation.id", b.Remote.ContextID)
+}
+
+func (f *Fold) resolved(at int64, b *machine.StepResolved) {
+	step := f.steps[b.Step]
+	if step == nil {
+		return
+	}
+	outcome, code := "ok", ""
+	switch {
+	case b.Unknown:
+		outcome, code = "unknown", "unknown"
+	case !b.OK:
+		outcome, code = "error", b.Error.Code
+	}
+	step.span.text("pawl.worker.id", b.Worker)
+	f.endStep(at, b.Step, outcome, code)
+	if b.Next > 0 {
+		f.beginStep(at, &machine.StepRequested{Step: b.Step, Tool: step.tool, Attempt: b.Next, Delegation: step.agent != nil}, step.span.Parent)
+	}
+}
+
+// endStep ends an attempt of a step, its delegation first.
+func (f *Fold) endStep(at int64, number uint32, outcome, code string) {
+	step := f.steps[number]
+	if step == nil {
+		return
+	}
+	delete(f.steps, number)
+	for _, s := range []*Span{step.agent, step.span} {
+		if s == nil {
+			continue
+		}
+		s.text("pawl.outcome", outcome)
+		if outcome == "error" || outcome == "unknown" {
+			s.fail(code)
+		}
+		f.end(s, at)
+	}
+}

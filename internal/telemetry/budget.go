@@ -1,0 +1,44 @@
+package telemetry
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Graphs gives the compiled pack of a run.
+type Graphs func(ctx context.Context, s *machine.State) (*machine.Graph, error)
+
+// Run looks at the budgets of runs that ended, until ctx ends.
+func (m *Metrics) Run(ctx context.Context, graphs Graphs) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-m.finals:
+			if g, err := graphs(ctx, s); err == nil {
+				m.budgets(s, &g.Budget)
+			}
+		}
+	}
+}
+
+func (m *Metrics) budgets(s *machine.State, b *machine.Budget) {
+	for _, one := range []struct {
+		name        string
+		used, bound int64
+	}{
+		{"max_total_visits", int64(s.TotalVisits), int64(b.MaxTotalVisits)},
+		{"max_tool_calls", int64(s.ToolCalls), int64(b.MaxToolCalls)},
+		{"max_wall_time_sec", s.At - s.CreatedAt, int64(b.MaxWallTime)},
+		{"max_steps", int64(s.LastStep), int64(s.MaxSteps)},
+		{"max_reframes", int64(s.Reframes), int64(b.MaxReframes)},
+		{"max_tokens", s.Tokens, b.MaxTokens},
+		{"max_cost_usd", s.CostMicro, b.MaxCostMicroUSD},
+		{"max_transitions", int64(s.Transitions), int64(s.Limits.MaxTransitions)},
+	} {
+		if one.bound > 0 {
+			m.used.WithLabelValues(one.name).Observe(float64(one.used) / float64(one.bound))
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package telemetry
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Metrics counts what is committed and shows it to Prometheus. Its names are those
+// of OpenTelemetry in Prometheus' spelling: units as suffix, base units only. No
+// label holds a run, a principal or anything that a caller wrote.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	started     prometheus.Counter
+	ended       *prometheus.CounterVec
+	transitions *prometheus.CounterVec
+	turns       *prometheus.CounterVec
+	steps       *prometheus.CounterVec
+	expiries    prometheus.Counter
+	tokens      *prometheus.CounterVec
+	cost        prometheus.Counter
+	used        *prometheus.HistogramVec
+	commit      prometheus.Histogram
+	sync        prometheus.Histogram
+	group       prometheus.Histogram
+	exported    *prometheus.CounterVec
+
+	causes map[machine.Cause]prometheus.Counter
+	// finals are the last states of runs, for the loop.
+	finals chan *machine.State
+}
+
+// NewMetrics makes the metrics of a sidecar.
+func NewMetrics() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), finals: make(chan *machine.State, 1024)}
+	m.countRuns()
+	m.countWork()
+	m.timeCommits()
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.causes = map[machine.Cause]prometheus.Counter{}
+	for cause, name := range map[machine.Cause]string{
+		machine.CauseEntry: "entry", machine.CauseEvent: "event", machine.CauseMaxVisits: "max_visits", machine.CauseTimeout: "timeout",
+	} {
+		m.causes[cause] = m.transitions.WithLabelValues(name)
+	}
+	return m
+}
+
+func (m *Metrics) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	m.registry.MustRegister(h)
+	return h
+}
+
+func (m *Metrics) countRuns() {
+	m.started = m.counter("pawl_runs_started_total", "Runs that began, forks included.")
+	m.ended = m.counters("pawl_runs_ended_total", "Runs that ended, by status and reason. Of a reason the part before the colon.", "status", "reason")
+	m.transitions = m.counters("pawl_transitions_total", "Entries into a state, by cause.", "cause")
+	m.used = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "pawl_run_budget_used_ratio", Help: "Share of each budget that a run had used up when it ended.",
+		Buckets: []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1},
+	}, []string{"budget"})
+	m.registry.MustRegister(m.used)
+}
+
+func (m *Metrics) countWork() {
+	m.turns = m.counters("pawl_turns_total", "Executions of turns that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
+	m.steps = m.counters("pawl_steps_total", "Executions of steps that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
+	m.expiries = m.counter("pawl_lease_expiries_total", "Turns whose lease ran out while their worker was connected.")
+	m.tokens = m.counters("pawl_usage_tokens_total", "Tokens that executions reported, by type.", "type")
+	m.cost = m.counter("pawl_usage_cost_usd_total", "Cost that executions reported, US dollars.")
+	m.exported = m.counters("pawl_trace_spans_total", "Spans, by what became of them: exported, or lost at the collector.", "outcome")
+}
+
+func (m *Metrics) timeCommits() {
+	fast := prometheus.ExponentialBuckets(0.0001, 2, 16)
+	m.commit = m.histogram("pawl_commit_duration_seconds", "Time from the engine's commit to its acknowledgement, waiting for the group included.", fast)
+	m.sync = m.histogram("pawl_sync_duration_seconds", "Time of one synced transaction of the store.", fast)
+	m.group = m.histogram("pawl_commit_group_size", "Commits that one synced transaction holds.", prometheus.ExponentialBuckets(1, 2, 11))
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, MaxRequestsInFlight: 4})
+}
+
+// Observe counts a commit. It never waits.
+func (m *Metrics) Observe(b *machine.Batch) {
+	if lost, ok := b.Input.Command.(machine.LoseTurn); ok && lost.LeaseExpired {
+		m.expiries.Inc()
+	}
+	if b.Prev == 0 {
+		m.started.Inc()
+	}
+	for i := range b.Records {
+		m.record(b.Records[i].Body, b.State)
+	}
+}
+
+func (m *Metrics) record(body machine.Body, s *machine.State) {
+	switch r := body.(type) {
+	case *machine.Transition:
+		if c := m.causes[r.Cause]; c != nil {
+			c.Inc()
+		}
+	case *machine.TurnCompleted:
+		m.turns.WithLabelValues("completed", attempt(r.Attempt)).Inc()
+		m.usage(&r.Usage)
+	case *machine.TurnFailed:
+		m.turns.WithLabelValues("failed", attempt(r.Attempt)).Inc()
+		m.usage(&r.Usage)
+	case *machine.TurnAbandoned:
+		m.turns.WithLabelValues("abandoned", attempt(r.Attempt)).Inc()
+	case *machine.StepResolved:
+		m.steps.WithLabelValues(outcome(r), attempt(r.Attempt)).Inc()
+	case *machine.StepRejected:
+		m.steps.WithLabelValues("rejected", "1").Inc()
+	case *machine.StepCancelled:
+		m.steps.WithLabelValues("cancelled", "1").Inc()
+	case *machine.Ended:
+		reason, _, _ := strings.Cut(r.Reason, ":")
+		m.ended.WithLabelValues(r.Status.String(), reason).Inc()
+		select {
+		case m.finals <- s:
+		default: // The loop is behind: these budgets are not seen.
+		}
+	}
+}
+
+func outcome(r *machine.StepResolved) string {
+	switch {
+	case r.Unknown:
+		return "unknown"
+	case r.OK:
+		return "ok"
+	}
+	return "error"
+}
+
+// attempt bounds the values of the label.
+func attempt(n int) string {
+	if n >= 4 {
+		return "4+"
+	}
+	return strconv.Itoa(max(n, 1))
+}
+
+func (m *Metrics) usage(u *machine.Usage) {
+	if u.InputTokens > 0 {
+		m.tokens.WithLabelValues("input").Add(float64(u.InputTokens))
+	}
+	if u.OutputTokens > 0 {
+		m.tokens.WithLabelValues("output").Add(float64(u.OutputTokens))
+	}
+	if u.CostMicro > 0 {
+		m.cost.Add(float64(u.CostMicro) / 1e6)
+	}
+}
+
+// spans counts what became of spans.
+func (m *Metrics) spans(n int, exported bool) {
+	if m == nil {
+		return
+	}
+	word := "lost"
+	if exported {
+		word = "exported"
+	}
+	m.exported.WithLabelValues(word).Add(float64(n))
+}

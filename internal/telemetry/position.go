@@ -1,0 +1,42 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// readPosition is the cursor in a file; without a file, or behind a journal that is
+// shorter, the journal's newest: nothing is owed.
+func readPosition(path string, tail uint64) (uint64, error) {
+	if path == "" {
+		return tail, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return tail, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	at, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s holds no cursor: remove it to go on without the spans of the last seconds", path)
+	}
+	return min(at, tail), nil
+}
+
+// writePosition replaces the file. It is not synced: an older cursor exports some
+// spans again, under the same ids.
+func writePosition(path string, at uint64) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.WriteFile(path+".new", []byte(strconv.FormatUint(at, 10)+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

@@ -1,0 +1,140 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Source is what is asked for when the metrics are read.
+type Source interface {
+	CountRuns(ctx context.Context, call runtime.Call) ([]runtime.StatusCount, error)
+	Work(namespace string) (runtime.WorkStats, error)
+	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
+	Followers(ctx context.Context) (runtime.Followers, error)
+}
+
+// Sizes are the bytes that the store takes on disk.
+type Sizes func() (lsm, log int64)
+
+// maxOutboxScan bounds the rows that are counted; a longer outbox shows as this.
+const maxOutboxScan = 10_000
+
+// scrapeEvery is the age up to which an answer is given again: reading metrics often
+// must not cost the runs anything.
+const scrapeEvery = 5 * time.Second
+
+// Watch adds what is read off the engine and the store when Prometheus asks.
+func (m *Metrics) Watch(source Source, sizes Sizes) {
+	m.registry.MustRegister(&gauges{source: source, sizes: sizes})
+}
+
+// gauges is a collector of what is, as opposed to what happened.
+type gauges struct {
+	source Source
+	sizes  Sizes
+	mu     sync.Mutex
+	last   []prometheus.Metric
+	at     time.Time
+}
+
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	runsDesc     = gauge("pawl_runs", "Runs in the store, by status.", "status")
+	workersDesc  = gauge("pawl_workers", "Connected workers.")
+	heldDesc     = gauge("pawl_work_held", "Work that connected workers hold, by kind.", "kind")
+	waitingDesc  = gauge("pawl_work_waiting", "Ready work that no worker has yet.")
+	unservedDesc = gauge("pawl_work_unserved", "Ready work that no connected worker serves.")
+	depthDesc    = gauge("pawl_outbox_depth", "Effects that wait to be sent or answered, by kind; at most 10000 are counted.", "kind")
+	ageDesc      = gauge("pawl_outbox_age_seconds", "Age of the oldest effect that is due, by kind.", "kind")
+	watchersDesc = gauge("pawl_watchers", "Streams that follow all runs.")
+	lagDesc      = gauge("pawl_watcher_lag", "Commits that the slowest stream over all runs is behind.")
+	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
+)
+
+// Describe implements [prometheus.Collector].
+func (g *gauges) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, sizeDesc} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (g *gauges) Collect(out chan<- prometheus.Metric) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.at) > scrapeEvery {
+		g.last, g.at = nil, time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeEvery)
+		defer cancel()
+		g.runs(ctx)
+		g.work()
+		g.outbox(ctx)
+		g.store(ctx)
+	}
+	for _, m := range g.last {
+		out <- m
+	}
+}
+
+func (g *gauges) add(d *prometheus.Desc, value float64, labels ...string) {
+	g.last = append(g.last, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
+}
+
+// runs leaves a figure out that cannot be read, as do the others.
+func (g *gauges) runs(ctx context.Context) {
+	counts, err := g.source.CountRuns(ctx, runtime.Call{Principal: runtime.Anonymous()})
+	if err != nil {
+		return
+	}
+	for _, c := range counts {
+		g.add(runsDesc, float64(c.Runs), c.Status.String())
+	}
+}
+
+func (g *gauges) work() {
+	stats, err := g.source.Work("")
+	if err != nil {
+		return
+	}
+	g.add(workersDesc, float64(stats.Workers))
+	g.add(heldDesc, float64(stats.Turns), "turn")
+	g.add(heldDesc, float64(stats.Steps), "step")
+	g.add(waitingDesc, float64(stats.Waiting))
+	g.add(unservedDesc, float64(stats.Unserved))
+}
+
+func (g *gauges) outbox(ctx context.Context) {
+	for kind, name := range map[machine.OutboxKind]string{
+		machine.OutboxStep: "step", machine.OutboxDelegation: "delegation", machine.OutboxCancel: "cancel",
+	} {
+		rows, err := g.source.Outbox(ctx, kind, maxOutboxScan)
+		if err != nil {
+			continue
+		}
+		age := 0.0
+		if len(rows) > 0 {
+			age = max(0, time.Since(time.Unix(0, rows[0].Due)).Seconds())
+		}
+		g.add(depthDesc, float64(len(rows)), name)
+		g.add(ageDesc, age, name)
+	}
+}
+
+func (g *gauges) store(ctx context.Context) {
+	if followers, err := g.source.Followers(ctx); err == nil {
+		g.add(watchersDesc, float64(followers.Streams))
+		g.add(lagDesc, float64(followers.Lag))
+	}
+	lsm, log := g.sizes()
+	g.add(sizeDesc, float64(lsm), "lsm")
+	g.add(sizeDesc, float64(log), "log")
+}

@@ -1,0 +1,312 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
+)
+
+// Bounds of a [Tracer].
+const (
+	// maxPending bounds the records held for the exporter. What comes above it is
+	// read from the journal instead.
+	maxPending = 1 << 16
+	// maxFolds bounds the runs whose open spans are held; others are read again.
+	maxFolds = 1 << 16
+	// maxUpload bounds the spans of one request to the collector.
+	maxUpload = 512
+	// uploadTimeout bounds one request with its repeats.
+	uploadTimeout = 30 * time.Second
+)
+
+// Journal is what a [Tracer] reads of the store.
+type Journal interface {
+	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
+	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
+	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
+	Tail(ctx context.Context, ns uint32) (uint64, error)
+}
+
+// TracerConfig makes a [Tracer]. Journal and Endpoint are required.
+type TracerConfig struct {
+	Journal Journal
+	// Endpoint is the URL of a collector that takes OTLP over gRPC; http:// is not
+	// encrypted. Headers, certificates and the like come from the OTEL_EXPORTER_OTLP_*
+	// environment variables of the standard.
+	Endpoint string
+	// Position is a file that remembers up to where spans were exported, so that
+	// those of a process that died are exported by the next one; "" = none.
+	Position string
+	// Log hears of a collector that does not take spans. Default: discarded.
+	Log *slog.Logger
+	// Interval is how often spans are sent. Default 1 s.
+	Interval time.Duration
+	// Counts gets what became of spans; nil = nobody.
+	Counts *Metrics
+}
+
+// Tracer exports the spans of the runs that are in a sampled trace. It follows the
+// commits from memory and goes back to the journal for what it has not got: it
+// loses no span that it can still read.
+type Tracer struct {
+	cfg    TracerConfig
+	client otlptrace.Client
+	// begin is the cursor up to which an earlier process exported, end the journal's
+	// newest when this one began.
+	begin, end uint64
+
+	mu      sync.Mutex
+	pending map[runKey]*backlog
+	held    int
+
+	// Only the loop's.
+	folds map[runKey]*trace.Fold
+	spans []trace.Span
+	mark  uint64
+	down  bool
+}
+
+type runKey struct {
+	ns  uint32
+	run string
+}
+
+// backlog is what was committed of a run since the last flush.
+type backlog struct {
+	records []machine.Record
+	// gap: there was no room for some of them; the journal has them.
+	gap bool
+}
+
+// NewTracer makes a tracer; nothing is sent before [Tracer.Run].
+func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = time.Second
+	}
+	t := &Tracer{
+		cfg: cfg, pending: make(map[runKey]*backlog), folds: make(map[runKey]*trace.Fold),
+		client: otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(cfg.Endpoint)),
+	}
+	var err error
+	if t.end, err = cfg.Journal.Tail(ctx, 0); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	if t.begin, err = readPosition(cfg.Position, t.end); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	t.mark = t.end
+	if err := t.client.Start(ctx); err != nil {
+		return nil, fmt.Errorf("telemetry: otlp_endpoint: %w", err)
+	}
+	return t, nil
+}
+
+// Observe takes note of a commit. It never waits for the collector or the store.
+func (t *Tracer) Observe(b *machine.Batch) {
+	if ctx, ok := trace.Of(b.State); !ok || !ctx.Sampled {
+		return
+	}
+	key := runKey{b.State.Namespace, b.State.RunID}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	waits := t.pending[key]
+	if waits == nil {
+		waits = &backlog{}
+		t.pending[key] = waits
+	}
+	if t.held+len(b.Records) > maxPending {
+		waits.gap = true
+		return
+	}
+	for i := range b.Records {
+		waits.records = append(waits.records, trace.Slim(&b.Records[i]))
+	}
+	t.held += len(b.Records)
+}
+
+// Run exports until ctx ends, then what is left within five seconds.
+func (t *Tracer) Run(ctx context.Context) error {
+	t.report(t.resume(ctx))
+	tick := time.NewTicker(t.cfg.Interval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			t.flush(ctx)
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	t.flush(last)
+	t.flush(last)
+	return errors.Join(t.client.Stop(last))
+}
+
+// resume exports what an earlier process committed and may not have exported.
+func (t *Tracer) resume(ctx context.Context) error {
+	for after := t.begin; after < t.end; {
+		entries, scanned, err := t.cfg.Journal.Journal(ctx, 0, after, machine.Page{Records: 256, Bytes: 1 << 20})
+		if err != nil {
+			return err
+		}
+		for i := range entries {
+			if e := &entries[i]; e.Cursor <= t.end {
+				t.follow(ctx, runKey{0, e.RunID}, e.Records)
+			}
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		after = max(scanned, entries[len(entries)-1].Cursor)
+		t.upload(ctx)
+	}
+	return nil
+}
+
+// flush exports what was committed since the last one.
+func (t *Tracer) flush(ctx context.Context) {
+	tail, tailErr := t.cfg.Journal.Tail(ctx, 0)
+	t.mu.Lock()
+	pending := t.pending
+	t.pending, t.held = make(map[runKey]*backlog), 0
+	t.mu.Unlock()
+	for key, waits := range pending {
+		if waits.gap {
+			waits.records = nil
+		}
+		t.follow(ctx, key, waits.records)
+		if len(t.spans) >= maxUpload {
+			t.upload(ctx)
+		}
+	}
+	t.upload(ctx)
+	// A commit is in the journal before it is observed: what this flush saw is sure
+	// up to where the journal was a flush before.
+	t.report(writePosition(t.cfg.Position, t.mark))
+	if tailErr == nil {
+		t.mark = tail
+	}
+}
+
+// follow adds records of a run; none means that they are only in the journal.
+func (t *Tracer) follow(ctx context.Context, key runKey, records []machine.Record) {
+	fold, err := t.fold(ctx, key, records)
+	if err != nil || fold == nil {
+		t.report(err)
+		return
+	}
+	for i := range records {
+		if records[i].Seq > fold.Seq()+1 {
+			err = t.read(ctx, key, fold, records[i].Seq-1, true)
+		}
+		if err == nil && records[i].Seq == fold.Seq()+1 {
+			t.spans = append(t.spans, fold.Take(&records[i])...)
+		}
+	}
+	if len(records) == 0 {
+		err = t.read(ctx, key, fold, 0, true)
+	}
+	t.report(err)
+	if fold.Done() || err != nil {
+		delete(t.folds, key)
+	}
+}
+
+// fold is the run's, read up to the first of the records if it is not held.
+func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record) (*trace.Fold, error) {
+	if fold := t.folds[key]; fold != nil {
+		return fold, nil
+	}
+	s, err := t.cfg.Journal.Head(ctx, key.ns, key.run)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", key.run, err)
+	}
+	fold, ok := trace.NewFold(s)
+	if !ok {
+		return nil, nil
+	}
+	if len(records) > 0 && records[0].Seq > 1 {
+		if err := t.read(ctx, key, fold, records[0].Seq-1, false); err != nil {
+			return nil, err
+		}
+	}
+	for old := range t.folds {
+		if len(t.folds) < maxFolds {
+			break
+		}
+		delete(t.folds, old)
+	}
+	t.folds[key] = fold
+	return fold, nil
+}
+
+// read takes the records behind the fold's up to last, 0 = all, from the journal.
+func (t *Tracer) read(ctx context.Context, key runKey, fold *trace.Fold, last uint64, tell bool) error {
+	for {
+		entries, err := t.cfg.Journal.Entries(ctx, key.ns, key.run, fold.Seq()+1, machine.Page{Records: 256, Bytes: 1 << 20})
+		if err != nil {
+			return fmt.Errorf("run %s: %w", key.run, err)
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		for i := range entries {
+			for j := range entries[i].Records {
+				r := &entries[i].Records[j]
+				if last > 0 && r.Seq > last || fold.Done() {
+					return nil
+				}
+				if r.Seq != fold.Seq()+1 {
+					continue
+				}
+				if ended := fold.Take(r); tell {
+					t.spans = append(t.spans, ended...)
+				}
+			}
+		}
+	}
+}
+
+// upload sends the spans that have ended.
+func (t *Tracer) upload(ctx context.Context) {
+	for len(t.spans) > 0 {
+		n := min(len(t.spans), maxUpload)
+		ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
+		err := t.client.UploadTraces(ctx, resourceSpans(t.spans[:n]))
+		cancel()
+		t.cfg.Counts.spans(n, err == nil)
+		t.reach(err)
+		t.spans = t.spans[n:]
+	}
+	t.spans = nil
+}
+
+// reach says once that the collector is gone, and once that it is back.
+func (t *Tracer) reach(err error) {
+	switch {
+	case err != nil && !t.down:
+		t.cfg.Log.Warn("the collector takes no spans", "endpoint", t.cfg.Endpoint, "error", err)
+	case err == nil && t.down:
+		t.cfg.Log.Info("the collector takes spans again", "endpoint", t.cfg.Endpoint)
+	}
+	t.down = err != nil
+}
+
+func (t *Tracer) report(err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.cfg.Log.Warn("traces are incomplete", "error", err)
+	}
+}

@@ -266,6 +266,39 @@ func TestKillAtInputRequired(t *testing.T) {
 	a.check()
 }
 
+// TestDrainEndsSubscriptions: a sidecar that is told to stop does not wait for its
+// subscribers, and tells them to come back.
+func TestDrainEndsSubscriptions(t *testing.T) {
+	t.Parallel()
+	a := newAgents(t)
+	task := a.send("hello", "", true)
+	stream := a.subscribe(task.GetId())
+	a.until(stream, inState(submitted))
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := a.client.SendMessage(a.ctx, &a2apb.SendMessageRequest{Tenant: "crew/writer", Message: &a2apb.Message{
+			MessageId: "m", TaskId: task.GetId(), Role: a2apb.Role_ROLE_USER, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "more"}}},
+		}})
+		waiting <- err
+	}()
+	eventually(t, "the second message is taken", func() bool { return len(a.get(task.GetId()).GetHistory()) == 2 })
+	if code := a.stop(); code != 0 {
+		t.Errorf("it ended with code %d", code)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the subscription ended with %v", err)
+	}
+	select {
+	case err := <-waiting:
+		if status.Code(err) != codes.Unavailable {
+			t.Errorf("the blocking send ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("the blocking send goes on")
+	}
+	a.check()
+}
+
 // TestKillAfterTheEnd: an ended task is the same after the restart; whoever saw
 // only its beginning gets the rest.
 func TestKillAfterTheEnd(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -24,11 +25,14 @@ type agent struct {
 	taken   []machine.AgentMessage
 	changed chan struct{}
 	ended   []string
+	// walls are the wall times that came with each message, by its id.
+	walls map[string][]time.Duration
 }
 
 func newAgent(play func(int, machine.AgentMessage) machine.AgentTask) *agent {
 	return &agent{
 		play: play, tasks: make(map[string]*machine.AgentTask), byID: make(map[string]string), changed: make(chan struct{}),
+		walls: make(map[string][]time.Duration),
 		fault: func(string) error { return nil }, lost: func(string) error { return nil },
 	}
 }
@@ -40,7 +44,10 @@ func (a *agent) Peer(context.Context, *machine.Delegation) (outbox.Peer, string,
 	return a, "https://agent/card", nil
 }
 
-func (a *agent) Send(_ context.Context, _ *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
+func (a *agent) Send(_ context.Context, from *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
+	a.mu.Lock()
+	a.walls[m.ID] = append(a.walls[m.ID], from.WallTime)
+	a.mu.Unlock()
 	if err := a.fault("send"); err != nil {
 		return machine.AgentTask{}, err
 	}

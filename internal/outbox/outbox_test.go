@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -400,5 +402,44 @@ func TestCancel(t *testing.T) {
 		if rows, err = r.Outbox(r.ctx, machine.OutboxCancel, 10); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestCancelOfAnUnansweredMessage: the agent took the message, its answer was lost
+// until the run was cancelled. The message is sent once more, as the same message,
+// to learn the task, which is cancelled then.
+func TestCancelOfAnUnansweredMessage(t *testing.T) {
+	t.Parallel()
+	a := newAgent(func(int, machine.AgentMessage) machine.AgentTask {
+		return machine.AgentTask{State: machine.AgentWorking}
+	})
+	var answers atomic.Bool
+	a.lost = func(string) error {
+		if answers.Load() {
+			return nil
+		}
+		return errUnreachable
+	}
+	r := newRig(t, a)
+	r.stop()
+	r.giveUp = time.Minute
+	r.open()
+	r.delegate("one")
+	if err := a.await(r.ctx, func() bool { return len(a.taken) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.CancelRun(r.ctx, runtime.ControlRequest{RunRef: r.ref()}); err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	answers.Store(true)
+	if err := a.await(r.ctx, func() bool { return len(a.ended) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	walls := a.walls[r.run+"/1/1"]
+	if len(a.taken) != 1 || len(walls) < 2 || slices.Min(walls) != slices.Max(walls) || walls[0] < 3000*time.Second {
+		t.Errorf("the agent took %d messages, whose wall times are %v", len(a.taken), walls)
 	}
 }

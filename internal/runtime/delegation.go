@@ -118,7 +118,7 @@ func (e *Engine) findDelegation(ctx context.Context, key runKey, row machine.Out
 
 // delegationOf reads what a delegation says. What was left of the wall time is
 // that of the moment when the step was asked for, so that it is the same whenever
-// it is read; for a clock that stands while the run waits it is the whole bound.
+// it is read, also behind the end of the run.
 func (e *Engine) delegationOf(ctx context.Context, key runKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
 	entry, err := e.store.Entry(ctx, key.ns, key.id, request)
 	if err != nil {
@@ -137,13 +137,28 @@ func (e *Engine) delegationOf(ctx context.Context, key runKey, s *machine.State,
 		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth,
 		Traceparent: trace.Delegation(s, row.Step, row.Attempt),
 	}
-	switch {
-	case prog.graph.WallExcludesWaiting:
-		del.WallTime = prog.graph.Budget.MaxWallTime
-	case s.Deadline != 0:
-		del.WallTime = max(time.Duration(s.Deadline-rec.At), time.Millisecond)
+	del.WallTime, err = e.wallLeft(ctx, key, prog.graph, s, rec)
+	return del, err
+}
+
+// wallLeft is what was left of a run's wall time at a record; 0 = no bound. Where
+// the head has forgotten it, because the run has ended or its clock stood in
+// between, the state of that time knows.
+func (e *Engine) wallLeft(ctx context.Context, key runKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
+	if s.Status.Terminal() || g.WallExcludesWaiting {
+		past, err := e.replay(ctx, key, g, rec.Seq)
+		if err != nil {
+			return 0, err
+		}
+		s = past
 	}
-	return del, nil
+	switch {
+	case s.WallLeft != 0:
+		return time.Duration(s.WallLeft), nil
+	case s.Deadline != 0:
+		return max(time.Duration(s.Deadline-rec.At), time.Millisecond), nil
+	}
+	return 0, nil
 }
 
 // NoteDelegation commits what is news of a pending delegation.

@@ -45,6 +45,11 @@ func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*P
 func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	for {
 		events, err := p.tail.next(ctx)
+		if errors.Is(err, runtime.ErrWatchEnded) && p.tail.final == 0 {
+			// The engine is going, not the task; what is left is for its successor.
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
 		if errors.Is(err, runtime.ErrWatchEnded) {
 			return nil, io.EOF
 		}

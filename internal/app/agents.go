@@ -8,12 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // agentsGuest puts A2A on the server; nil = it is off.
-func agentsGuest(opts options, engine *runtime.Engine, sends *delegations) func(*grpcapi.Server) (grpcapi.Guest, error) {
+func agentsGuest(opts options, engine *runtime.Engine, box *outbox.Outbox) func(*grpcapi.Server) (grpcapi.Guest, error) {
 	if !opts.config.A2A {
 		return nil
 	}
@@ -22,7 +23,7 @@ func agentsGuest(opts options, engine *runtime.Engine, sends *delegations) func(
 		if err != nil {
 			return grpcapi.Guest{}, err
 		}
-		conf.Push = sends.pushes(engine)
+		conf.Push = pushes(engine, box)
 		service, err := a2a.New(conf, host)
 		if err != nil {
 			return grpcapi.Guest{}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -34,6 +35,7 @@ type app struct {
 	server *grpcapi.Server
 	// sends is nil while A2A is off: delegations then wait.
 	sends     *delegations
+	box       *outbox.Outbox
 	observers *observers
 	// ended gets the errors of the engine's and the server's loops.
 	ended chan error
@@ -75,18 +77,19 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 			return nil, errors.Join(err, a.engine.Close())
 		}
 	}
-	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.sends)); err != nil {
+	records := &recordFeed{}
+	if a.box, err = newOutbox(opts, a.engine, a.sends, records); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
+	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.box)); err != nil {
+		return nil, errors.Join(err, a.engine.Close())
+	}
+	records.server = a.server
 	return a, nil
 }
 
 // observe tells the outbox of a commit.
-func (a *app) observe(b *machine.Batch) {
-	if a.sends != nil {
-		a.sends.box.Observe(b)
-	}
-}
+func (a *app) observe(b *machine.Batch) { a.box.Observe(b) }
 
 func engineConfig(opts options, s *store.Store) runtime.Config {
 	limits := opts.config.Limits
@@ -122,7 +125,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	}
 }
 
-func serverConfig(opts options, engine *runtime.Engine, sends *delegations) grpcapi.Config {
+func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox) grpcapi.Config {
 	c := opts.config
 	return grpcapi.Config{
 		Engine:            engine,
@@ -140,7 +143,8 @@ func serverConfig(opts options, engine *runtime.Engine, sends *delegations) grpc
 		TLSKey:            c.TLSKey,
 		TLSClientCA:       c.TLSClientCA,
 		Tokens:            opts.tokens,
-		Guest:             agentsGuest(opts, engine, sends),
+		Guest:             agentsGuest(opts, engine, box),
+		Deliveries:        box,
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
 		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
 		Channelz:          c.Channelz,
@@ -152,14 +156,11 @@ func serverConfig(opts options, engine *runtime.Engine, sends *delegations) grpc
 func (a *app) start() {
 	var ctx context.Context
 	ctx, a.halt = context.WithCancel(context.Background())
-	a.loops = 2
+	a.loops = 3
 	a.observers.start(a.engine, a.store)
 	go func() { a.ended <- a.engine.Run(ctx) }()
 	go func() { a.ended <- a.server.Serve() }()
-	if a.sends != nil {
-		a.loops++
-		go func() { a.ended <- a.sends.run(ctx) }()
-	}
+	go func() { a.ended <- a.send(ctx) }()
 }
 
 // stop drains and closes in this order: the server takes no new calls, ends

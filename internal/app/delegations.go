@@ -25,14 +25,15 @@ import (
 // localBuffer is the size of the pipe to the members of this sidecar's packs.
 const localBuffer = 256 << 10
 
-// delegations sends what runs delegate: to other sidecars over A2A, and to members
-// of their own pack by the same service without the network.
+// delegations reaches whom runs delegate to: other sidecars over A2A, and members of
+// their own pack by the same service without the network.
 type delegations struct {
-	box    *outbox.Outbox
-	local  *grpc.Server
-	pipe   *bufconn.Listener
-	conn   *grpc.ClientConn
-	served chan error
+	service   *a2a.Service
+	directory directory
+	local     *grpc.Server
+	pipe      *bufconn.Listener
+	conn      *grpc.ClientConn
+	served    chan error
 }
 
 func newDelegations(opts options, engine *runtime.Engine) (*delegations, error) {
@@ -49,7 +50,8 @@ func newDelegations(opts options, engine *runtime.Engine) (*delegations, error) 
 		return nil, err
 	}
 	d := &delegations{
-		local: grpc.NewServer(grpc.MaxRecvMsgSize(conf.MaxMessageBytes)), pipe: bufconn.Listen(localBuffer), served: make(chan error, 1),
+		service: service,
+		local:   grpc.NewServer(grpc.MaxRecvMsgSize(conf.MaxMessageBytes)), pipe: bufconn.Listen(localBuffer), served: make(chan error, 1),
 	}
 	a2apb.RegisterA2AServiceServer(d.local, service.GRPC())
 	dial := func(ctx context.Context, _ string) (net.Conn, error) { return d.pipe.DialContext(ctx) }
@@ -57,30 +59,14 @@ func newDelegations(opts options, engine *runtime.Engine) (*delegations, error) 
 	if err != nil {
 		return nil, err
 	}
-	directory := directory{a2a.NewDirectory(remotes, d.conn, opts.config.A2AURL)}
-	d.box, err = outbox.New(outbox.Config{
-		Engine: engine, Directory: directory, Log: opts.log, Post: outbox.NewHTTPPoster(opts.config.PushPrefixes()),
-		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionPush: pushFeed{service}},
-	})
-	return d, err
+	d.directory = directory{a2a.NewDirectory(remotes, d.conn, opts.config.A2AURL)}
+	return d, nil
 }
 
-// pushes keeps push configurations and has them served.
-func (d *delegations) pushes(engine *runtime.Engine) *a2a.Pushes {
-	return &a2a.Pushes{Engine: engine, Serve: d.box.Serve, Stop: d.box.Stop}
-}
-
-// pushFeed gives the outbox the events of package a2a.
-type pushFeed struct{ service *a2a.Service }
-
-func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (outbox.Events, error) {
-	return f.service.PushEvents(ctx, sub)
-}
-
-// run sends until ctx ends.
-func (d *delegations) run(ctx context.Context) error {
+// run serves the members until the outbox has ended, which ctx ends.
+func (d *delegations) run(ctx context.Context, box *outbox.Outbox) error {
 	go func() { d.served <- d.local.Serve(d.pipe) }()
-	err := d.box.Run(ctx)
+	err := box.Run(ctx)
 	d.local.Stop()
 	return errors.Join(err, <-d.served, d.conn.Close())
 }

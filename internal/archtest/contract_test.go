@@ -28,7 +28,7 @@ func services() []protoreflect.ServiceDescriptor {
 	var all []protoreflect.ServiceDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
 		pawlv1.File_pawl_v1_pack_proto, pawlv1.File_pawl_v1_run_proto, pawlv1.File_pawl_v1_record_proto,
-		pawlv1.File_pawl_v1_worker_proto,
+		pawlv1.File_pawl_v1_worker_proto, pawlv1.File_pawl_v1_delivery_proto,
 	} {
 		for i := range file.Services().Len() {
 			all = append(all, file.Services().Get(i))

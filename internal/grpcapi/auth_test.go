@@ -61,6 +61,17 @@ var scopesOf = map[string]string{
 	"GetBlob":           "runs:read work",
 
 	"Work": "work",
+
+	"ListConsumers":    "runs:read",
+	"AckConsumer":      "runs:read",
+	"DeleteConsumer":   "runs:read",
+	"PutWebhook":       "runs:read",
+	"GetWebhook":       "runs:read",
+	"ListWebhooks":     "runs:read",
+	"DeleteWebhook":    "runs:read",
+	"ListDeliveries":   "runs:read runs:write",
+	"ListDeadLetters":  "runs:read runs:write",
+	"ResendDeadLetter": "runs:read runs:write",
 }
 
 // eachMethod walks every RPC of pawl.v1.

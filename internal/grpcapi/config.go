@@ -41,6 +41,8 @@ type Config struct {
 	Page     http.Handler
 	PagePath string
 
+	// Deliveries sends to webhooks and other receivers; nil = nothing is sent.
+	Deliveries Deliveries
 	// Guest makes the service of another package on this server; nil = none. It is
 	// called once, before anything is bound or served.
 	Guest func(*Server) (Guest, error)

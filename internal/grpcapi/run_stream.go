@@ -139,7 +139,7 @@ func watchFromProto(ctx context.Context, in *pawlv1.StreamTransitionsRequest) ru
 	filter := filterFromProto(in.GetFilter())
 	out := runtime.WatchRequest{
 		Call: callOf(ctx, in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
-		FromNow: in.GetFromNow(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
+		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
 		OutputAfter: runtime.OutputPosition{
 			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
 		},

@@ -19,6 +19,7 @@ func (s *Server) registerServices() {
 		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: newSettingsCache(),
 	}
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
+	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{engine: s.cfg.Engine, sends: s.cfg.Deliveries})
 	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
 }
 
@@ -27,12 +28,13 @@ var servedServices = []protoreflect.ServiceDescriptor{
 	pawlv1.File_pawl_v1_pack_proto.Services().ByName("PackService"),
 	pawlv1.File_pawl_v1_run_proto.Services().ByName("RunService"),
 	pawlv1.File_pawl_v1_worker_proto.Services().ByName("WorkerService"),
+	pawlv1.File_pawl_v1_delivery_proto.Services().ByName("DeliveryService"),
 }
 
 // healthServices are the names that grpc.health.v1 answers for; "" is the whole.
 var healthServices = []string{
 	"", pawlv1.PackService_ServiceDesc.ServiceName, pawlv1.RunService_ServiceDesc.ServiceName,
-	pawlv1.WorkerService_ServiceDesc.ServiceName,
+	pawlv1.WorkerService_ServiceDesc.ServiceName, pawlv1.DeliveryService_ServiceDesc.ServiceName,
 }
 
 // publicMethods take no token: a probe has none.
@@ -89,6 +91,17 @@ func requiredScopes() map[string]runtime.Scopes {
 		pawlv1.RunService_CancelRun_FullMethodName:         write,
 		pawlv1.RunService_PutBlob_FullMethodName:           write | runtime.ScopeWork,
 		pawlv1.RunService_GetBlob_FullMethodName:           read | runtime.ScopeWork,
+
+		pawlv1.DeliveryService_ListConsumers_FullMethodName:    read,
+		pawlv1.DeliveryService_AckConsumer_FullMethodName:      read,
+		pawlv1.DeliveryService_DeleteConsumer_FullMethodName:   read,
+		pawlv1.DeliveryService_PutWebhook_FullMethodName:       read,
+		pawlv1.DeliveryService_GetWebhook_FullMethodName:       read,
+		pawlv1.DeliveryService_ListWebhooks_FullMethodName:     read,
+		pawlv1.DeliveryService_DeleteWebhook_FullMethodName:    read,
+		pawlv1.DeliveryService_ListDeliveries_FullMethodName:   read | write,
+		pawlv1.DeliveryService_ListDeadLetters_FullMethodName:  read | write,
+		pawlv1.DeliveryService_ResendDeadLetter_FullMethodName: read | write,
 
 		pawlv1.WorkerService_Work_FullMethodName: runtime.ScopeWork,
 	}

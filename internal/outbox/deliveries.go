@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -34,26 +35,38 @@ func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	s := &sender{stop: stop, news: make(chan struct{}, 1)}
 	o.subs[key] = s
 	o.tasks.Go(func() {
-		defer o.unserve(key, s)
-		(&delivery{o: o, key: key, feed: feed, news: s.news}).run(ctx)
+		for more := true; more; more = !o.unserve(ctx, key, s) {
+			(&delivery{o: o, key: key, feed: feed, news: s.news}).run(ctx)
+		}
 	})
 }
 
-func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
-	s.stop()
+// unserve ends a sender, unless there is news of its subscription.
+func (o *Outbox) unserve(ctx context.Context, key machine.SubscriptionKey, s *sender) (ended bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if ctx.Err() == nil {
+		select {
+		case <-s.news:
+			return false
+		default:
+		}
+	}
+	s.stop()
 	if o.subs[key] == s {
 		delete(o.subs, key)
 	}
+	return true
 }
 
-// Stop ends the deliveries of a subscription that was removed.
+// Stop ends the deliveries of a subscription that was removed. One that is made under
+// its key has a sender of its own.
 func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := o.subs[key]; s != nil {
 		s.stop()
+		delete(o.subs, key)
 	}
 }
 
@@ -71,7 +84,7 @@ type delivery struct {
 func (d *delivery) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		err := d.serve(ctx)
+		err := d.current(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
 			return
@@ -82,6 +95,28 @@ func (d *delivery) run(ctx context.Context) {
 			pause = d.o.sleep(ctx, pause)
 		}
 	}
+}
+
+// current serves the subscription as it is now: a change of it ends that.
+func (d *delivery) current(ctx context.Context) error {
+	now, stop := context.WithCancel(ctx)
+	changed := false
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-d.news:
+			changed = true
+			stop()
+		case <-now.Done():
+		}
+	})
+	err := d.serve(now)
+	stop()
+	watch.Wait()
+	if changed && ctx.Err() == nil {
+		return machine.ErrSubscriptionChanged
+	}
+	return err
 }
 
 // serve delivers until there is nothing more (io.EOF), or something is in the way.
@@ -184,8 +219,6 @@ func (d *delivery) due(ctx context.Context) error {
 	select {
 	case <-timer.C:
 		return nil
-	case <-d.news:
-		return machine.ErrSubscriptionChanged
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -215,5 +216,19 @@ func TestPost(t *testing.T) {
 	err := outbox.NewHTTPPoster(nil).Post(ctx, sub, event)
 	if err == nil || !strings.Contains(err.Error(), "private address") {
 		t.Errorf("a private address was dialled: %v", err)
+	}
+}
+
+// TestSignature: the example of Standard Webhooks, whose time is of 2021.
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := http.Header{}
+	outbox.Sign(header, key, machine.Delivery{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Body: []byte(`{"test": 2432232314}`)}, time.Unix(1614265330, 0))
+	if got := header.Get("Webhook-Signature"); got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" || header.Get("Webhook-Timestamp") != "1614265330" {
+		t.Errorf("headers %v", header)
 	}
 }

@@ -24,10 +24,11 @@ const (
 // scanPage is how many rows are looked for when the outbox starts.
 const scanPage = 1 << 20
 
-// Config is everything that an [Outbox] needs. Engine and Directory are required;
-// zero fields of the rest take their default.
+// Config is everything that an [Outbox] needs. Engine is required; zero fields of the
+// rest take their default.
 type Config struct {
-	Engine    Engine
+	Engine Engine
+	// Directory knows the agents; nil = delegations wait.
 	Directory Directory
 	// Feeds make the events of subscriptions, by kind; a kind without one is not
 	// served.
@@ -35,7 +36,7 @@ type Config struct {
 	// Post delivers one event. Default: a POST that reaches no private address.
 	Post Poster
 	// Tries is how often a delivery is tried before it becomes a dead letter.
-	// Default 12, which is about an hour.
+	// Default 12, which takes 17 min.
 	Tries int
 	// MaxRetry is the longest pause between two tries of a delivery. Default 10 min.
 	MaxRetry time.Duration
@@ -98,8 +99,8 @@ type sender struct {
 
 // New checks the configuration; nothing is sent yet.
 func New(cfg Config) (*Outbox, error) {
-	if cfg.Engine == nil || cfg.Directory == nil {
-		return nil, errors.New("outbox: Engine and Directory are required")
+	if cfg.Engine == nil {
+		return nil, errors.New("outbox: Engine is required")
 	}
 	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
@@ -159,7 +160,7 @@ func named(b *machine.Batch, row machine.OutboxRow) machine.OutboxRow {
 
 // begin starts the sender of a row, once.
 func (o *Outbox) begin(row machine.OutboxRow) {
-	if row.Kind != machine.OutboxDelegation && row.Kind != machine.OutboxCancel {
+	if o.cfg.Directory == nil || row.Kind != machine.OutboxDelegation && row.Kind != machine.OutboxCancel {
 		return
 	}
 	o.mu.Lock()

@@ -24,6 +24,8 @@ type Engine struct {
 	inflight *inflight
 	segments *segments
 	work     *work
+	// consumers are the open watches of named readers.
+	consumers *consumers
 	// started is when the engine was made, Unix nanoseconds.
 	started int64
 }
@@ -40,7 +42,7 @@ func New(cfg Config) (*Engine, error) {
 		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
 		programs: newPrograms(cfg.Store, cfg.Pack),
 		hub:      newHub(cfg.TailBytes),
-		segments: newSegments(),
+		segments: newSegments(), consumers: newConsumers(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.timers = newTimers(e)

@@ -35,6 +35,10 @@ type WatchRequest struct {
 	// for a run that is followed. OutputAfter is what was read of it already.
 	Output      bool
 	OutputAfter OutputPosition
+	// Consumer is the named reader that watches all runs; "" = none. Without
+	// AfterCursor it begins behind what was acknowledged. A newer watch of the same one
+	// ends the older.
+	Consumer string
 }
 
 // RecordRow is one record as a watch tells it.
@@ -87,12 +91,16 @@ type Watch struct {
 	// output: pieces of output are told, too; those behind heard.
 	output bool
 	heard  OutputPosition
+	// consumer is the key of the named reader; consuming is nil without one.
+	consumer  machine.SubscriptionKey
+	consuming *consuming
 }
 
 // Watch opens a stream of records of one run or of a namespace. Close it.
 //
 // Errors: NOT_FOUND for a run, OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for
-// a cursor that is not of this journal, SEQ_AHEAD for a record that is yet to be.
+// a cursor that is not of this journal, SEQ_AHEAD for a record that is yet to be;
+// for a consumer CONSUMER_TAKEN and MAX_CONSUMERS.
 func (e *Engine) Watch(ctx context.Context, req WatchRequest) (*Watch, error) {
 	w := &Watch{e: e, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter}
 	var err error
@@ -104,11 +112,23 @@ func (e *Engine) Watch(ctx context.Context, req WatchRequest) (*Watch, error) {
 	if err != nil {
 		return nil, err
 	}
+	known := false
+	if req.Consumer != "" {
+		sub, err := e.resume(ctx, w.key.ns, &req)
+		if err != nil {
+			return nil, err
+		}
+		known = sub != nil
+	}
 	w.filter = newRecordFilter(e, w.key.ns, req.Filter, req.Snapshots)
 	if req.Follow {
 		w.sub = e.hub.follow(w.key)
 	}
-	if err := w.begin(ctx, &req); err != nil {
+	err = w.begin(ctx, &req)
+	if err == nil && req.Consumer != "" {
+		err = w.consume(ctx, &req, known)
+	}
+	if err != nil {
 		w.Close()
 		return nil, err
 	}
@@ -121,6 +141,9 @@ func (w *Watch) Close() {
 	if w.sub != nil {
 		w.e.hub.leave(w.sub)
 		w.sub = nil
+	}
+	if w.consuming != nil {
+		w.e.consumers.leave(w.consumer, w.consuming)
 	}
 }
 
@@ -190,9 +213,13 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 }
 
 // Next waits for the next page of records, or for a heartbeat after
-// Config.Heartbeat of silence. [ErrWatchEnded] ends the watch; other errors are
-// ctx's or the store's, after which Next may be called again.
+// Config.Heartbeat of silence. [ErrWatchEnded] ends the watch, and so do
+// CONSUMER_REPLACED and CONSUMER_NOT_FOUND that of a consumer; other errors are ctx's
+// or the store's, after which Next may be called again.
 func (w *Watch) Next(ctx context.Context) (WatchPage, error) {
+	if err := w.replaced(); err != nil {
+		return WatchPage{}, err
+	}
 	if w.greet {
 		w.greet = false
 		return w.page(nil), nil
@@ -360,8 +387,28 @@ func (w *Watch) wait(ctx context.Context) error {
 		w.beat = nil
 	case <-w.e.hub.closed:
 		w.over = true
+	case <-w.consumed():
+		return w.consuming.why
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	return nil
+}
+
+// consumed is closed when the watch of a consumer has to end; nil for others.
+func (w *Watch) consumed() <-chan struct{} {
+	if w.consuming == nil {
+		return nil
+	}
+	return w.consuming.ended
+}
+
+// replaced says why the watch of a consumer has to end.
+func (w *Watch) replaced() error {
+	select {
+	case <-w.consumed():
+		return w.consuming.why
+	default:
+		return nil
+	}
 }

@@ -5252,8 +5252,13 @@ type StreamTransitionsRequest struct {
 	OutputAfter *OutputPosition `protobuf:"bytes,10,opt,name=output_after,json=outputAfter,proto3" json:"output_after,omitempty"`
 	// True: begins behind the newest record instead of before the first one; the
 	// stream then opens with a heartbeat that holds that position. Excludes
-	// after_seq and after_cursor. Default false.
-	FromNow       bool `protobuf:"varint,11,opt,name=from_now,json=fromNow,proto3" json:"from_now,omitempty"`
+	// after_seq and after_cursor. Default false. With a consumer that exists it has no
+	// meaning.
+	FromNow bool `protobuf:"varint,11,opt,name=from_now,json=fromNow,proto3" json:"from_now,omitempty"`
+	// Named reader of all runs, made by its first stream: begins behind what was
+	// acknowledged with AckConsumer, or with after_cursor there. One stream of a
+	// consumer is open at a time, a newer one ends the older. Default: empty, none.
+	Consumer      string `protobuf:"bytes,12,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5363,6 +5368,13 @@ func (x *StreamTransitionsRequest) GetFromNow() bool {
 		return x.FromNow
 	}
 	return false
+}
+
+func (x *StreamTransitionsRequest) GetConsumer() string {
+	if x != nil {
+		return x.Consumer
+	}
+	return ""
 }
 
 // StreamTransitionsResponse is one item of a stream.
@@ -7784,8 +7796,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12%\n" +
 	"\x05ended\x18\x03 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x04 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
-	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\xaa\n" +
-	"\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\xe0\v\n" +
 	"\x18StreamTransitionsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12>\n" +
 	"\x06run_id\x18\x02 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\x05runId\x12*\n" +
@@ -7798,7 +7809,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06output\x18\t \x01(\bR\x06output\x12:\n" +
 	"\foutput_after\x18\n" +
 	" \x01(\v2\x17.pawl.v1.OutputPositionR\voutputAfter\x12\x19\n" +
-	"\bfrom_now\x18\v \x01(\bR\afromNow:\xb2\x06\xbaH\xae\x06\x1at\n" +
+	"\bfrom_now\x18\v \x01(\bR\afromNow\x12H\n" +
+	"\bconsumer\x18\f \x01(\tB,\xbaH)r'2%^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$R\bconsumer:\x9e\a\xbaH\x9a\a\x1aj\n" +
+	"\x0fstream.consumer\x12-a consumer reads all runs: it excludes run_id\x1a(this.consumer == '' || this.run_id == ''\x1at\n" +
 	"\x10stream.after_seq\x125after_seq needs run_id; use after_cursor for all runs\x1a)this.after_seq == 0u || this.run_id != ''\x1aG\n" +
 	"\x0fstream.unserved\x12\x1dunserved is a filter of lists\x1a\x15!this.filter.unserved\x1a\xae\x01\n" +
 	"\fstream.lists\x12=reason, created_after and created_before are filters of lists\x1a_this.filter.reason == '' && !has(this.filter.created_after) && !has(this.filter.created_before)\x1a\x84\x01\n" +

@@ -235,7 +235,9 @@ type RunServiceClient interface {
 	// Errors: OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store,
 	// CURSOR_AHEAD, SEQ_AHEAD: a position that is yet to come), INVALID_ARGUMENT
 	// (BAD_CURSOR), RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams
-	// and waits are open).
+	// and waits are open; MAX_CONSUMERS), ALREADY_EXISTS (CONSUMER_TAKEN: the consumer
+	// is another principal's), ABORTED (CONSUMER_REPLACED: a newer stream of the same
+	// consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile).
 	StreamTransitions(ctx context.Context, in *StreamTransitionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamTransitionsResponse], error)
 	// Lists the records of one run, page by page. Scope runs:read or runs:write.
 	//
@@ -812,7 +814,9 @@ type RunServiceServer interface {
 	// Errors: OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store,
 	// CURSOR_AHEAD, SEQ_AHEAD: a position that is yet to come), INVALID_ARGUMENT
 	// (BAD_CURSOR), RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams
-	// and waits are open).
+	// and waits are open; MAX_CONSUMERS), ALREADY_EXISTS (CONSUMER_TAKEN: the consumer
+	// is another principal's), ABORTED (CONSUMER_REPLACED: a newer stream of the same
+	// consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile).
 	StreamTransitions(*StreamTransitionsRequest, grpc.ServerStreamingServer[StreamTransitionsResponse]) error
 	// Lists the records of one run, page by page. Scope runs:read or runs:write.
 	//

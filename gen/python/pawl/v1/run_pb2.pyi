@@ -954,7 +954,7 @@ class ResolveStepResponse(_message.Message):
     def __init__(self, disposition: _Optional[_Union[Disposition, str]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class StreamTransitionsRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "filter", "kinds", "after_seq", "after_cursor", "follow", "snapshots", "output", "output_after", "from_now")
+    __slots__ = ("namespace", "run_id", "filter", "kinds", "after_seq", "after_cursor", "follow", "snapshots", "output", "output_after", "from_now", "consumer")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
@@ -966,6 +966,7 @@ class StreamTransitionsRequest(_message.Message):
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_AFTER_FIELD_NUMBER: _ClassVar[int]
     FROM_NOW_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     filter: RunFilter
@@ -977,7 +978,8 @@ class StreamTransitionsRequest(_message.Message):
     output: bool
     output_after: OutputPosition
     from_now: bool
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., after_cursor: _Optional[str] = ..., follow: bool = ..., snapshots: bool = ..., output: bool = ..., output_after: _Optional[_Union[OutputPosition, _Mapping]] = ..., from_now: bool = ...) -> None: ...
+    consumer: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., after_cursor: _Optional[str] = ..., follow: bool = ..., snapshots: bool = ..., output: bool = ..., output_after: _Optional[_Union[OutputPosition, _Mapping]] = ..., from_now: bool = ..., consumer: _Optional[str] = ...) -> None: ...
 
 class StreamTransitionsResponse(_message.Message):
     __slots__ = ("record", "heartbeat", "output", "snapshot")

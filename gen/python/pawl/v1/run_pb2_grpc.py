@@ -470,7 +470,9 @@ class RunServiceServicer(object):
         Errors: OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store,
         CURSOR_AHEAD, SEQ_AHEAD: a position that is yet to come), INVALID_ARGUMENT
         (BAD_CURSOR), RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams
-        and waits are open).
+        and waits are open; MAX_CONSUMERS), ALREADY_EXISTS (CONSUMER_TAKEN: the consumer
+        is another principal's), ABORTED (CONSUMER_REPLACED: a newer stream of the same
+        consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

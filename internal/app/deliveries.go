@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/outbox"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// newOutbox makes what sends. sends is nil while A2A is off: delegations and pushes
+// then wait.
+func newOutbox(opts options, engine *runtime.Engine, sends *delegations, records *recordFeed) (*outbox.Outbox, error) {
+	conf := outbox.Config{
+		Engine: engine, Log: opts.log, Post: outbox.NewHTTPPoster(opts.config.PushPrefixes()),
+		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: records},
+	}
+	if sends != nil {
+		conf.Directory = sends.directory
+		conf.Feeds[machine.SubscriptionPush] = pushFeed{sends.service}
+	}
+	return outbox.New(conf)
+}
+
+// send sends until ctx ends.
+func (a *app) send(ctx context.Context) error {
+	if a.sends == nil {
+		return a.box.Run(ctx)
+	}
+	return a.sends.run(ctx, a.box)
+}
+
+// pushes keeps push configurations and has them served.
+func pushes(engine *runtime.Engine, box *outbox.Outbox) *a2a.Pushes {
+	return &a2a.Pushes{Engine: engine, Serve: box.Serve, Stop: box.Stop}
+}
+
+// pushFeed gives the outbox the events of package a2a.
+type pushFeed struct{ service *a2a.Service }
+
+func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (outbox.Events, error) {
+	return f.service.PushEvents(ctx, sub)
+}
+
+// recordFeed gives the outbox the records of webhooks. The server is made after the
+// outbox, and before that runs.
+type recordFeed struct{ server *grpcapi.Server }
+
+func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (outbox.Events, error) {
+	return f.server.RecordFeed(ctx, sub)
+}

@@ -1,0 +1,87 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// receiver finds a receiver of the caller's.
+func (s *deliveryService) receiver(ctx context.Context, namespace string, ref *pawlv1.DeliveryRef) (*machine.Subscription, error) {
+	sub, err := s.engine.OwnSubscription(ctx, callOf(ctx, namespace), deliveryKindFromProto(ref.GetKind()), ref.GetRunId(), ref.GetId())
+	return sub, asDelivery(err)
+}
+
+// asDelivery gives a webhook that is not there the reason that receivers have here.
+func asDelivery(err error) error {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == "WEBHOOK_NOT_FOUND" {
+		named := *refusal
+		named.Reason, named.Field = "DELIVERY_NOT_FOUND", "ref"
+		return &named
+	}
+	return err
+}
+
+// ListDeadLetters implements pawl.v1.DeliveryService. A page's position is the last
+// letter's number.
+func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDeadLettersRequest) (*pawlv1.ListDeadLettersResponse, error) {
+	position, err := pagePosition(in)
+	if err != nil {
+		return nil, err
+	}
+	// A token of ours is a number, or none.
+	after, _ := strconv.ParseUint(position, 10, 64)
+	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetRef())
+	if err != nil {
+		return nil, err
+	}
+	size := int(in.GetPageSize())
+	if size == 0 {
+		size = runtime.DefaultPageSize
+	}
+	letters, err := s.engine.DeadLetters(ctx, sub.SubscriptionKey, after, size+1)
+	if err != nil {
+		return nil, err
+	}
+	out, room := &pawlv1.ListDeadLettersResponse{}, pageRoom{}
+	for i := range letters {
+		letter := letterToProto(&letters[i], in.GetIncludeBody())
+		if i == size || !room.takes(letter) {
+			out.NextPageToken = pageToken(in, strconv.FormatUint(letters[i-1].N, 10))
+			break
+		}
+		out.Letters = append(out.Letters, letter)
+	}
+	return out, nil
+}
+
+func letterToProto(letter *machine.DeadLetter, body bool) *pawlv1.DeadLetter {
+	out := &pawlv1.DeadLetter{
+		N: letter.N, At: timeToProto(letter.At), EventId: letter.Event, MediaType: letter.Type,
+		Error: letter.Error, Size: int64(len(letter.Body)),
+	}
+	if body {
+		out.Body = letter.Body
+	}
+	return out
+}
+
+// ResendDeadLetter implements pawl.v1.DeliveryService.
+func (s *deliveryService) ResendDeadLetter(ctx context.Context, in *pawlv1.ResendDeadLetterRequest) (*pawlv1.ResendDeadLetterResponse, error) {
+	sends, err := s.sending()
+	if err != nil {
+		return nil, err
+	}
+	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetRef())
+	if err != nil {
+		return nil, err
+	}
+	if err := sends.Resend(ctx, sub.SubscriptionKey, in.GetN()); err != nil {
+		return nil, err
+	}
+	return &pawlv1.ResendDeadLetterResponse{}, nil
+}

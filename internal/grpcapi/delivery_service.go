@@ -1,0 +1,149 @@
+package grpcapi
+
+import (
+	"context"
+	"fmt"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Deliveries sends to receivers what stands in the store.
+type Deliveries interface {
+	// Serve is told of a receiver that was made or changed, Stop of one that is gone.
+	Serve(key machine.SubscriptionKey)
+	Stop(key machine.SubscriptionKey)
+	// Resend delivers a dead letter once more and removes it if it arrives. Errors: a
+	// *machine.Refusal DEAD_LETTER_NOT_FOUND or DELIVERY_FAILED.
+	Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error
+}
+
+// deliveryService is pawl.v1.DeliveryService. Webhooks are in delivery_webhook.go,
+// dead letters in delivery_letter.go.
+type deliveryService struct {
+	pawlv1.UnimplementedDeliveryServiceServer
+	engine *runtime.Engine
+	// sends is nil where nothing is sent.
+	sends Deliveries
+}
+
+// sending is what sends, or why nothing does.
+func (s *deliveryService) sending() (Deliveries, error) {
+	if s.sends == nil {
+		return nil, &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "DELIVERIES_OFF", Message: "this server sends nothing to receivers",
+		}
+	}
+	return s.sends, nil
+}
+
+// ListConsumers implements pawl.v1.DeliveryService.
+func (s *deliveryService) ListConsumers(ctx context.Context, in *pawlv1.ListConsumersRequest) (*pawlv1.ListConsumersResponse, error) {
+	all, err := s.engine.ListConsumers(ctx, callOf(ctx, in.GetNamespace()))
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.ListConsumersResponse{Consumers: make([]*pawlv1.Consumer, len(all))}
+	for i, c := range all {
+		out.Consumers[i] = &pawlv1.Consumer{
+			Consumer: c.Name, Owner: c.Owner, Cursor: c.At.String(), CreatedAt: timeToProto(c.CreatedAt), Connected: c.Connected,
+		}
+	}
+	return out, nil
+}
+
+// AckConsumer implements pawl.v1.DeliveryService.
+func (s *deliveryService) AckConsumer(ctx context.Context, in *pawlv1.AckConsumerRequest) (*pawlv1.AckConsumerResponse, error) {
+	ref := runtime.ConsumerRef{Call: callOf(ctx, in.GetNamespace()), Name: in.GetConsumer()}
+	if err := s.engine.AckConsumer(ctx, ref, in.GetCursor()); err != nil {
+		return nil, err
+	}
+	return &pawlv1.AckConsumerResponse{}, nil
+}
+
+// DeleteConsumer implements pawl.v1.DeliveryService.
+func (s *deliveryService) DeleteConsumer(ctx context.Context, in *pawlv1.DeleteConsumerRequest) (*pawlv1.DeleteConsumerResponse, error) {
+	ref := runtime.ConsumerRef{Call: callOf(ctx, in.GetNamespace()), Name: in.GetConsumer()}
+	if err := s.engine.DeleteConsumer(ctx, ref); err != nil {
+		return nil, err
+	}
+	return &pawlv1.DeleteConsumerResponse{}, nil
+}
+
+// deliveryKinds are the kinds of subscriptions that something is sent to, in the order
+// of lists.
+var deliveryKinds = []machine.SubscriptionKind{machine.SubscriptionWebhook, machine.SubscriptionPush}
+
+var deliveryKindsToProto = map[machine.SubscriptionKind]pawlv1.DeliveryKind{
+	machine.SubscriptionWebhook: pawlv1.DeliveryKind_DELIVERY_KIND_WEBHOOK,
+	machine.SubscriptionPush:    pawlv1.DeliveryKind_DELIVERY_KIND_PUSH,
+}
+
+func deliveryKindFromProto(kind pawlv1.DeliveryKind) machine.SubscriptionKind {
+	for ours, theirs := range deliveryKindsToProto {
+		if theirs == kind {
+			return ours
+		}
+	}
+	return 0
+}
+
+// ListDeliveries implements pawl.v1.DeliveryService. A page's position is the last
+// receiver's place.
+func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDeliveriesRequest) (*pawlv1.ListDeliveriesResponse, error) {
+	position, err := pagePosition(in)
+	if err != nil {
+		return nil, err
+	}
+	size := int(in.GetPageSize())
+	if size == 0 {
+		size = runtime.DefaultPageSize
+	}
+	out, behind := &pawlv1.ListDeliveriesResponse{}, position == ""
+	for _, kind := range deliveryKinds {
+		if in.GetKind() != 0 && deliveryKindsToProto[kind] != in.GetKind() {
+			continue
+		}
+		subs, err := s.engine.OwnSubscriptions(ctx, callOf(ctx, in.GetNamespace()), kind)
+		if err != nil {
+			return nil, err
+		}
+		for i := range subs {
+			sub := &subs[i]
+			if !behind && deliveryPlace(sub) <= position || in.GetTroubled() && sub.Attempts == 0 && sub.Dead == 0 {
+				continue
+			}
+			if n := len(out.GetDeliveries()); n == size {
+				out.NextPageToken = pageToken(in, refPlace(out.GetDeliveries()[n-1].GetRef()))
+				return out, nil
+			}
+			out.Deliveries = append(out.Deliveries, deliveryToProto(sub))
+		}
+	}
+	return out, nil
+}
+
+// deliveryPlace orders receivers as lists do.
+func deliveryPlace(sub *machine.Subscription) string { return refPlace(refToProto(sub)) }
+
+func refPlace(ref *pawlv1.DeliveryRef) string {
+	rank := 0
+	for i, kind := range deliveryKinds {
+		if deliveryKindsToProto[kind] == ref.GetKind() {
+			rank = i
+		}
+	}
+	return fmt.Sprintf("%d\x00%s\x00%s", rank, ref.GetRunId(), ref.GetId())
+}
+
+func refToProto(sub *machine.Subscription) *pawlv1.DeliveryRef {
+	return &pawlv1.DeliveryRef{Kind: deliveryKindsToProto[sub.Kind], RunId: sub.Run, Id: sub.ID}
+}
+
+func deliveryToProto(sub *machine.Subscription) *pawlv1.Delivery {
+	return &pawlv1.Delivery{
+		Ref: refToProto(sub), Owner: sub.Owner, Url: sub.URL, Attempts: int32(sub.Attempts), NextAt: timeToProto(sub.NextAt),
+		LastError: sub.LastError, DeadLetters: sub.Dead, Done: sub.Done,
+	}
+}

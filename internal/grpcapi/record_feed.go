@@ -1,0 +1,144 @@
+package grpcapi
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// cloudEventType is the media type of one event in structured mode (CloudEvents 1.0,
+// JSON format, section 3).
+const cloudEventType = "application/cloudevents+json"
+
+// cloudEvent is a record as CloudEvents 1.0 tells it. Source and id together name the
+// record among those of all stores.
+type cloudEvent struct {
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Subject         string          `json:"subject"`
+	Time            string          `json:"time"`
+	DataContentType string          `json:"datacontenttype"`
+	Data            json.RawMessage `json:"data"`
+}
+
+// RecordFeed are the records of one webhook, as CloudEvents.
+type RecordFeed struct {
+	s     *Server
+	watch *runtime.Watch
+	show  *shower
+	owner string
+	// at is what was told last.
+	at runtime.Cursor
+}
+
+// RecordFeed opens the records behind the position of a webhook, as its owner reads
+// them. Errors: the owner may not read runs any more.
+func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*RecordFeed, error) {
+	if err := s.auth.mayRead(sub.Owner); err != nil {
+		return nil, err
+	}
+	watch, call, err := s.cfg.Engine.WatchSubscription(ctx, sub)
+	if err != nil {
+		return nil, err
+	}
+	return &RecordFeed{
+		s: s, watch: watch, show: newShower(s.runs, call), owner: sub.Owner, at: s.cfg.Engine.SubscriptionCursor(sub),
+	}, nil
+}
+
+// Next waits for the next events. It has no end but an error.
+func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
+	for {
+		page, err := f.watch.Next(ctx)
+		if errors.Is(err, runtime.ErrWatchEnded) {
+			// The engine is going; what is left is for its successor.
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := f.s.auth.mayRead(f.owner); err != nil {
+			return nil, err
+		}
+		out, err := f.deliveries(ctx, &page)
+		if err != nil || len(out) > 0 {
+			return out, err
+		}
+	}
+}
+
+func (f *RecordFeed) deliveries(ctx context.Context, page *runtime.WatchPage) ([]machine.Delivery, error) {
+	if len(page.Records) == 0 {
+		if page.Cursor == f.at {
+			return nil, nil
+		}
+		f.at = page.Cursor
+		return []machine.Delivery{{After: f.at.Position, Index: f.at.Index}}, nil
+	}
+	out := make([]machine.Delivery, len(page.Records))
+	for i := range page.Records {
+		row := &page.Records[i]
+		record, err := f.show.record(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		if out[i].Body, err = f.event(row, record); err != nil {
+			return nil, err
+		}
+		out[i].ID, out[i].Type = recordID(row), cloudEventType
+		out[i].After, out[i].Index = row.Cursor.Position, row.Cursor.Index
+		f.at = row.Cursor
+	}
+	return out, nil
+}
+
+func recordID(row *runtime.RecordRow) string { return fmt.Sprintf("%s/%d", row.RunID, row.Record.Seq) }
+
+func (f *RecordFeed) event(row *runtime.RecordRow, record *pawlv1.Record) ([]byte, error) {
+	data, err := protojson.Marshal(record)
+	if err != nil {
+		return nil, fmt.Errorf("record %s: %w", recordID(row), err)
+	}
+	namespace := f.show.call.Namespace
+	if namespace == "" {
+		namespace = runtime.DefaultNamespace
+	}
+	kind := pawlv1.RecordKind(machine.RecordKindOf(row.Record.Body))
+	return json.Marshal(cloudEvent{
+		SpecVersion: "1.0", ID: recordID(row), Subject: row.RunID, DataContentType: "application/json", Data: data,
+		Source: fmt.Sprintf("/pawl/%s/%s", hex.EncodeToString(row.Cursor.Epoch[:]), namespace),
+		Type:   "dev.pawl.record." + strings.ToLower(strings.TrimPrefix(kind.String(), "RECORD_KIND_")),
+		Time:   time.Unix(0, row.Record.At).UTC().Format(time.RFC3339Nano),
+	})
+}
+
+// Close ends the reading.
+func (f *RecordFeed) Close() { f.watch.Close() }
+
+// mayRead says whether a principal of this name may read runs. Whoever made a webhook
+// may have lost the right since.
+func (a *authenticator) mayRead(name string) error {
+	tokens := a.current.Load().tokens
+	if tokens.empty() {
+		return nil
+	}
+	for _, p := range tokens.principals {
+		if p.Name == name && p.Scopes.Any(runtime.ScopeRunsRead) {
+			return nil
+		}
+	}
+	return fmt.Errorf("principal %q, whose webhook it is, has no token with the scope %s", name, runtime.ScopeRunsRead)
+}

@@ -1,0 +1,4 @@
+package outbox
+
+// Sign is sign for the tests of this package.
+var Sign = sign

@@ -1,0 +1,209 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxConsumers bounds the consumers of a namespace.
+const maxConsumers = 1000
+
+// Consumer is a named reader of all runs.
+type Consumer struct {
+	Name  string
+	Owner string
+	// At is what was acknowledged last.
+	At Cursor
+	// CreatedAt is Unix nanoseconds.
+	CreatedAt int64
+	// Connected: a watch of it is open.
+	Connected bool
+}
+
+// ConsumerRef names a consumer.
+type ConsumerRef struct {
+	Call
+	Name string
+}
+
+// consuming is the open watch of one consumer. ended is closed with why set when it
+// has to end.
+type consuming struct {
+	ended chan struct{}
+	why   error
+}
+
+// consumers are the open watches of all consumers, one of each.
+type consumers struct {
+	mu   sync.Mutex
+	open map[machine.SubscriptionKey]*consuming
+}
+
+func newConsumers() *consumers {
+	return &consumers{open: make(map[machine.SubscriptionKey]*consuming)}
+}
+
+// enter makes a watch the one of its consumer and ends the one before.
+func (c *consumers) enter(key machine.SubscriptionKey) *consuming {
+	c.end(key, &machine.Refusal{
+		Code: machine.CodeAborted, Reason: "CONSUMER_REPLACED", Field: "consumer", Message: "a newer stream of the consumer was opened",
+	})
+	now := &consuming{ended: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[key] = now
+	return now
+}
+
+// end ends the open watch of a consumer, if there is one.
+func (c *consumers) end(key machine.SubscriptionKey, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.open[key]; now != nil {
+		now.why = why
+		close(now.ended)
+		delete(c.open, key)
+	}
+}
+
+func (c *consumers) leave(key machine.SubscriptionKey, w *consuming) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[key] == w {
+		delete(c.open, key)
+	}
+}
+
+func (c *consumers) connected(key machine.SubscriptionKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[key] != nil
+}
+
+func consumerKey(ns uint32, name string) machine.SubscriptionKey {
+	return machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionConsumer, ID: name}
+}
+
+// resume lets a watch of a consumer begin where that one has acknowledged, unless the
+// request says where.
+func (e *Engine) resume(ctx context.Context, ns uint32, req *WatchRequest) (*machine.Subscription, error) {
+	sub, err := e.Subscription(ctx, consumerKey(ns, req.Consumer))
+	if err != nil || sub == nil {
+		return nil, err
+	}
+	if sub.Owner != req.Principal.Name {
+		return nil, taken("CONSUMER_TAKEN", "consumer", req.Consumer)
+	}
+	req.FromNow = false
+	if req.AfterCursor == "" {
+		req.AfterCursor = e.SubscriptionCursor(sub).String()
+	}
+	return sub, nil
+}
+
+// consume makes the watch the one of its consumer, which is stored if it is new.
+func (w *Watch) consume(ctx context.Context, req *WatchRequest, known bool) error {
+	key := consumerKey(w.key.ns, req.Consumer)
+	if !known {
+		if err := w.e.addConsumer(ctx, key, req.Principal.Name, w.at); err != nil {
+			return err
+		}
+	}
+	w.consumer, w.consuming = key, w.e.consumers.enter(key)
+	return nil
+}
+
+func (e *Engine) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at Cursor) error {
+	all, err := e.store.Subscriptions(ctx, key.Namespace, key.Kind, "")
+	if err != nil {
+		return inSubscription(key, err)
+	}
+	if len(all) >= maxConsumers {
+		return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, len(all)+1)
+	}
+	err = e.store.PutSubscription(ctx, machine.Subscription{
+		SubscriptionKey: key, Owner: owner, CreatedAt: e.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
+	}, nil)
+	if errors.Is(err, machine.ErrSubscriptionChanged) {
+		// Somebody else was first with the name.
+		return taken("CONSUMER_TAKEN", "consumer", key.ID)
+	}
+	return inSubscription(key, err)
+}
+
+// AckConsumer stores how far a consumer has worked, synced. The position that it has
+// is no error.
+//
+// Errors: CONSUMER_NOT_FOUND, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND.
+func (e *Engine) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
+	at, err := ParseCursor(cursor)
+	if err != nil {
+		return inField("cursor", err)
+	}
+	for {
+		before, err := e.OwnSubscription(ctx, ref.Call, machine.SubscriptionConsumer, "", ref.Name)
+		if err != nil {
+			return err
+		}
+		tail, err := e.store.Tail(ctx, before.Namespace)
+		if err != nil {
+			return inSubscription(before.SubscriptionKey, err)
+		}
+		if err := at.resumable(e.store.Epoch(), tail); err != nil {
+			return inField("cursor", err)
+		}
+		order := cmp.Or(cmp.Compare(at.Position, before.After), cmp.Compare(at.Index, before.Index))
+		if order == 0 {
+			return nil
+		}
+		if order < 0 {
+			return behind(before, at)
+		}
+		sub := *before
+		sub.After, sub.Index = at.Position, at.Index
+		if err := e.store.PutSubscription(ctx, sub, before); !errors.Is(err, machine.ErrSubscriptionChanged) {
+			return inSubscription(before.SubscriptionKey, err)
+		}
+	}
+}
+
+func behind(sub *machine.Subscription, at Cursor) error {
+	return &machine.Refusal{
+		Code: machine.CodeOutOfRange, Reason: "CURSOR_BEHIND", Field: "cursor",
+		Message: "the consumer has acknowledged more than this already", Limit: figure(sub.After), Got: figure(at.Position),
+	}
+}
+
+// ListConsumers lists those of the caller by name; all of the namespace with admin.
+func (e *Engine) ListConsumers(ctx context.Context, call Call) ([]Consumer, error) {
+	subs, err := e.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Consumer, len(subs))
+	for i := range subs {
+		s := &subs[i]
+		out[i] = Consumer{
+			Name: s.ID, Owner: s.Owner, At: e.SubscriptionCursor(s), CreatedAt: s.CreatedAt,
+			Connected: e.consumers.connected(s.SubscriptionKey),
+		}
+	}
+	return out, nil
+}
+
+// DeleteConsumer forgets a consumer and ends its watch; CONSUMER_NOT_FOUND.
+func (e *Engine) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
+	sub, err := e.OwnSubscription(ctx, ref.Call, machine.SubscriptionConsumer, "", ref.Name)
+	if err != nil {
+		return err
+	}
+	if err := e.Unsubscribe(ctx, sub.SubscriptionKey); err != nil {
+		return err
+	}
+	e.consumers.end(sub.SubscriptionKey, absent(machine.SubscriptionConsumer, ref.Name))
+	return nil
+}

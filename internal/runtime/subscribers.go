@@ -1,0 +1,92 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// SubscriptionCursor is where a consumer or a webhook stands.
+func (e *Engine) SubscriptionCursor(sub *machine.Subscription) Cursor {
+	return Cursor{Epoch: e.store.Epoch(), Position: sub.After, Index: sub.Index}
+}
+
+// OwnSubscription finds one of a caller's; a holder of admin has everyone's. A
+// *machine.Refusal NOT_FOUND: there is none, or it is another's.
+func (e *Engine) OwnSubscription(ctx context.Context, call Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
+	ns, err := e.readableNamespace(call)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := e.Subscription(ctx, machine.SubscriptionKey{Namespace: ns, Kind: kind, Run: run, ID: id})
+	if err != nil {
+		return nil, err
+	}
+	if sub == nil || !owns(call, sub) {
+		return nil, absent(kind, id)
+	}
+	return sub, nil
+}
+
+// OwnSubscriptions lists those of a kind that are a caller's by run and id; a holder
+// of admin has everyone's.
+func (e *Engine) OwnSubscriptions(ctx context.Context, call Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {
+	ns, err := e.readableNamespace(call)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.store.Subscriptions(ctx, ns, kind, "")
+	if err != nil {
+		return nil, inSubscription(machine.SubscriptionKey{}, err)
+	}
+	own := all[:0]
+	for i := range all {
+		if owns(call, &all[i]) {
+			own = append(own, all[i])
+		}
+	}
+	return own, nil
+}
+
+func owns(call Call, sub *machine.Subscription) bool {
+	return sub.Owner == call.Principal.Name || policy.Require(call.Principal, policy.Admin) == nil
+}
+
+// absent is the refusal for a subscription that is not there for the caller.
+func absent(kind machine.SubscriptionKind, id string) error {
+	r := machine.Refusal{Code: machine.CodeNotFound, Reason: "DELIVERY_NOT_FOUND", Field: "ref", Message: fmt.Sprintf("there is no receiver %q", id)}
+	switch kind {
+	case machine.SubscriptionConsumer:
+		r.Reason, r.Field, r.Message = "CONSUMER_NOT_FOUND", "consumer", fmt.Sprintf("there is no consumer %q", id)
+	case machine.SubscriptionWebhook:
+		r.Reason, r.Field, r.Message = "WEBHOOK_NOT_FOUND", "webhook_id", fmt.Sprintf("there is no webhook %q", id)
+	case machine.SubscriptionPush:
+	}
+	return &r
+}
+
+func taken(reason, field, name string) error {
+	return &machine.Refusal{
+		Code: machine.CodeAlreadyExists, Reason: reason, Field: field, Message: fmt.Sprintf("%q belongs to another principal", name),
+	}
+}
+
+func tooMany(reason, field string, limit, got int) error {
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: reason, Field: field,
+		Message: "the namespace has as many as it may", Limit: int64(limit), Got: int64(got),
+	}
+}
+
+// inField names the field of a request that a refusal is about.
+func inField(field string, err error) error {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+		named := *refusal
+		named.Field = field
+		return &named
+	}
+	return err
+}

@@ -1,0 +1,180 @@
+package runtime
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxWebhooks bounds the webhooks of a namespace.
+const maxWebhooks = 100
+
+// Bounds of the key of a webhook's signatures, bytes (Standard Webhooks,
+// "Symmetric").
+const (
+	minSecret = 24
+	maxSecret = 64
+)
+
+// secretPrefix tells a key from other secrets (Standard Webhooks).
+const secretPrefix = "whsec_"
+
+// WebhookRequest is the argument of [Engine.PutWebhook].
+type WebhookRequest struct {
+	Call
+	ID  string
+	URL string
+	// Secret is "whsec_" and the base64 of 24 to 64 bytes; "" keeps the one that a
+	// webhook has.
+	Secret string
+	Filter machine.RunFilter
+	Kinds  []machine.RecordKind
+	// FromBeginning: a new one begins with the first record, else with what is to come.
+	FromBeginning bool
+}
+
+// PutWebhook makes a webhook, or changes one in place; it goes on where it was and
+// tries at once.
+//
+// Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS.
+func (e *Engine) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
+	ns, err := e.readableNamespace(req.Call)
+	if err != nil {
+		return sub, false, err
+	}
+	if err := checkURL(req.URL); err != nil {
+		return sub, false, err
+	}
+	secret, err := readSecret(req.Secret)
+	if err != nil {
+		return sub, false, err
+	}
+	key := machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionWebhook, ID: req.ID}
+	for {
+		before, err := e.Subscription(ctx, key)
+		if err == nil {
+			sub, err = e.webhook(ctx, key, &req, before)
+		}
+		if err != nil {
+			return sub, false, err
+		}
+		if sub.URL, sub.Filter, sub.Kinds = req.URL, req.Filter, req.Kinds; secret != nil {
+			sub.Secret = secret
+		}
+		if sub.Secret == nil {
+			return sub, false, badSecret("a new webhook needs one", 0)
+		}
+		if err = e.store.PutSubscription(ctx, sub, before); !errors.Is(err, machine.ErrSubscriptionChanged) {
+			return sub, before == nil, inSubscription(key, err)
+		}
+	}
+}
+
+// webhook is the one to change, or a new one.
+func (e *Engine) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (machine.Subscription, error) {
+	if before != nil {
+		if before.Owner != req.Principal.Name {
+			return *before, taken("WEBHOOK_TAKEN", "webhook_id", key.ID)
+		}
+		sub := *before
+		sub.Attempts, sub.NextAt, sub.LastError = 0, 0, ""
+		return sub, nil
+	}
+	sub := machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name, CreatedAt: e.cfg.Clock.Now().UnixNano()}
+	all, err := e.store.Subscriptions(ctx, key.Namespace, key.Kind, "")
+	if err == nil && len(all) >= maxWebhooks {
+		return sub, tooMany("MAX_WEBHOOKS", "webhook_id", maxWebhooks, len(all)+1)
+	}
+	if err == nil && !req.FromBeginning {
+		sub.After, err = e.store.Tail(ctx, key.Namespace)
+		sub.Index = wholeEntry
+	}
+	return sub, inSubscription(key, err)
+}
+
+func checkURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "BAD_URL", Field: "url",
+			Message: "is not the URL of a receiver", Allowed: []string{"http://HOST[:PORT]/PATH", "https://HOST[:PORT]/PATH"},
+		}
+	case u.User != nil || u.Fragment != "":
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "BAD_URL", Field: "url", Message: "must have neither user nor fragment",
+		}
+	}
+	return nil
+}
+
+// readSecret reads the text form of a key; nil for "".
+func readSecret(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	encoded, ok := strings.CutPrefix(text, secretPrefix)
+	secret, err := base64.StdEncoding.DecodeString(encoded)
+	switch {
+	case !ok || err != nil:
+		return nil, badSecret("is not whsec_ and standard base64", len(secret))
+	case len(secret) < minSecret:
+		return nil, badSecret("is too short", len(secret))
+	case len(secret) > maxSecret:
+		return nil, badSecret("is too long", len(secret))
+	}
+	return secret, nil
+}
+
+// badSecret never repeats it.
+func badSecret(why string, got int) error {
+	limit := int64(minSecret)
+	if got > maxSecret {
+		limit = maxSecret
+	}
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "BAD_SECRET", Field: "secret",
+		Message: fmt.Sprintf("%s; want whsec_ and the base64 of %d to %d bytes", why, minSecret, maxSecret),
+		Limit:   limit, Got: int64(got),
+	}
+}
+
+// DeleteWebhook removes a webhook with its dead letters; WEBHOOK_NOT_FOUND. It returns
+// the key of what is gone.
+func (e *Engine) DeleteWebhook(ctx context.Context, call Call, id string) (machine.SubscriptionKey, error) {
+	sub, err := e.OwnSubscription(ctx, call, machine.SubscriptionWebhook, "", id)
+	if err != nil {
+		return machine.SubscriptionKey{}, err
+	}
+	return sub.SubscriptionKey, e.Unsubscribe(ctx, sub.SubscriptionKey)
+}
+
+// WatchSubscription opens the records behind a webhook's position, as its owner reads
+// them, and goes on with what is to come. Call is what they are to be shown with.
+func (e *Engine) WatchSubscription(ctx context.Context, sub *machine.Subscription) (*Watch, Call, error) {
+	call := Call{Principal: Principal{Name: sub.Owner, Scopes: ScopeRunsRead}}
+	for name, number := range e.cfg.Namespaces {
+		if number == sub.Namespace && number != 0 {
+			call.Namespace = name
+		}
+	}
+	if ns, err := e.namespace(call.Namespace); err != nil || ns != sub.Namespace {
+		return nil, call, fmt.Errorf("runtime: the namespace of webhook %q is not configured", sub.ID)
+	}
+	req := WatchRequest{
+		Call: call, AfterCursor: e.SubscriptionCursor(sub).String(), Follow: true,
+		Filter: WatchFilter{
+			Pack: sub.Filter.Pack, Status: sub.Filter.Status, Labels: sub.Filter.Labels, Parent: sub.Filter.Parent, Kinds: sub.Kinds,
+		},
+	}
+	if sub.Filter.State != "" {
+		req.Filter.States = []string{sub.Filter.State}
+	}
+	w, err := e.Watch(ctx, req)
+	return w, call, err
+}

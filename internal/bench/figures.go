@@ -117,6 +117,7 @@ func footprint() []figure {
 		barred("flat_ratio", "x", "a transition late in a run against early, p50", atMost(1.15)),
 		barred("watcher_ratio", "x", "throughput with watchers that never read", atLeast(0.9)),
 		barred("fanout_ratio", "x", "throughput with watchers that read everything", atLeast(0.6)),
+		barred("telemetry_ratio", "x", "throughput with metrics and traces of 10 % of the runs", atLeast(0.95)),
 		barred("fanout_lag_p99_ms", "ms", "lag of the reading watchers, p99", atMost(250)),
 		barred("restart_ready_ms", "ms", "restart after SIGKILL among waiting runs, ready", atMost(3000)),
 		barred("restart_rss_mb", "MB", "RSS after that restart", atMost(250)),

@@ -13,7 +13,7 @@ import (
 var flatKeys = strings.Fields(`
 fsync_p50_us echo_rps echo_p50_us naive_tps bare_tps_256 bare_emit_tps_64 bare_emit_p50_us_1
 engine_tps_1 engine_tps_16 engine_tps_64 engine_tps_256 emit_tps_1 emit_tps_16 emit_tps_64 emit_tps_256
-emit_p50_us_1 emit_p50_us_64 emit_p99_us_64 keys_per_transition flat_ratio watcher_ratio fanout_ratio
+emit_p50_us_1 emit_p50_us_64 emit_p99_us_64 keys_per_transition flat_ratio watcher_ratio telemetry_ratio fanout_ratio
 fanout_lag_p99_ms restart_ready_ms restart_rss_mb overdue_ready_ms overdue_ended_tps storage_ratio
 idle_ready_ms idle_rss_mb binary_mb worker_turns_tps_go worker_turn_p50_us_go worker_turn_p99_us_go
 worker_emit_tps worker_emit_p50_us reassign_ms snapshot_p50_us snapshot_us_per_mib
@@ -79,7 +79,7 @@ func TestReportJudgesEveryBar(t *testing.T) {
 		bars[f.Key] = f.Bar != nil
 	}
 	for key := range strings.FieldsSeq(`engine_vs_bare engine_vs_naive emit_vs_bare emit_vs_echo emit_p50_vs_bare
-		emit_p50_vs_floor emit_p99_vs_p50 keys_per_transition flat_ratio watcher_ratio fanout_ratio fanout_lag_p99_ms
+		emit_p50_vs_floor emit_p99_vs_p50 keys_per_transition flat_ratio watcher_ratio telemetry_ratio fanout_ratio fanout_lag_p99_ms
 		restart_ready_ms restart_rss_mb overdue_ready_ms overdue_ended_tps overdue_live_p99_ms storage_ratio
 		idle_ready_ms idle_rss_mb binary_mb`) {
 		if !bars[key] {

@@ -100,6 +100,7 @@ func (s *suite) parts() []part {
 		{"inprocess", s.inProcessPart},
 		{"wire", s.wirePart},
 		{"watchers", s.watchersPart},
+		{"telemetry", s.telemetryPart},
 		{"workers", s.workersPart},
 		{"agents", s.agentsPart},
 		{"flat", s.flatPart},

@@ -176,8 +176,8 @@ func (m *Metrics) usage(u *machine.Usage) {
 	}
 }
 
-// spans counts what became of spans.
-func (m *Metrics) spans(n int, exported bool) {
+// Spans counts what became of so many spans; nil counts nothing.
+func (m *Metrics) Spans(n int, exported bool) {
 	if m == nil {
 		return
 	}

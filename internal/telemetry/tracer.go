@@ -287,7 +287,7 @@ func (t *Tracer) upload(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 		err := t.client.UploadTraces(ctx, resourceSpans(t.spans[:n]))
 		cancel()
-		t.cfg.Counts.spans(n, err == nil)
+		t.cfg.Counts.Spans(n, err == nil)
 		t.reach(err)
 		t.spans = t.spans[n:]
 	}

@@ -1,0 +1,222 @@
+package telemetry_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// idle is an engine with one run of nothing.
+type idle struct{}
+
+func (idle) CountRuns(context.Context, runtime.Call) ([]runtime.StatusCount, error) {
+	return []runtime.StatusCount{{Status: machine.Running, Runs: 1}}, nil
+}
+func (idle) Work(string) (runtime.WorkStats, error) { return runtime.WorkStats{Unserved: 2}, nil }
+func (idle) Outbox(context.Context, machine.OutboxKind, int) ([]machine.OutboxRow, error) {
+	return []machine.OutboxRow{{Due: 1}}, nil
+}
+
+func (idle) Followers(context.Context) (runtime.Followers, error) {
+	return runtime.Followers{Streams: 1, Lag: 3}, nil
+}
+
+// everything makes each metric have a value.
+func everything(t *testing.T) *telemetry.Metrics {
+	t.Helper()
+	m := telemetry.NewMetrics()
+	m.Watch(idle{}, func() (lsm, log int64) { return 1, 2 })
+	usage := machine.Usage{InputTokens: 1, OutputTokens: 1, CostMicro: 1}
+	state := &machine.State{RunID: "R", TotalVisits: 1, Transitions: 1, Limits: machine.Limits{MaxTransitions: 10}}
+	m.Observe(&machine.Batch{Input: machine.Input{Command: machine.LoseTurn{LeaseExpired: true}}, State: state, Records: []machine.Record{
+		{Body: &machine.Transition{Cause: machine.CauseEntry}}, {Body: &machine.TurnCompleted{Attempt: 1, Usage: usage}},
+		{Body: &machine.TurnFailed{Attempt: 9, Usage: usage}}, {Body: &machine.TurnAbandoned{}},
+		{Body: &machine.StepResolved{Attempt: 1, OK: true}}, {Body: &machine.StepResolved{Attempt: 2}}, {Body: &machine.StepResolved{Unknown: true}},
+		{Body: &machine.StepRejected{}}, {Body: &machine.StepCancelled{}},
+		{Body: &machine.Ended{Status: machine.Escalated, Reason: "tool_error:secret-tool"}},
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	m.Run(ctx, func(context.Context, *machine.State) (*machine.Graph, error) {
+		cancel()
+		return &machine.Graph{Budget: machine.Budget{MaxTotalVisits: 2}}, nil
+	})
+	m.Synced(1, 2)
+	m.Spans(1, true)
+	return m
+}
+
+func page(t *testing.T, m *telemetry.Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+	body, err := io.ReadAll(w.Body)
+	if err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%d, %v: %s", w.Code, err, body)
+	}
+	return string(body)
+}
+
+// exposed are the names that a query may use, and the metrics that they are of.
+func exposed(t *testing.T) (series, metrics map[string]bool) {
+	t.Helper()
+	series, metrics = map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(page(t, everything(t))) {
+		words := strings.Fields(line)
+		if len(words) != 4 || words[1] != "TYPE" {
+			continue
+		}
+		name, kind := words[2], words[3]
+		metrics[name] = true
+		if (kind == "counter") != strings.HasSuffix(name, "_total") && strings.HasPrefix(name, "pawl_") {
+			t.Errorf("%s is a %s", name, kind)
+		}
+		if kind != "histogram" {
+			series[name] = true
+			continue
+		}
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			series[name+suffix] = true
+		}
+	}
+	return series, metrics
+}
+
+var metricName = regexp.MustCompile(`\b(?:pawl|process|go)_[a-z_]+`)
+
+// checkQuery: every name in a query exists and its brackets are paired.
+func checkQuery(t *testing.T, where, query string, series map[string]bool) {
+	t.Helper()
+	names := metricName.FindAllString(query, -1)
+	if len(names) == 0 {
+		t.Errorf("%s: %q asks for nothing", where, query)
+	}
+	for _, name := range names {
+		if !series[name] {
+			t.Errorf("%s: there is no %s", where, name)
+		}
+	}
+	for _, pair := range []string{"()", "{}", "[]"} {
+		if strings.Count(query, pair[:1]) != strings.Count(query, pair[1:]) {
+			t.Errorf("%s: %q has unpaired %s", where, query, pair)
+		}
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func TestDashboards(t *testing.T) {
+	t.Parallel()
+	series, _ := exposed(t)
+	paths, _ := filepath.Glob("../../deploy/grafana/*.json")
+	if len(paths) == 0 {
+		t.Fatal("no dashboards")
+	}
+	for _, path := range paths {
+		var board struct {
+			Title, UID    string
+			SchemaVersion int
+			Panels        []struct {
+				Title   string
+				Targets []struct{ Expr string }
+			}
+		}
+		if err := json.Unmarshal(read(t, path), &board); err != nil || board.Title == "" || board.UID == "" || board.SchemaVersion == 0 || len(board.Panels) == 0 {
+			t.Fatalf("%s: %v, %+v", path, err, board)
+		}
+		for _, panel := range board.Panels {
+			for _, target := range panel.Targets {
+				checkQuery(t, panel.Title, target.Expr, series)
+			}
+			if panel.Title == "" || len(panel.Targets) == 0 {
+				t.Errorf("panel %q asks for nothing", panel.Title)
+			}
+		}
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	series, _ := exposed(t)
+	var file struct {
+		Groups []struct {
+			Name  string `yaml:"name"`
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Expr        string            `yaml:"expr"`
+				For         string            `yaml:"for"`
+				Labels      map[string]string `yaml:"labels"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.UnmarshalWithOptions(read(t, "../../deploy/alerts.yaml"), &file, yaml.DisallowUnknownField()); err != nil || len(file.Groups) == 0 {
+		t.Fatal(err, file)
+	}
+	var names []string
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			checkQuery(t, rule.Alert, rule.Expr, series)
+			if rule.Alert == "" || slices.Contains(names, rule.Alert) || rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" {
+				t.Errorf("rule %+v", rule)
+			}
+			names = append(names, rule.Alert)
+		}
+	}
+}
+
+// TestMetricsAreDocumented: the page lists each metric, and no other.
+func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
+	_, metrics := exposed(t)
+	listed := map[string]bool{}
+	for _, name := range regexp.MustCompile("(?m)^\\| `(pawl_[a-z_]+)").FindAllStringSubmatch(string(read(t, "../../docs/telemetry.md")), -1) {
+		listed[name[1]] = true
+	}
+	for name := range metrics {
+		if strings.HasPrefix(name, "pawl_") && !listed[name] {
+			t.Errorf("docs/telemetry.md does not list %s", name)
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		t.Errorf("docs/telemetry.md lists %s, which there is not", name)
+	}
+}
+
+// TestLabelsAreBounded: what pack authors name is no value of a label.
+func TestLabelsAreBounded(t *testing.T) {
+	t.Parallel()
+	text := page(t, everything(t))
+	for _, line := range []string{
+		`pawl_runs_ended_total{reason="tool_error",status="ESCALATED"} 1`, `pawl_turns_total{attempt="4+",outcome="failed"} 1`,
+		`pawl_run_budget_used_ratio_bucket{budget="max_total_visits",le="0.5"} 1`, `pawl_lease_expiries_total 1`, `pawl_watcher_lag 3`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+	if strings.Contains(text, "secret-tool") {
+		t.Error("a tool's name is a label")
+	}
+}

@@ -10,7 +10,13 @@ from conftest import WAIT_SECONDS, program
 
 
 @pytest.mark.parametrize(
-    ("example", "line"), [("agentic-loop", "→ frame (1)\n"), ("approval", "→ diagnose (1)\n")]
+    ("example", "line"),
+    [
+        ("agentic-loop", "→ frame (1)\n"),
+        ("approval", "→ diagnose (1)\n"),
+        ("evaluator-optimizer", "→ generate (1)\n"),
+        ("nested-loops", "→ triage (1)\n"),
+    ],
 )
 def test_it_takes_everything_along(example: str, line: str, tmp_path: Path) -> None:
     arguments = [str(tmp_path / "workspace")] if example == "agentic-loop" else []

@@ -2,27 +2,15 @@ package a2a_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 )
 
 // peers is the directory of the clients that are not ours, made by .ci/test-peers.
@@ -35,52 +23,8 @@ func peers(t *testing.T) string {
 	return dir
 }
 
-// withTLS makes the rig speak TLS with a certificate of its own for loopback.
-func withTLS(r *rig) {
-	r.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "loopback"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	dir := r.t.TempDir()
-	r.config.TLSCert, r.config.TLSKey = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{
-		r.config.TLSCert: {Type: "CERTIFICATE", Bytes: cert}, r.config.TLSKey: {Type: "PRIVATE KEY", Bytes: der},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(cert)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	r.creds = grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}))
-}
-
 // base is the URL of the writer.
-func (r *rig) base() string {
-	scheme := "http://"
-	if r.config.TLSCert != "" {
-		scheme = "https://"
-	}
-	return scheme + r.ready.HTTP + "/a2a/crew/writer"
-}
+func (r *rig) base() string { return r.scheme() + r.ready.HTTP + "/a2a/crew/writer" }
 
 // run starts a client that is not ours and returns what it printed.
 func (r *rig) run(t *testing.T, env []string, name string, args ...string) (string, error) {
@@ -103,7 +47,7 @@ func TestPeerJavaScript(t *testing.T) {
 		r := newRig(t, configure...)
 		var env []string
 		if r.config.TLSCert != "" {
-			env = []string{"NODE_EXTRA_CA_CERTS=" + r.config.TLSCert, "PEER_CA=" + r.config.TLSCert}
+			env = []string{"NODE_EXTRA_CA_CERTS=" + r.authority, "PEER_CA=" + r.authority}
 		}
 		for _, binding := range []string{"JSONRPC", "HTTP+JSON", "GRPC"} {
 			out, err := r.run(t, env, "node", filepath.Join(dir, "a2a-js", "check.mjs"), r.base(), binding)
@@ -125,7 +69,7 @@ func TestPeerCommandLine(t *testing.T) {
 			configure = append(configure, withTLS)
 		}
 		r := newRig(t, configure...)
-		env := []string{"SSL_CERT_FILE=" + r.config.TLSCert}
+		env := []string{"SSL_CERT_FILE=" + r.authority}
 		ways := map[string][]string{
 			"card": {r.base()}, "jsonrpc": {r.base(), "--transport", "jsonrpc"}, "rest": {r.base(), "--transport", "rest"},
 			"grpc": {r.ready.GRPC, "--transport", "grpc", "--tenant", "crew/writer", "--insecure"},

@@ -54,12 +54,16 @@ type rig struct {
 	tokens bool
 	// creds are those of the gRPC port.
 	creds grpc.DialOption
+	// authority is a PEM file that clients trust, where the rig speaks TLS.
+	authority string
+	// web is the client of the HTTP port.
+	web *http.Client
 }
 
 // newRig serves until the test ends. configure may change the configuration.
 func newRig(t testing.TB, configure ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, config: config.Default(), hands: newHand(), creds: grpc.WithTransportCredentials(insecure.NewCredentials())}
+	r := &rig{t: t, config: config.Default(), hands: newHand(), creds: grpc.WithTransportCredentials(insecure.NewCredentials()), web: http.DefaultClient}
 	r.config.Data = filepath.Join(t.TempDir(), "data")
 	r.config.Listen, r.config.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 	r.config.Packs = []string{"testdata/agents.yaml"}
@@ -318,6 +322,14 @@ func (r *rig) send(ctx context.Context, req *a2apb.SendMessageRequest) *a2apb.Ta
 	return got.GetTask()
 }
 
+// scheme is that of the HTTP port.
+func (r *rig) scheme() string {
+	if r.config.TLSCert != "" {
+		return "https://"
+	}
+	return "http://"
+}
+
 // answer is what came back over HTTP.
 type answer struct {
 	status int
@@ -330,7 +342,7 @@ func (r *rig) http(verb, path, body string, headers ...string) answer {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, verb, "http://"+r.ready.HTTP+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, verb, r.scheme()+r.ready.HTTP+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -344,7 +356,7 @@ func (r *rig) http(verb, path, body string, headers ...string) answer {
 			req.Header.Set(headers[i], headers[i+1])
 		}
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := r.web.Do(req)
 	if err != nil {
 		r.t.Fatalf("%s %s: %v", verb, path, err)
 	}

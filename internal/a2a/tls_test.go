@@ -1,0 +1,163 @@
+package a2a_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// authority signs certificates for loopback.
+type authority struct {
+	t    testing.TB
+	dir  string
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	pool *x509.CertPool
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir(), pool: x509.NewCertPool()}
+	a.key, a.cert = a.issue("authority", nil)
+	a.pool.AddCert(a.cert)
+	return a
+}
+
+// issue makes a certificate; the first one signs itself.
+func (a *authority) issue(name string, parent *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	signer := a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{
+		a.path(name + ".pem"): {Type: "CERTIFICATE", Bytes: der}, a.path(name + ".key"): {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	return key, cert
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
+
+// config is a client's; "" shows no certificate.
+func (a *authority) config(name string) *tls.Config {
+	conf := &tls.Config{RootCAs: a.pool, MinVersion: tls.VersionTLS12}
+	if name != "" {
+		cert, err := tls.LoadX509KeyPair(a.path(name+".pem"), a.path(name+".key"))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		conf.Certificates = []tls.Certificate{cert}
+	}
+	return conf
+}
+
+// serve makes a rig speak TLS.
+func (a *authority) serve(r *rig) {
+	a.issue("server", a.cert)
+	r.config.TLSCert, r.config.TLSKey = a.path("server.pem"), a.path("server.key")
+	a.call(r, "")
+}
+
+// call makes the rig's clients hold a certificate.
+func (a *authority) call(r *rig, name string) {
+	r.creds = grpc.WithTransportCredentials(credentials.NewTLS(a.config(name)))
+	r.web = &http.Client{Transport: &http.Transport{TLSClientConfig: a.config(name)}}
+}
+
+// withTLS makes the rig speak TLS with a certificate of its own for loopback.
+func withTLS(r *rig) {
+	a := newAuthority(r.t)
+	a.serve(r)
+	r.authority = a.path("authority.pem")
+}
+
+// TestTLS: with certificates both ports speak TLS, and the card says so.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTLS)
+	if task := r.send(r.context(""), message("crew/writer", "hello")); task.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED {
+		t.Errorf("over gRPC: %v", task)
+	}
+	if got := r.http("POST", "/a2a/crew/writer", rpc("SendMessage", hello)); !strings.Contains(string(got.body), "TASK_STATE_COMPLETED") {
+		t.Errorf("over JSON-RPC: %s", got)
+	}
+	card := r.card("/a2a/crew/writer")
+	if got := card.GetSupportedInterfaces()[0].GetUrl(); got != "https://"+r.ready.HTTP+"/a2a/crew/writer" {
+		t.Errorf("the card names %s", got)
+	}
+}
+
+// TestClientCertificates: the holder of a certificate is the same caller on every
+// binding, and another one is not.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.issue(alice, a.cert)
+	a.issue(bob, a.cert)
+	r := newRig(t, func(r *rig) {
+		a.serve(r)
+		r.config.TLSClientCA = a.path("authority.pem")
+		a.call(r, alice)
+	})
+	task := r.send(r.context(""), message("crew/writer", "ask mine?"))
+	if got := r.http("GET", "/a2a/crew/writer/tasks/"+task.GetId(), ""); got.status != http.StatusOK {
+		t.Errorf("the same caller over HTTP: %s", got)
+	}
+	card := r.card("/a2a/crew/writer")
+	if card.GetSecuritySchemes()["mtls"].GetMtlsSecurityScheme() == nil || !card.GetCapabilities().GetExtendedAgentCard() {
+		t.Errorf("the card is %v", card)
+	}
+	a.call(r, bob)
+	if got := r.http("GET", "/a2a/crew/writer/tasks/"+task.GetId(), ""); got.status != http.StatusNotFound {
+		t.Errorf("another caller over HTTP: %s", got)
+	}
+	_, err := a2apb.NewA2AServiceClient(r.dial()).GetTask(r.context(""), &a2apb.GetTaskRequest{Tenant: "crew/writer", Id: task.GetId()})
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("another caller over gRPC: %v", err)
+	}
+}

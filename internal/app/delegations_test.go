@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +71,7 @@ func work(t *testing.T, s *serving, id string, prompts map[string]worker.TurnFun
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Conn: conn, ID: id, Prompts: prompts, Turns: 4, Grace: time.Second})
+	w, err := worker.New(worker.Config{Conn: conn, ID: id, Prompts: prompts, Turns: 8, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,11 +102,7 @@ func serveToEnd(t *testing.T, c config.Config) *serving {
 
 func packAt(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "team.json")
-	if err := os.WriteFile(path, []byte(teamPack), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return packWith(t, teamPack)
 }
 
 // TestDelegation: the same run with the helper as a member of the same sidecar,

@@ -254,6 +254,18 @@ func TestIdempotentSend(t *testing.T) {
 			t.Errorf("%s: another body is the same task", c.name)
 		}
 	}
+	// A stream that is sent again tells the same task from its beginning to its end.
+	same := r.send(r.context("", "idempotency-key", "k1"), message("crew/writer", "once by key")).GetId()
+	for range 2 {
+		stream, err := r.client.SendStreamingMessage(r.context("", "idempotency-key", "k1"), message("crew/writer", "once by key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED))
+		if events[0].GetTask().GetId() != same || stateOf(events[0]) == a2apb.TaskState_TASK_STATE_UNSPECIFIED {
+			t.Errorf("a stream that is sent again begins with %v", events[0])
+		}
+	}
 	asked := r.send(r.context(""), message("crew/writer", "ask ready?"))
 	answer := message("crew/writer", "ready")
 	answer.Message.TaskId = asked.GetId()

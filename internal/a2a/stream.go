@@ -190,7 +190,7 @@ type stream struct {
 // grace holds the task back for as long as the executor may answer with a message
 // instead. It ends with the first thing that happens.
 func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err error) {
-	if st.seq > st.past || settled(st.state) {
+	if st.seq != st.past || settled(st.state) {
 		return false, nil
 	}
 	short, cancel := context.WithTimeout(ctx, most)

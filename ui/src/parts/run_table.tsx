@@ -2,12 +2,13 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import {
   type FocusEvent,
   type KeyboardEvent,
+  type MouseEvent,
   memo,
   type ReactNode,
   useEffect,
   useRef,
 } from "react";
-import { Link } from "wouter";
+import { useLocation } from "wouter";
 import type { Row } from "../api/run_list";
 import { Badge } from "./badge";
 import { Loading } from "./notices";
@@ -72,6 +73,16 @@ export function RunTable({ rows, complete, loading, failed, onMore, empty }: Pro
       }
     });
   };
+  const [, go] = useLocation();
+  // One handler for all rows: a link that listens by itself costs too much of a frame.
+  const follow = (event: MouseEvent) => {
+    const link = (event.target as Element).closest("a");
+    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
+    if (link && plain && !event.altKey) {
+      event.preventDefault();
+      go(link.pathname.replace(/^\/ui/, ""));
+    }
+  };
   const aimAt = (event: FocusEvent) => {
     aim.current = Number(event.target.closest<HTMLElement>("[data-index]")?.dataset.index ?? -1);
   };
@@ -100,7 +111,14 @@ export function RunTable({ rows, complete, loading, failed, onMore, empty }: Pro
             ))}
           </div>
         </div>
-        <div className="tbody" role="rowgroup" ref={box} onKeyDown={step} onFocus={aimAt}>
+        <div
+          className="tbody"
+          role="rowgroup"
+          ref={box}
+          onKeyDown={step}
+          onFocus={aimAt}
+          onClick={follow}
+        >
           <div role="presentation" className="rows" style={{ height: virtual.getTotalSize() }}>
             {items.map((item) => {
               const row = rows[item.index];
@@ -133,10 +151,10 @@ const RunRow = memo(function RunRow({ row, index, top, now }: RowProps) {
       style={{ transform: `translateY(${top}px)` }}
     >
       <div role="cell" className="run">
-        <Link href={`/runs/${row.id}`} className="mono" title={row.id}>
+        <a href={`/ui/runs/${row.id}`} className="mono" title={row.id}>
           {row.id.slice(0, 10)}
           <b>{row.id.slice(-6)}</b>
-        </Link>
+        </a>
       </div>
       <div role="cell" className="pack" title={`${row.pack}@${row.version}`}>
         {row.pack}

@@ -52,7 +52,7 @@ def test_every_public_method_is_documented() -> None:
                     assert value.__doc__, f"{name}.{member}"
 
 
-@pytest.mark.parametrize("name", ["pack", "record", "run", "worker"])
+@pytest.mark.parametrize("name", ["pack", "record", "run", "worker", "delivery"])
 def test_stubs(name: str) -> None:
     importlib.import_module(f"pawl.v1.{name}_pb2")
     importlib.import_module(f"pawl.v1.{name}_pb2_grpc")

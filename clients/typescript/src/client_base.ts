@@ -3,6 +3,14 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 import { Connection, pages } from "./connection.js";
+import {
+  ackConsumer,
+  type ConsumeOptions,
+  type Consumer,
+  consume,
+  deleteConsumer,
+  listConsumers,
+} from "./consumers.js";
 import { follow } from "./follow.js";
 import {
   type GetPackGraphResponse,
@@ -143,5 +151,38 @@ export class BaseClient {
     const { fromNow } = options;
     const source = { namespace: this.connection.namespace, position, filter, fromNow };
     return follow(this.connection.runs, new TransitionsReader(source, options), options);
+  }
+
+  /**
+   * Records of all runs behind what this consumer has acknowledged with `ack`. `consumer`
+   * is a name; its first stream makes it. What was read and not acknowledged comes again
+   * in the next process. A newer stream of the same consumer ends this one. Reasons:
+   * CONSUMER_TAKEN, CONSUMER_REPLACED, CONSUMER_NOT_FOUND, MAX_CONSUMERS.
+   */
+  consume(consumer: string, options: ConsumeOptions = {}): AsyncGenerator<Record, void, undefined> {
+    return consume(this.connection, consumer, options);
+  }
+
+  /**
+   * Stores that a consumer has worked off all up to a record, or its cursor. Reasons:
+   * CONSUMER_NOT_FOUND, CURSOR_BEHIND, CURSOR_AHEAD, CURSOR_FOREIGN.
+   */
+  ack(
+    consumer: string,
+    to: string | Pick<Record, "cursor">,
+    options: CallOptions = {},
+  ): Promise<void> {
+    const cursor = typeof to === "string" ? to : to.cursor;
+    return ackConsumer(this.connection, consumer, cursor, options);
+  }
+
+  /** The caller's consumers by name; with admin everyone's. */
+  listConsumers(options: CallOptions = {}): Promise<readonly Consumer[]> {
+    return listConsumers(this.connection, options);
+  }
+
+  /** Forgets a consumer and ends its stream. Reason: CONSUMER_NOT_FOUND. */
+  deleteConsumer(consumer: string, options: CallOptions = {}): Promise<void> {
+    return deleteConsumer(this.connection, consumer, options);
   }
 }

@@ -8,6 +8,7 @@ import {
   type Transport,
 } from "@connectrpc/connect";
 import { milliseconds } from "./bounds.js";
+import { DeliveryService } from "./gen/pawl/v1/delivery_pb.js";
 import { PackService } from "./gen/pawl/v1/pack_pb.js";
 import { RunService } from "./gen/pawl/v1/run_pb.js";
 import { WorkerService } from "./gen/pawl/v1/worker_pb.js";
@@ -34,6 +35,7 @@ export class Connection {
   readonly packs: Client<typeof PackService>;
   readonly runs: Client<typeof RunService>;
   readonly workers: Client<typeof WorkerService>;
+  readonly deliveries: Client<typeof DeliveryService>;
   readonly namespace: string;
   readonly patience: Patience;
   /** Largest request, bytes. */
@@ -46,6 +48,7 @@ export class Connection {
     this.packs = createClient(PackService, transport);
     this.runs = createClient(RunService, transport);
     this.workers = createClient(WorkerService, transport);
+    this.deliveries = createClient(DeliveryService, transport);
     this.namespace = options.namespace ?? "";
     this.maxMessageBytes = options.maxMessageBytes ?? MOST_REQUEST_BYTES;
     this.patience = {

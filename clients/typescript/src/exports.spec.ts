@@ -62,6 +62,8 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "BlobHead",
     "CallOptions",
     "ClientOptions",
+    "ConsumeOptions",
+    "Consumer",
     "Content",
     "DiffOptions",
     "ErrorKind",

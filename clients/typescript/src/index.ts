@@ -7,6 +7,7 @@ export { type BlobContent, type BlobHead, blobRef } from "./blobs.js";
 export { type PackOptions, PawlClient, type StartOptions } from "./client.js";
 export type { Pack, RunFilter } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
+export type { ConsumeOptions, Consumer } from "./consumers.js";
 export type { Handlers, RunResult } from "./drive.js";
 export {
   type ErrorKind,

@@ -45,6 +45,8 @@ export interface Source {
   readonly filter?: MessageInitShape<typeof RunFilterSchema>;
   /** True: begins behind the newest record. */
   readonly fromNow?: boolean;
+  /** Name of the consumer that reads; its place is the sidecar's to know. */
+  readonly consumer?: string;
 }
 
 /** Reads the records of a source, each exactly once and in order. */
@@ -58,11 +60,12 @@ export class TransitionsReader implements StreamReader<Record> {
   }
 
   request(): ReturnType<StreamReader<Record>["request"]> {
-    const { namespace, position, filter, fromNow = false } = this.#source;
+    const { namespace, position, filter, fromNow = false, consumer } = this.#source;
     return {
       namespace,
       runId: position.runId,
       filter,
+      consumer,
       kinds: [...(this.#options.kinds ?? [])],
       afterSeq: position.runId ? position.afterSeq : 0n,
       afterCursor: position.runId ? "" : position.cursor,

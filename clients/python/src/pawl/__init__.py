@@ -12,6 +12,7 @@ from pawl._async_run import AsyncHandler, AsyncHandlers, AsyncRun, AsyncTool
 from pawl._binary import sidecar_path
 from pawl._blobs import AsyncBlobData, BlobData
 from pawl._client import Client
+from pawl._consumers import Consumer
 from pawl._enums import (
     ArtifactMode,
     Awaiting,
@@ -197,6 +198,7 @@ __all__ = [
     "Client",
     "CommitUnknownError",
     "ConflictError",
+    "Consumer",
     "Content",
     "CountChange",
     "CycleEdge",

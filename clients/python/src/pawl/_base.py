@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pawl._blobs import AsyncBlobData, Download, Upload, source_of
+from pawl._consumers import Consumers, ConsumerTail
 from pawl._flow import Flow, Follow, Operation, T, attempt
 from pawl._history_operations import Histories, RunFile
 from pawl._operations import Runs, Start
@@ -46,6 +47,7 @@ class BaseClient:
         self._runs = Runs(namespace)
         self._packs = Packs(namespace)
         self._histories = Histories(namespace)
+        self._consumers = Consumers(namespace)
         self._connect()
 
     def _connect(self) -> None:
@@ -85,6 +87,29 @@ class BaseClient:
             snapshots=snapshots,
             from_now=from_now,
             reconnect_for=reconnect_for,
+        )
+
+    def _consumer(
+        self,
+        consumer: str,
+        *,
+        runs: RunFilter | None,
+        kinds: Sequence[str],
+        follow: bool,
+        snapshots: bool,
+        from_now: bool,
+        reconnect_for: float,
+    ) -> ConsumerTail:
+        return ConsumerTail(
+            namespace=self._settings.namespace,
+            position=Position(""),
+            runs=runs,
+            kinds=kinds,
+            follow=follow,
+            snapshots=snapshots,
+            from_now=from_now,
+            reconnect_for=reconnect_for,
+            consumer=consumer,
         )
 
     def _follower(self, effect: Follow) -> Tail:

@@ -10,6 +10,7 @@ from typing import Any
 from pawl._base import document, start_of
 from pawl._blobs import BlobData
 from pawl._caller import Caller
+from pawl._consumers import Consumer
 from pawl._enums import RunStatus
 from pawl._outcomes import RunResult
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
@@ -214,6 +215,56 @@ class Client(Caller):
                 reconnect_for=reconnect_for,
             )
         )
+
+    # Consumers
+
+    def consume(
+        self,
+        consumer: str,
+        filter: RunFilter | None = None,
+        *,
+        kinds: Sequence[str] = (),
+        follow: bool = True,
+        snapshots: bool = False,
+        from_now: bool = False,
+        reconnect_for: float = 60.0,
+    ) -> Iterator[Record]:
+        """Records of all runs behind what this consumer has acknowledged with `ack`.
+
+        `consumer` is a name, of letters, digits and . _ -; its first stream makes it, at
+        the beginning or with `from_now` behind the newest record. What was read and not
+        acknowledged comes again in the next process. A newer stream of the same consumer
+        ends this one. The rest is as for `transitions`.
+
+        Raises ConflictError (CONSUMER_TAKEN: another principal's; CONSUMER_REPLACED),
+        NotFoundError (it was deleted), LimitError (MAX_CONSUMERS).
+        """
+        return self.read(
+            self._consumer(
+                consumer,
+                runs=filter,
+                kinds=kinds,
+                follow=follow,
+                snapshots=snapshots,
+                from_now=from_now,
+                reconnect_for=reconnect_for,
+            )
+        )
+
+    def ack(self, consumer: str, to: Record | str) -> None:
+        """Stores that a consumer has worked off all up to a record (or its cursor).
+
+        Raises NotFoundError, PositionError (CURSOR_BEHIND, CURSOR_AHEAD, CURSOR_FOREIGN).
+        """
+        self.call(self._consumers.ack(consumer, to))
+
+    def list_consumers(self) -> tuple[Consumer, ...]:
+        """The caller's consumers by name; with admin everyone's."""
+        return self.call(self._consumers.list())
+
+    def delete_consumer(self, consumer: str) -> None:
+        """Forgets a consumer and ends its stream. Raises NotFoundError."""
+        self.call(self._consumers.delete(consumer))
 
     # Blobs
 

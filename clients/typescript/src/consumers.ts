@@ -1,0 +1,85 @@
+/** Consumers: named readers of all runs whose place the sidecar keeps. */
+
+import type { Connection } from "./connection.js";
+import { follow } from "./follow.js";
+import {
+  AckConsumerResponseSchema,
+  DeleteConsumerResponseSchema,
+  ListConsumersResponseSchema,
+  type Consumer as WireConsumer,
+} from "./gen/pawl/v1/delivery_pb.js";
+import type { Plain } from "./plain.js";
+import { Position } from "./position.js";
+import type { CallOptions } from "./retry.js";
+import {
+  type Record,
+  type Source,
+  type TransitionsOptions,
+  TransitionsReader,
+} from "./transitions.js";
+
+/** A named reader of all runs. `cursor` is what was acknowledged last. */
+export type Consumer = Plain<WireConsumer>;
+
+/** Which records a consumer reads. */
+export interface ConsumeOptions extends TransitionsOptions {
+  /** Selects runs. Default: all. */
+  readonly filter?: Source["filter"];
+  /** True: a new consumer begins behind the newest record. Default false. */
+  readonly fromNow?: boolean;
+}
+
+/** Reads behind what was acknowledged; after a lost connection where it has read. */
+export function consume(
+  connection: Connection,
+  consumer: string,
+  options: ConsumeOptions,
+): AsyncGenerator<Record, void, undefined> {
+  const { namespace, runs } = connection;
+  const { filter, fromNow } = options;
+  const source = { namespace, position: new Position(""), filter, fromNow, consumer };
+  return follow(runs, new TransitionsReader(source, options), options);
+}
+
+/** Stores that a consumer has worked off all up to a cursor. */
+export async function ackConsumer(
+  connection: Connection,
+  consumer: string,
+  cursor: string,
+  options: CallOptions,
+): Promise<void> {
+  const request = { namespace: connection.namespace, consumer, cursor };
+  await connection.call(
+    AckConsumerResponseSchema,
+    (rpc) => connection.deliveries.ackConsumer(request, rpc),
+    options,
+  );
+}
+
+/** The caller's consumers by name. */
+export async function listConsumers(
+  connection: Connection,
+  options: CallOptions,
+): Promise<readonly Consumer[]> {
+  const request = { namespace: connection.namespace };
+  const { consumers } = await connection.call(
+    ListConsumersResponseSchema,
+    (rpc) => connection.deliveries.listConsumers(request, rpc),
+    options,
+  );
+  return consumers;
+}
+
+/** Forgets a consumer and ends its stream. */
+export async function deleteConsumer(
+  connection: Connection,
+  consumer: string,
+  options: CallOptions,
+): Promise<void> {
+  const request = { namespace: connection.namespace, consumer };
+  await connection.call(
+    DeleteConsumerResponseSchema,
+    (rpc) => connection.deliveries.deleteConsumer(request, rpc),
+    options,
+  );
+}

@@ -187,6 +187,6 @@ func totals(ctx context.Context, t *testing.T, client pawlv1.RunServiceClient, r
 		return nil
 	}
 	r := got.Run
-	r.RunId, r.CreatedAt, r.UpdatedAt, r.Deadline = "", nil, nil, nil
+	r.RunId, r.CreatedAt, r.UpdatedAt, r.StatusAt, r.Deadline = "", nil, nil, nil, nil
 	return got
 }

@@ -9,6 +9,7 @@ import { replyOf } from "./reply.js";
 import { answerOf, completionOf, faultRequest, turnTarget } from "./request.js";
 import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
+import { traced } from "./tracing.js";
 import { Turn } from "./turn.js";
 
 /** What an executor needs of its worker. */
@@ -49,7 +50,7 @@ export class Executor {
     let credited = false;
     try {
       const turn = new Turn(held, held.info, held.handlerSignal, held);
-      const work = async () => this.#handlers.ofTurn(held)(turn);
+      const work = () => traced(held.traceparent, async () => this.#handlers.ofTurn(held)(turn));
       const reply = replyOf(await held.execute(this.#limitMs, work));
       const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
       await this.#host.ask(() => {

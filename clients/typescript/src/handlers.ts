@@ -5,6 +5,7 @@ import type { HeldStep, ToolCall } from "./held_step.js";
 import type { HeldTurn } from "./held_turn.js";
 import type { Json } from "./plain.js";
 import { checkSchema } from "./schema.js";
+import { traced } from "./tracing.js";
 import type { Handler } from "./turn.js";
 
 /**
@@ -80,7 +81,7 @@ export class HandlerTable {
       throw failTurn("NO_HANDLER", `no handler for tool ${tool}`);
     }
     fits(held.payload, entry.parameters, "PAYLOAD_INVALID", `payload of ${tool}`);
-    const work = async () => entry.handler(held.payload, held.call);
+    const work = () => traced(held.traceparent, async () => entry.handler(held.payload, held.call));
     const result = (await held.execute(limitMs, work)) ?? null;
     fits(result, entry.result, "RESULT_INVALID", `result of ${tool}`);
     return result;

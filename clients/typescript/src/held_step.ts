@@ -31,10 +31,13 @@ export class HeldStep extends Held {
   lease: StepLease;
   readonly payload: Json;
   readonly call: ToolCall;
+  /** W3C trace context of the attempt; empty: none. */
+  readonly traceparent: string;
 
   constructor(assignment: StepAssignment, lease: StepLease) {
     super();
     this.lease = lease;
+    this.traceparent = assignment.traceparent;
     const { key, turnSeq, deadline, payload } = plain(StepAssignmentSchema, assignment);
     this.payload = payload ?? {};
     const { runId, step, tool, attempt } = lease;

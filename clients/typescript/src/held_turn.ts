@@ -29,6 +29,8 @@ export class HeldTurn extends Held implements TurnHost {
   lease: TurnLease;
   readonly info: TurnInfo;
   readonly agent: string;
+  /** W3C trace context of the execution; empty: none. */
+  readonly traceparent: string;
   readonly labels: Readonly<Record<string, string>>;
   /** Steps that the execution has asked for. */
   asked = 0;
@@ -44,6 +46,7 @@ export class HeldTurn extends Held implements TurnHost {
     this.lease = lease;
     this.info = plain(GetTurnResponseSchema, assignment.turn ?? create(GetTurnResponseSchema));
     this.agent = assignment.agent;
+    this.traceparent = assignment.traceparent;
     this.labels = assignment.labels;
     this.#ask = ask;
     const waits = () => this.#awaited.count > 0;

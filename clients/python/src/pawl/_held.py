@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from pawl import _tracing
 from pawl._convert import from_proto, instant, parse_json
 from pawl._errors import SuspendTurn, TurnStaleError
 from pawl._runs import Step, TurnInfo, TurnRef
@@ -60,6 +61,7 @@ class HeldStep(Held):
     def __init__(self, assignment: worker_pb2.StepAssignment) -> None:
         super().__init__()
         self.lease = assignment.lease
+        self.traceparent = assignment.traceparent
         self.payload: Json = parse_json(assignment.payload_json)
         deadline = assignment.deadline if assignment.HasField("deadline") else None
         self.call = ToolCall(
@@ -73,8 +75,9 @@ class HeldStep(Held):
         )
 
     def enter(self) -> None:
-        """Makes the call the current one of this context."""
+        """Makes the call, and its trace, the current ones of this context."""
         _current.set(self.call)
+        _tracing.enter(self.traceparent)
 
 
 class HeldTurn(Held):
@@ -85,6 +88,7 @@ class HeldTurn(Held):
         self.lease = assignment.lease
         self.info: TurnInfo = from_proto(assignment.turn)
         self.agent = assignment.agent
+        self.traceparent = assignment.traceparent
         self.labels = dict(assignment.labels)
         self.asked = 0
         self.shown = bytearray()

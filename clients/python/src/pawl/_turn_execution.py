@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from pawl import _tracing
 from pawl._drive import fault_of, rejects, reply_of
 from pawl._errors import (
     PawlError,
@@ -67,6 +68,7 @@ class TurnExecution:
 
     async def _handle(self) -> object:
         handler = self._handlers.of_turn(self._held)
+        _tracing.enter(self._held.traceparent)
         turn = WorkTurn(self._link, self._held, self._suspend_after)
         if awaits(handler):
             return await self._running.call(self._held, handler, turn)

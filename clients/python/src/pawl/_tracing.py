@@ -1,0 +1,19 @@
+"""What handlers trace belongs to the trace of the run, where OpenTelemetry is installed."""
+
+from __future__ import annotations
+
+try:
+    from opentelemetry import context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ImportError:  # The package `opentelemetry-api` is optional (extra `otel`).
+
+    def enter(traceparent: str) -> None:
+        """Does nothing."""
+
+else:
+    _propagator = TraceContextTextMapPropagator()
+
+    def enter(traceparent: str) -> None:
+        """Makes W3C trace context the current one of this task; empty: leaves it as it is."""
+        if traceparent:
+            context.attach(_propagator.extract({"traceparent": traceparent}))

@@ -1,0 +1,26 @@
+/** What handlers trace belongs to the trace of the run, where OpenTelemetry is installed. */
+
+type Api = typeof import("@opentelemetry/api");
+
+/** The optional package; undefined: it is not installed. */
+const api: Promise<Api | undefined> = import("@opentelemetry/api").catch(() => undefined);
+
+/** Runs work with W3C trace context as the current one; empty: as it is. */
+export async function traced<T>(traceparent: string, work: () => Promise<T>): Promise<T> {
+  const found = traceparent ? await api : undefined;
+  const parent = found && spanContextOf(traceparent);
+  if (!parent) {
+    return work();
+  }
+  return found.context.with(found.trace.setSpanContext(found.context.active(), parent), work);
+}
+
+/** A traceparent of W3C Trace Context as the package has it; undefined: it is none. */
+function spanContextOf(traceparent: string) {
+  const parts = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(traceparent);
+  const [, traceId, spanId, flags] = parts ?? [];
+  if (!traceId || !spanId || !flags) {
+    return undefined;
+  }
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
+}

@@ -163,4 +163,5 @@ func (w *wire) fail(err error) { w.say(map[string]string{"error": err.Error()}) 
 type ready struct {
 	Ready bool   `json:"ready"`
 	GRPC  string `json:"grpc"`
+	HTTP  string `json:"http"`
 }

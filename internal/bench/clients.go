@@ -20,8 +20,10 @@ func newClient(job loadJob, conn *grpc.ClientConn, number int) (client, error) {
 		return newEmitClient(job, conn, number), nil
 	case "send":
 		return newSendClient(conn, number), nil
+	case "delegate":
+		return newDelegateClient(conn), nil
 	}
-	return nil, fmt.Errorf("kind %q; want echo, emit or send", job.Kind)
+	return nil, fmt.Errorf("kind %q; want echo, emit, send or delegate", job.Kind)
 }
 
 type echoClient struct{ rpc healthpb.HealthClient }

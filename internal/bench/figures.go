@@ -51,6 +51,7 @@ func figures() []figure {
 	list = append(list, throughput()...)
 	list = append(list, workers()...)
 	list = append(list, agents()...)
+	list = append(list, delegations()...)
 	list = append(list, snapshots()...)
 	return append(list, footprint()...)
 }

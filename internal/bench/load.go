@@ -12,7 +12,7 @@ import (
 
 // loadJob asks a load process to keep a server busy.
 type loadJob struct {
-	// Kind is "echo", "emit" or "send".
+	// Kind is "echo", "emit", "send" or "delegate".
 	Kind   string `json:"kind"`
 	Target string `json:"target"`
 	// Clients that each wait for an answer before they ask again.

@@ -20,7 +20,7 @@ const (
 	packDeadline = "bench-deadline"
 )
 
-var benchPacks = []string{packLoop, packLog, packDeadline, packAgent}
+var benchPacks = []string{packLoop, packLog, packDeadline, packAgent, packDelegate}
 
 const (
 	artifactName = "note"

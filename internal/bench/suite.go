@@ -103,6 +103,7 @@ func (s *suite) parts() []part {
 		{"telemetry", s.telemetryPart},
 		{"workers", s.workersPart},
 		{"agents", s.agentsPart},
+		{"delegate", s.delegatePart},
 		{"flat", s.flatPart},
 		{"snapshot", s.snapshotPart},
 		{"restart", s.restartPart},

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -38,8 +39,8 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return config, failAt(invalidParams, "url", "%q is no http(s) URL", clip(config.URL, 200))
 	}
-	if strings.ContainsAny(config.Token+config.Scheme+config.Credentials, "\r\n") {
-		return config, failAt(invalidParams, "token", "neither token nor authentication may hold line breaks")
+	if strings.ContainsFunc(config.Token+config.Scheme+config.Credentials, unicode.IsControl) {
+		return config, failAt(invalidParams, "token", "neither token nor authentication may hold line breaks or other control characters")
 	}
 	if config.ID == "" {
 		config.ID = "push-" + strings.ToLower(rand.Text())

@@ -2,18 +2,22 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -143,5 +147,61 @@ func TestPush(t *testing.T) {
 	}
 	if box.header.Get("X-A2a-Notification-Token") != "secret" || box.header.Get("Authorization") != "Bearer hush" {
 		t.Errorf("headers %v", box.header)
+	}
+}
+
+// TestBadPushConfigs: what could not be delivered, or would change a header, is
+// refused by name before it is stored; a task has 16 configurations at most.
+func TestBadPushConfigs(t *testing.T) {
+	t.Parallel()
+	c := settings(t)
+	c.Packs = []string{packAt(t)}
+	agents := agentsOf(t, serveToEnd(t, c))
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, "a2a-version", "1.0")
+	sent, err := agents.SendMessage(ctx, &a2apb.SendMessageRequest{
+		Tenant: "team/helper", Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true},
+		Message: &a2apb.Message{MessageId: "m", Role: a2apb.Role_ROLE_USER, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "go"}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(config *a2apb.TaskPushNotificationConfig) error {
+		config.Tenant, config.TaskId = "team/helper", sent.GetTask().GetId()
+		_, err := agents.CreateTaskPushNotificationConfig(ctx, config)
+		return err
+	}
+	const url = "https://receiver.example/x"
+	for name, bad := range map[string]*a2apb.TaskPushNotificationConfig{
+		"no URL":                  {},
+		"no scheme":               {Url: "receiver.example/x"},
+		"only a host":             {Url: "//receiver.example/x"},
+		"another scheme":          {Url: "ftp://receiver.example/x"},
+		"no host":                 {Url: "https:///x"},
+		"a password":              {Url: "https://me:pw@receiver.example/x"},
+		"a line break in a token": {Url: url, Token: "a\r\nX-Admin: 1"},
+		"a NUL in a token":        {Url: url, Token: "a\x00b"},
+		"a line break in a scheme": {
+			Url: url, Authentication: &a2apb.AuthenticationInfo{Scheme: "Bearer\nX: 1", Credentials: "c"},
+		},
+		"a line break in credentials": {
+			Url: url, Authentication: &a2apb.AuthenticationInfo{Scheme: "Bearer", Credentials: "c\nX: 1"},
+		},
+	} {
+		if err := create(bad); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for n := range 16 {
+		if err := create(&a2apb.TaskPushNotificationConfig{Id: fmt.Sprint("c", n), Url: url}); err != nil {
+			t.Fatalf("configuration %d: %v", n+1, err)
+		}
+	}
+	if err := create(&a2apb.TaskPushNotificationConfig{Url: url}); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "limit 16, got 17") {
+		t.Errorf("the 17th: %v", err)
+	}
+	if err := create(&a2apb.TaskPushNotificationConfig{Id: "c3", Url: url + "/other"}); err != nil {
+		t.Errorf("one that takes another's place: %v", err)
 	}
 }

@@ -217,6 +217,12 @@ func TestPost(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "private address") {
 		t.Errorf("a private address was dialled: %v", err)
 	}
+	named := *sub
+	named.URL = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
+	err = outbox.NewHTTPPoster(nil).Post(ctx, &named, event)
+	if err == nil || !strings.Contains(err.Error(), "private address") {
+		t.Errorf("a private address was dialled by its name: %v", err)
+	}
 }
 
 // TestSignature: the example of Standard Webhooks, whose time is of 2021.
@@ -230,5 +236,56 @@ func TestSignature(t *testing.T) {
 	outbox.Sign(header, key, machine.Delivery{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Body: []byte(`{"test": 2432232314}`)}, time.Unix(1614265330, 0))
 	if got := header.Get("Webhook-Signature"); got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" || header.Get("Webhook-Timestamp") != "1614265330" {
 		t.Errorf("headers %v", header)
+	}
+}
+
+// slowFor holds up the deliveries of one subscription.
+type slowFor struct {
+	id   string
+	free chan struct{}
+	// slow and fast take what arrives for that one and for all others.
+	slow, fast *receiver
+}
+
+func (s *slowFor) Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error {
+	if sub.ID != s.id {
+		return s.fast.Post(ctx, sub, event)
+	}
+	select {
+	case <-s.free:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.slow.Post(ctx, sub, event)
+}
+
+// TestSlowReceiver: a receiver that does not answer holds up its own events only,
+// and gets them in order once it does.
+func TestSlowReceiver(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	taken := func(string, int) error { return nil }
+	to := &slowFor{id: "slow", free: make(chan struct{}), slow: newReceiver("9", taken), fast: newReceiver("9", taken)}
+	p := newPost(t, testkit.NewStore(), 9, to)
+	for _, id := range []string{"slow", "fast"} {
+		p.key.ID = id
+		if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}); err != nil {
+			t.Fatal(err)
+		}
+		p.box.Serve(p.key)
+	}
+	p.await(to.fast)
+	to.slow.mu.Lock()
+	if len(to.slow.got) != 0 {
+		t.Errorf("the slow one got %v", to.slow.got)
+	}
+	to.slow.mu.Unlock()
+	close(to.free)
+	p.await(to.slow)
+	p.stop()
+	for _, r := range []*receiver{to.slow, to.fast} {
+		if want := []string{"1", "2", "3", "4", "6", "7", "8", "9"}; !slices.Equal(r.got, want) {
+			t.Errorf("arrived %v, want %v", r.got, want)
+		}
 	}
 }

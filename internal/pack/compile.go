@@ -149,7 +149,7 @@ func (p *Pack) compileTools(g *machine.Graph) {
 				bound = ""
 			}
 			g.Tools[name] = machine.Tool{
-				Timeout:        secondsOr(limits.TimeoutSec, defaultToolTimeout),
+				Timeout:        secondsOr(limits.TimeoutSec, timeoutOf(members[name])),
 				Attempts:       clampInt(valueOr(limits.Attempts, 1)),
 				OnError:        faultOf(limits.OnError),
 				OnUnknown:      faultOf(limits.OnUnknown),
@@ -158,6 +158,15 @@ func (p *Pack) compileTools(g *machine.Graph) {
 			}
 		}
 	}
+}
+
+// timeoutOf is how long a step may take where the pack says nothing: a whole run of
+// an agent takes longer than a tool.
+func timeoutOf(agent bool) time.Duration {
+	if agent {
+		return machine.DefaultDelegationTimeout
+	}
+	return defaultToolTimeout
 }
 
 // xpawl returns engine.x_pawl; the zero value if there is none.

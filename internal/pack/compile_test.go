@@ -145,7 +145,7 @@ workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_
 	if want := (machine.Tool{Timeout: 10 * time.Second, Attempts: 2, OnError: machine.Escalate, OnUnknown: machine.Retry, ResultArtifact: "x"}); g.Tools["t"] != want {
 		t.Errorf("tool %+v", g.Tools["t"])
 	}
-	if tl := g.Tools["b2"]; !tl.Agent || tl.Timeout != 300*time.Second || tl.Attempts != 1 || tl.OnError != machine.Return || tl.OnUnknown != machine.Return {
+	if tl := g.Tools["b2"]; !tl.Agent || tl.Timeout != machine.DefaultDelegationTimeout || tl.Attempts != 1 || tl.OnError != machine.Return || tl.OnUnknown != machine.Return {
 		t.Errorf("delegation %+v", tl)
 	}
 	if b := g.Prompts["b"]; !b.Blocklist["t"] || b.MaxToolCallsPerTurn != 3 || g.Prompts["a"].MaxToolCallsPerTurn != 0 {

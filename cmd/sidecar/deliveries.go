@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newDeliveries(p *cli.Printer) *cobra.Command {
+	c := &client{}
+	cmd := group("deliveries", "Show what webhooks and push configurations are sent, and send it again",
+		newDeliveriesList(p, c), newDeliveriesDead(p, c), newDeliveriesResend(p, c),
+	)
+	c.bind(cmd)
+	return cmd
+}
+
+// deliveries runs a function over the delivery service.
+func (c *client) deliveries(do func(pawlv1.DeliveryServiceClient) error) error {
+	return c.with(func(conn *grpc.ClientConn) error { return do(pawlv1.NewDeliveryServiceClient(conn)) })
+}
+
+// maxShownError bounds an error in a table, characters; JSON has all of it.
+const maxShownError = 200
+
+var errReceiver = errors.New("a receiver is webhook/ID or push/RUN/ID")
+
+// readReceiver reads how receivers are written here.
+func readReceiver(text string) (*pawlv1.DeliveryRef, error) {
+	kind, rest, _ := strings.Cut(text, "/")
+	ref := &pawlv1.DeliveryRef{Kind: pawlv1.DeliveryKind_DELIVERY_KIND_WEBHOOK, Id: rest}
+	if kind == "push" {
+		ref.Kind = pawlv1.DeliveryKind_DELIVERY_KIND_PUSH
+		ref.RunId, ref.Id, _ = strings.Cut(rest, "/")
+	}
+	if kind != "push" && kind != "webhook" || ref.GetId() == "" {
+		return nil, cli.Usage(fmt.Errorf("%q: %w", text, errReceiver))
+	}
+	return ref, nil
+}
+
+// receiverName is the inverse of [readReceiver].
+func receiverName(ref *pawlv1.DeliveryRef) string {
+	if ref.GetKind() == pawlv1.DeliveryKind_DELIVERY_KIND_PUSH {
+		return "push/" + ref.GetRunId() + "/" + ref.GetId()
+	}
+	return "webhook/" + ref.GetId()
+}
+
+func newDeliveriesList(p *cli.Printer, c *client) *cobra.Command {
+	req := &pawlv1.ListDeliveriesRequest{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List receivers, with the last error of what they are sent next",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			req.Namespace, req.PageSize = c.namespace, maxPage
+			return c.deliveries(func(service pawlv1.DeliveryServiceClient) error {
+				var all []*pawlv1.Delivery
+				for {
+					page, err := service.ListDeliveries(cmd.Context(), req)
+					if err != nil {
+						return err
+					}
+					all = append(all, page.GetDeliveries()...)
+					if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
+						return printDeliveries(p, all)
+					}
+				}
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&req.Troubled, "troubled", false, "only those whose next event has failed, or that made dead letters")
+	return cmd
+}
+
+func printDeliveries(p *cli.Printer, all []*pawlv1.Delivery) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Object{{Key: "deliveries", Value: cli.Messages(all)}})
+	}
+	t := cli.Table{Headers: []string{"RECEIVER", "OWNER", "URL", "FAILED", "NEXT TRY", "DEAD", "LAST ERROR"}}
+	for _, d := range all {
+		t.Add(receiverName(d.GetRef()), d.GetOwner(), d.GetUrl(), itoa(d.GetAttempts()), moment(d.GetNextAt()),
+			fmt.Sprint(d.GetDeadLetters()), cli.Short(d.GetLastError(), maxShownError))
+	}
+	p.Table(t)
+	return nil
+}

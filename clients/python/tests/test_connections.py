@@ -262,7 +262,9 @@ async def test_a_token_that_stays_wrong(doorman: tuple[Doorman, str]) -> None:
         worker.prompt("*")(done)
         with pytest.raises(AuthenticationError):
             await asyncio.wait_for(worker.serve(), WAIT)
-        assert len(guard.calls) == 3 * calls
+        # A stream that is refused while its registration is on the way may look broken,
+        # and is then opened once more; what counts is that it is not opened for ever.
+        assert calls <= guard.calls.count("Work") <= 2 * calls + 1
 
 
 # Idle connections

@@ -53,14 +53,17 @@ func ofGRPC(err error) error {
 	return err
 }
 
-// ofHTTP reads an answer of the HTTP bindings that is no success; nil = the
-// reader of the answer knows more. A status that may pass is left to it.
+// passing are answers that another try may not meet again, besides those of 500
+// and above: what is not there, or is in the way, may change.
+var passing = map[int]bool{
+	http.StatusNotFound: true, http.StatusConflict: true, http.StatusRequestTimeout: true,
+	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
+}
+
+// ofHTTP reads an answer of the HTTP bindings that is no success: the protocol's
+// own errors by their reason, others by their status.
 func ofHTTP(resp *http.Response) error {
-	switch resp.StatusCode {
-	case http.StatusNotFound, http.StatusConflict, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return nil
-	}
-	if resp.StatusCode < 400 || resp.StatusCode > 499 && resp.StatusCode != http.StatusNotImplemented {
+	if resp.StatusCode < 400 {
 		return nil
 	}
 	defer resp.Body.Close()
@@ -83,5 +86,9 @@ func ofHTTP(resp *http.Response) error {
 	if err := named(reason, body.Error.Message); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s %s: %s", errRefused, resp.Status, reason, body.Error.Message)
+	said := fmt.Sprintf("%s %s: %s", resp.Status, reason, body.Error.Message)
+	if passing[resp.StatusCode] || resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented {
+		return errors.New("the agent answers " + said)
+	}
+	return fmt.Errorf("%w: %s", errRefused, said)
 }

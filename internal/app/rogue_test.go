@@ -408,7 +408,7 @@ func TestAgentsThatRecover(t *testing.T) {
 			if n > len(statuses) {
 				return false
 			}
-			raw(statuses[n-1], "text/plain", "")(w, r)
+			raw(statuses[n-1], "application/json", "{")(w, r)
 			return true
 		}
 		var cards, sends atomic.Int64

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/telemetry"
 	"github.com/pawl-dev/pawl/internal/ui"
 )
 
@@ -63,6 +64,7 @@ func open(opts options) (*app, error) {
 
 // build makes everything over an open store, which stays its caller's on an error.
 func build(opts options, s *store.Store, watching *observers) (a *app, err error) {
+	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s)))
 	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 3)}
 	conf := engineConfig(opts, s)
 	conf.Effects = func(b *machine.Batch) { a.observe(b); watching.observe(b) }

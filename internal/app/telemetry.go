@@ -16,9 +16,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// observers are what watches the sidecar from outside: metrics and traces. Both are
-// nil while they are off, and then cost nothing.
+// observers are what watches the sidecar from outside: the log of runs, metrics and
+// traces. The latter two are nil while they are off, and then cost nothing.
 type observers struct {
+	log      *telemetry.RunLog
 	metrics  *telemetry.Metrics
 	tracer   *telemetry.Tracer
 	listener net.Listener
@@ -29,7 +30,7 @@ type observers struct {
 
 // openObservers binds the listener of the metrics.
 func openObservers(opts options) (*observers, error) {
-	o := &observers{}
+	o := &observers{log: telemetry.NewRunLog(opts.log)}
 	addr := opts.config.Metrics
 	if addr == "" && opts.config.OTLPEndpoint == "" {
 		return o, nil
@@ -82,6 +83,7 @@ func (o *observers) attach(opts options, s *store.Store, conf *runtime.Config) (
 
 // observe tells of a commit.
 func (o *observers) observe(b *machine.Batch) {
+	o.log.Observe(b)
 	if o.metrics != nil {
 		o.metrics.Observe(b)
 	}
@@ -94,6 +96,7 @@ func (o *observers) observe(b *machine.Batch) {
 func (o *observers) start(engine *runtime.Engine, s *store.Store) {
 	var ctx context.Context
 	ctx, o.halt = context.WithCancel(context.Background())
+	o.loops.Go(func() { o.log.Run(ctx) })
 	if o.metrics != nil {
 		o.metrics.Watch(engine, s.Sizes)
 		o.loops.Go(func() {
@@ -134,4 +137,15 @@ func (o *observers) addr() string {
 		return ""
 	}
 	return o.listener.Addr().String()
+}
+
+// tracesIn finds the traces of runs for the log.
+func tracesIn(s *store.Store) func(ctx context.Context, run string) string {
+	return func(ctx context.Context, run string) string {
+		state, err := s.Head(ctx, 0, run)
+		if err != nil {
+			return ""
+		}
+		return telemetry.TraceOf(state)
+	}
 }

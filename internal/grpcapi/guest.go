@@ -49,7 +49,7 @@ func (s *Server) Principal(ctx context.Context) runtime.Principal { return princ
 // The context is the one to serve the request with.
 func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.Pairs(
-		"authorization", r.Header.Get("Authorization"), traceHeaderName, r.Header.Get(traceHeaderName)))
+		"authorization", r.Header.Get("Authorization"), traceHeaderName, r.Header.Get("Traceparent")))
 	if r.TLS != nil {
 		ctx = peer.NewContext(ctx, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
 	}

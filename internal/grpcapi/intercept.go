@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // chain builds the interceptors, outermost first: a panic further in is caught,
@@ -33,7 +35,7 @@ func unaryChain(edge *edge, auth *authenticator, limit *limiter, validator proto
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.unary,
 	}
 	if logsCalls(edge.log) {
-		out = append(out, logging.UnaryServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall)))
+		out = append(out, logging.UnaryServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
 	out = append(out, mwauth.UnaryServerInterceptor(auth.admit))
 	if limit != nil {
@@ -47,7 +49,7 @@ func streamChain(edge *edge, auth *authenticator, limit *limiter, validator prot
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.stream,
 	}
 	if logsCalls(edge.log) {
-		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall)))
+		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
 	out = append(out, mwauth.StreamServerInterceptor(auth.admit))
 	if limit != nil {
@@ -63,8 +65,27 @@ func logsCalls(log *slog.Logger) bool { return log.Enabled(context.Background(),
 
 func slogLogger(log *slog.Logger) logging.Logger {
 	return logging.LoggerFunc(func(ctx context.Context, _ logging.Level, msg string, fields ...any) {
-		log.DebugContext(ctx, msg, fields...)
+		log.DebugContext(ctx, msg, withoutError(fields)...)
 	})
+}
+
+// withoutError drops the text of an error, which may quote the caller.
+func withoutError(fields []any) []any {
+	out := make([]any, 0, len(fields))
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] != "grpc.error" {
+			out = append(out, fields[i], fields[i+1])
+		}
+	}
+	return out
+}
+
+// reasonField is what a log line says of a refusal.
+func reasonField(err error) logging.Fields {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+		return logging.Fields{"reason", refusal.Reason}
+	}
+	return nil
 }
 
 // edge is where calls enter and errors leave the process: each error gets its

@@ -1,0 +1,125 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
+)
+
+// Attributes of a log line that is about a run.
+const (
+	runAttr   = "run"
+	traceAttr = "trace_id"
+)
+
+// TraceOf is the trace of a run as log lines have it; "" = it is in none.
+func TraceOf(s *machine.State) string {
+	ctx, ok := trace.Of(s)
+	if !ok {
+		return ""
+	}
+	return ctx.String()[3:35]
+}
+
+// logHandler adds the trace to lines that name a run.
+type logHandler struct {
+	slog.Handler
+	traceOf func(ctx context.Context, run string) string
+}
+
+// WithTraces makes a handler that adds trace_id to each line with the attribute run.
+// traceOf finds the trace of a run; "" = none.
+func WithTraces(next slog.Handler, traceOf func(ctx context.Context, run string) string) slog.Handler {
+	return logHandler{next, traceOf}
+}
+
+// Handle implements [slog.Handler].
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	run, known := "", false
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == runAttr {
+			run = a.Value.String()
+		}
+		known = known || a.Key == traceAttr
+		return true
+	})
+	if run != "" && !known {
+		if id := h.traceOf(ctx, run); id != "" {
+			r = r.Clone()
+			r.AddAttrs(slog.String(traceAttr, id))
+		}
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.Handler.WithAttrs(slices.Clone(attrs)), h.traceOf}
+}
+
+// WithGroup implements [slog.Handler].
+func (h logHandler) WithGroup(name string) slog.Handler {
+	return logHandler{h.Handler.WithGroup(name), h.traceOf}
+}
+
+// maxLines bounds the lines that wait for the log; the log is no record of runs.
+const maxLines = 256
+
+// RunLog writes a line for each run that ends other than well, and at debug level for
+// all others: a log that is read slowly holds up no commit.
+type RunLog struct {
+	log   *slog.Logger
+	lines chan *machine.State
+}
+
+// NewRunLog makes a log of runs.
+func NewRunLog(log *slog.Logger) *RunLog {
+	return &RunLog{log: log, lines: make(chan *machine.State, maxLines)}
+}
+
+// Observe takes note of a commit. It never waits.
+func (l *RunLog) Observe(b *machine.Batch) {
+	if !b.State.Status.Terminal() || !l.log.Enabled(context.Background(), levelOf(b.State.Status)) {
+		return
+	}
+	select {
+	case l.lines <- b.State:
+	default:
+	}
+}
+
+func levelOf(s machine.Status) slog.Level {
+	switch s {
+	case machine.Escalated:
+		return slog.LevelWarn
+	case machine.Failed, machine.BudgetExhausted:
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// Run writes until ctx ends, and then what is left.
+func (l *RunLog) Run(ctx context.Context) {
+	for {
+		select {
+		case s := <-l.lines:
+			l.write(ctx, s)
+			continue
+		default:
+		}
+		select {
+		case s := <-l.lines:
+			l.write(ctx, s)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *RunLog) write(ctx context.Context, s *machine.State) {
+	l.log.Log(ctx, levelOf(s.Status), "run ended", runAttr, s.RunID, "seq", s.Seq, traceAttr, TraceOf(s),
+		"pack", s.PackID, "status", s.Status.String(), "reason", s.Reason)
+}

@@ -92,7 +92,9 @@ func readRemotes(agents map[string]config.Agent) (map[string]a2a.Remote, error) 
 			if err != nil {
 				return nil, fmt.Errorf("agents[%s].token_file: %w", name, err)
 			}
-			remote.Token = strings.TrimSpace(string(raw))
+			if remote.Token = strings.TrimSpace(string(raw)); remote.Token == "" {
+				return nil, fmt.Errorf("agents[%s].token_file: %s is empty", name, agent.TokenFile)
+			}
 		}
 		if agent.CA != "" {
 			raw, err := os.ReadFile(agent.CA)

@@ -68,7 +68,12 @@ func (d *delegations) run(ctx context.Context, box *outbox.Outbox) error {
 	go func() { d.served <- d.local.Serve(d.pipe) }()
 	err := box.Run(ctx)
 	d.local.Stop()
-	return errors.Join(err, <-d.served, d.conn.Close())
+	served := <-d.served
+	if errors.Is(served, grpc.ErrServerStopped) {
+		// Stopped before it had begun.
+		served = nil
+	}
+	return errors.Join(err, served, d.conn.Close())
 }
 
 // directory gives the outbox agents of package a2a.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
@@ -168,18 +169,13 @@ func lookup(doc any, path []string) (string, error) {
 
 // scriptReady waits until a Unix socket is served: ready SOCKET.
 func scriptReady(ts *testscript.TestScript, _ bool, args []string) {
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		conn, err := net.DialTimeout("unix", args[0], time.Second)
-		if err == nil {
-			ts.Check(conn.Close())
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("%v", err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	conn, err := cli.Dial(cli.Target{Addr: "unix:" + args[0]})
+	ts.Check(err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+	ts.Check(err)
 }
 
 // scriptStart starts a run over a socket and sets $RUN: start SOCKET PACK VARIABLES.

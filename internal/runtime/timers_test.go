@@ -47,11 +47,8 @@ func TestTimersOfAThousandRuns(t *testing.T) {
 // awaitCommits waits until the store has taken n batches.
 func (r *rig) awaitCommits(n int) {
 	r.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); r.store.Commits() < n; {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("%d commits, want %d", r.store.Commits(), n)
-		}
-		time.Sleep(100 * time.Microsecond)
+	if !r.store.AwaitCommits(n, 30*time.Second) {
+		r.t.Fatalf("%d commits, want %d", r.store.Commits(), n)
 	}
 }
 

@@ -87,6 +87,8 @@ func (d *disk) commit(b *machine.Batch) (machine.Committed, error) {
 	d.queues(key.ns, b)
 	d.indexes(key, b)
 	d.commits++
+	close(d.committed)
+	d.committed = make(chan struct{})
 	return machine.Committed{Cursor: entry.Cursor, PrevHash: entry.PrevHash, Hash: entry.Hash}, nil
 }
 

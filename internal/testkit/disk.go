@@ -22,6 +22,8 @@ type disk struct {
 	index    map[indexKey]struct{}
 	packs    map[uint32]*packRows
 	commits  int
+	// committed is closed and replaced by each commit.
+	committed chan struct{}
 
 	subscriptions map[machine.SubscriptionKey]machine.Subscription
 	letters       map[machine.SubscriptionKey][]machine.DeadLetter
@@ -77,6 +79,7 @@ func newDisk() *disk {
 		journal: make(map[uint32][]machine.Entry), consumed: make(map[dedupeKey]machine.Dedupe),
 		outbox: make(map[machine.OutboxRow]machine.StepHolder), ready: make(map[runKey]struct{}),
 		index: make(map[indexKey]struct{}), packs: make(map[uint32]*packRows),
+		committed:     make(chan struct{}),
 		subscriptions: make(map[machine.SubscriptionKey]machine.Subscription),
 		letters:       make(map[machine.SubscriptionKey][]machine.DeadLetter),
 	}

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -119,6 +120,24 @@ func (s *Store) Reopen() *Store {
 
 // Failed is closed when the store crashed.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// AwaitCommits returns once n batches were stored; false: not in time.
+func (s *Store) AwaitCommits(n int, most time.Duration) bool {
+	over := time.After(most)
+	for {
+		s.disk.mu.RLock()
+		enough, next := s.disk.commits >= n, s.disk.committed
+		s.disk.mu.RUnlock()
+		if enough {
+			return true
+		}
+		select {
+		case <-next:
+		case <-over:
+			return false
+		}
+	}
+}
 
 // Commits is how many batches were stored.
 func (s *Store) Commits() int {

@@ -22,6 +22,7 @@ type observers struct {
 	log      *telemetry.RunLog
 	metrics  *telemetry.Metrics
 	tracer   *telemetry.Tracer
+	export   *telemetry.MetricExport
 	listener net.Listener
 	server   *http.Server
 	loops    sync.WaitGroup
@@ -78,6 +79,10 @@ func (o *observers) attach(opts options, s *store.Store, conf *runtime.Config) (
 		Journal: s, Endpoint: opts.config.OTLPEndpoint, Log: opts.log, Counts: o.metrics,
 		Position: filepath.Join(opts.config.Data, "traces.cursor"),
 	})
+	if err != nil {
+		return err
+	}
+	o.export, err = telemetry.ExportMetrics(context.Background(), opts.config.OTLPEndpoint, o.metrics, opts.log)
 	return err
 }
 
@@ -114,8 +119,13 @@ func (o *observers) start(engine *runtime.Engine, s *store.Store) {
 // stop exports what is left and ends; the store is still open.
 func (o *observers) stop() error {
 	var err error
+	if o.export != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), lastExport)
+		err = o.export.Stop(ctx)
+		cancel()
+	}
 	if o.server != nil {
-		err = errors.Join(o.server.Close(), ignoreClosed(o.listener.Close()))
+		err = errors.Join(err, o.server.Close(), ignoreClosed(o.listener.Close()))
 	}
 	if o.halt != nil {
 		o.halt()
@@ -123,6 +133,9 @@ func (o *observers) stop() error {
 	o.loops.Wait()
 	return wrap("telemetry", err)
 }
+
+// lastExport bounds the metrics' last way to a collector that may be gone.
+const lastExport = 5 * time.Second
 
 func ignoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {

@@ -74,8 +74,8 @@ type Config struct {
 	// Metrics is HOST:PORT of a listener that serves metrics for Prometheus at
 	// /metrics, without tokens; "" = none.
 	Metrics string `yaml:"metrics" json:"metrics"`
-	// OTLPEndpoint is the URL of a collector that takes OpenTelemetry traces by OTLP
-	// over gRPC; "" = none are made.
+	// OTLPEndpoint is the URL of a collector that takes OpenTelemetry traces and
+	// metrics by OTLP over gRPC; "" = none are sent.
 	OTLPEndpoint string `yaml:"otlp_endpoint" json:"otlp_endpoint"`
 	// TraceSample is the share of runs that begin a trace, 0 to 1; a run whose caller
 	// sent a trace context is in the caller's, as sampled as that. Default 0.1.

@@ -37,7 +37,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM file of the authority that signs callers' certificates")
 	fs.StringVar(&c.TokensFile, "tokens-file", c.TokensFile, "file of bearer tokens: PRINCIPAL SCOPE[,SCOPE...] TOKEN per line")
 	fs.StringVar(&c.Metrics, "metrics", c.Metrics, "HOST:PORT that serves metrics for Prometheus at /metrics (off by default)")
-	fs.StringVar(&c.OTLPEndpoint, "otlp-endpoint", c.OTLPEndpoint, "URL of a collector of OpenTelemetry traces, OTLP over gRPC (off by default)")
+	fs.StringVar(&c.OTLPEndpoint, "otlp-endpoint", c.OTLPEndpoint, "URL of a collector of OpenTelemetry traces and metrics, OTLP over gRPC (off by default)")
 	fs.Float64Var(&c.TraceSample, "trace-sample", c.TraceSample, "share of runs that begin a trace, 0 to 1")
 	fs.BoolVar(&c.Channelz, "channelz", c.Channelz, "serve gRPC's own introspection to principals with the scope admin")
 	fs.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long calls in flight may finish after SIGTERM")

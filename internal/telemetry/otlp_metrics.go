@@ -1,0 +1,59 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+)
+
+// metricInterval is how often metrics are sent.
+const metricInterval = 30 * time.Second
+
+// MetricExport sends what Prometheus would scrape to an OTLP collector.
+type MetricExport struct{ provider *metric.MeterProvider }
+
+// ExportMetrics sends the metrics to a collector that takes OTLP over gRPC at the
+// given URL, every 30 s and once more at the end. A collector that does not take
+// them is told of in the log.
+func ExportMetrics(ctx context.Context, endpoint string, m *Metrics, log *slog.Logger) (*MetricExport, error) {
+	exporter, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(endpoint))
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: metrics: %w", err)
+	}
+	reader := metric.NewPeriodicReader(&logged{Exporter: exporter, log: log},
+		metric.WithInterval(metricInterval), metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(m.registry))))
+	return &MetricExport{provider: metric.NewMeterProvider(
+		metric.WithReader(reader),
+		metric.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "pawl"), attribute.String("service.version", version()))),
+	)}, nil
+}
+
+// Stop sends the metrics as they are and ends the export.
+func (e *MetricExport) Stop(ctx context.Context) error { return e.provider.Shutdown(ctx) }
+
+// logged tells the log of failures, once in a row, instead of OpenTelemetry's global
+// error handler.
+type logged struct {
+	metric.Exporter
+	log  *slog.Logger
+	down bool
+}
+
+// Export is called by one reader, one call at a time.
+func (l *logged) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
+	err := l.Exporter.Export(ctx, rm)
+	if err != nil && !l.down {
+		l.log.WarnContext(ctx, "metrics are not taken by the collector", "error", err)
+	}
+	l.down = err != nil
+	return nil
+}

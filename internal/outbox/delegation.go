@@ -113,10 +113,13 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 	case err != nil:
 		d.o.cfg.Log.DebugContext(ctx, "delegation's stream broke", "run", d.row.RunID, "step", d.row.Step, "error", err)
 	}
-	d.pause = d.o.sleep(ctx, d.pause)
 	task, err := peer.Get(ctx, del.Remote.TaskID)
 	if isFault(err, machine.AgentNoTask) {
 		return send(ctx, peer, del)
+	}
+	if err == nil && task.State.Asking() == del.Remote.Asking && !task.State.Ended() {
+		// Nothing has happened: the stream is opened again after a pause.
+		d.pause = d.o.sleep(ctx, d.pause)
 	}
 	return task, err
 }

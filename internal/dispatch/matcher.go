@@ -75,6 +75,16 @@ func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 	}
 }
 
+// Queues calls see with each class of work that waits, how much there is of it and
+// how many workers serve it.
+func (m *Matcher) Queues(see func(of machine.WorkClass, count, workers int)) {
+	for of, c := range m.classes {
+		if c.count > 0 {
+			see(of, c.count, len(c.workers))
+		}
+	}
+}
+
 // Waits reports whether the work with this ID is ready and nobody's.
 func (m *Matcher) Waits(id machine.WorkID) bool { return m.ready[id] != nil }
 

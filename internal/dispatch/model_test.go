@@ -187,11 +187,12 @@ func (d *model) check(*rapid.T) {
 	if d.m.Waiting() != len(d.ready) || d.m.Workers() != len(d.workers) {
 		d.t.Fatalf("%d wait and %d workers, want %d and %d", d.m.Waiting(), d.m.Workers(), len(d.ready), len(d.workers))
 	}
-	unserved := map[machine.WorkClass]int{}
+	unserved, queued := map[machine.WorkClass]int{}, map[machine.WorkClass]int{}
 	for id, work := range d.ready {
 		if !d.m.Waits(id) {
 			d.t.Fatalf("%v is lost", work)
 		}
+		queued[work.WorkClass]++
 		served := false
 		for who, w := range d.workers {
 			if !w.offer.Serves(&work.WorkClass) {
@@ -213,6 +214,15 @@ func (d *model) check(*rapid.T) {
 		delete(unserved, class)
 		return true
 	})
+	d.m.Queues(func(class machine.WorkClass, n, _ int) {
+		if queued[class] != n {
+			d.t.Fatalf("%d of %v are queued, want %d", n, class, queued[class])
+		}
+		delete(queued, class)
+	})
+	if len(queued) > 0 {
+		d.t.Fatalf("not told of as queued: %v", queued)
+	}
 	if len(unserved) > 0 {
 		d.t.Fatalf("not told of as unserved: %v", unserved)
 	}

@@ -60,7 +60,8 @@ var scopesOf = map[string]string{
 	"ImportRun":         "packs:write",
 	"GetBlob":           "runs:read work",
 
-	"Work": "work",
+	"Work":        "work",
+	"ListWorkers": "runs:read",
 
 	"ListConsumers":    "runs:read",
 	"AckConsumer":      "runs:read",

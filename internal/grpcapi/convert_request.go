@@ -173,6 +173,7 @@ func filterFromProto(in *pawlv1.RunFilter) machine.RunFilter {
 	out := machine.RunFilter{
 		Pack: in.GetPack(), State: in.GetState(), Labels: labelsFromProto(in.GetLabels()), Parent: in.GetParentRunId(),
 		Reason: in.GetReason(), CreatedFrom: timeFromProto(in.GetCreatedAfter()), CreatedBefore: timeFromProto(in.GetCreatedBefore()),
+		IDPrefix: in.GetRunIdPrefix(),
 	}
 	for _, s := range in.GetStatuses() {
 		out.Status = append(out.Status, machine.Status(s))

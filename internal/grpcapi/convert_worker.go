@@ -10,7 +10,7 @@ import (
 
 func workerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) runtime.WorkerRequest {
 	out := runtime.WorkerRequest{
-		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), AllowUnknown: in.GetAllowUnknown(),
+		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), Client: in.GetClient(), AllowUnknown: in.GetAllowUnknown(),
 		Offer: machine.WorkOffer{
 			Packs: in.GetPacks(), Prompts: in.GetPrompts(), Agents: in.GetAgents(), Tools: in.GetTools(),
 			Turns: int(in.GetTurnCapacity()), Steps: int(in.GetStepCapacity()),

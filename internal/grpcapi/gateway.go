@@ -47,6 +47,7 @@ func newGateway(s *Server) (*gateway, error) {
 	register := errors.Join(
 		pawlv1.RegisterPackServiceHandler(context.Background(), routes, conn),
 		pawlv1.RegisterRunServiceHandler(context.Background(), routes, conn),
+		pawlv1.RegisterWorkerServiceHandler(context.Background(), routes, conn),
 		pawlv1.RegisterDeliveryServiceHandler(context.Background(), routes, conn),
 	)
 	if register != nil {

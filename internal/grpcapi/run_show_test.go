@@ -90,8 +90,9 @@ func TestGetCaller(t *testing.T) {
 	wantError(t, err, codes.Unauthenticated, "TOKEN_MISSING")
 }
 
-// TestListRunsByReasonAndTime: the reason is taken whole or up to a colon.
-func TestListRunsByReasonAndTime(t *testing.T) {
+// TestListRunsByReasonTimeAndID: the reason is taken whole or up to a colon, the id
+// from its beginning.
+func TestListRunsByReasonTimeAndID(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	first := r.start(ctx).GetRun()
@@ -108,6 +109,9 @@ func TestListRunsByReasonAndTime(t *testing.T) {
 		{&pawlv1.RunFilter{Reason: "cancel"}, nil},
 		{&pawlv1.RunFilter{CreatedAfter: second.GetCreatedAt()}, []string{second.GetRunId()}},
 		{&pawlv1.RunFilter{CreatedBefore: second.GetCreatedAt()}, []string{first.GetRunId()}},
+		{&pawlv1.RunFilter{RunIdPrefix: first.GetRunId()}, []string{first.GetRunId()}},
+		{&pawlv1.RunFilter{RunIdPrefix: first.GetRunId()[:1]}, []string{second.GetRunId(), first.GetRunId()}},
+		{&pawlv1.RunFilter{RunIdPrefix: second.GetRunId(), Reason: "cancelled"}, nil},
 		{&pawlv1.RunFilter{CreatedAfter: timestamppb.New(second.GetCreatedAt().AsTime().Add(1))}, nil},
 	} {
 		listed, err := r.runs.ListRuns(ctx, &pawlv1.ListRunsRequest{Filter: c.filter})

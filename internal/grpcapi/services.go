@@ -103,7 +103,8 @@ func requiredScopes() map[string]runtime.Scopes {
 		pawlv1.DeliveryService_ListDeadLetters_FullMethodName:  read | write,
 		pawlv1.DeliveryService_ResendDeadLetter_FullMethodName: read | write,
 
-		pawlv1.WorkerService_Work_FullMethodName: runtime.ScopeWork,
+		pawlv1.WorkerService_Work_FullMethodName:        runtime.ScopeWork,
+		pawlv1.WorkerService_ListWorkers_FullMethodName: read,
 	}
 	for _, method := range []string{
 		reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName,

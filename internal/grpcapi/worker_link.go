@@ -101,6 +101,7 @@ func (l *workLink) receive(ctx context.Context, stream workServer) error {
 		if err != nil {
 			return err
 		}
+		l.worker.Seen()
 		l.take(ctx, in)
 	}
 }

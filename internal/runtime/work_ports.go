@@ -29,6 +29,9 @@ type Matcher interface {
 	Add(work machine.Work)
 	Remove(id machine.WorkID)
 	Waits(id machine.WorkID) bool
+	// Queues sees each class of work that waits, how much of it there is and how many
+	// workers serve it.
+	Queues(see func(class machine.WorkClass, count, workers int))
 	// Unserved sees what waits and no worker serves, by class.
 	Unserved(see func(class machine.WorkClass, count int) bool)
 }

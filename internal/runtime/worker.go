@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -16,8 +17,13 @@ type Worker struct {
 	name  workerName
 	// instance is its process, as it names it; "" = it does not.
 	instance string
-	sink     WorkerSink
-	offer    machine.WorkOffer
+	// client is its program, as it names it; "" = it does not.
+	client string
+	sink   WorkerSink
+	offer  machine.WorkOffer
+	// since is when it connected, seen when it was heard of last, Unix nanoseconds.
+	since int64
+	seen  atomic.Int64
 
 	// All below is guarded by the space's mutex.
 	id    uint64

@@ -17,6 +17,8 @@ type WorkerRequest struct {
 	ID string
 	// Instance is its process: it names every step that it received; "" = it does not.
 	Instance string
+	// Client is its program and version, for people; "" = it does not say.
+	Client string
 	// Offer is what it executes; capacities over the operator's limit are lowered.
 	Offer machine.WorkOffer
 	// AllowUnknown takes names that no pack has.
@@ -121,9 +123,10 @@ func (sp *workSpace) connect(req *WorkerRequest, states map[string]heldState) (C
 	}
 	sp.last++
 	w := &Worker{
-		space: sp, call: req.Call, name: name, instance: req.Instance, sink: req.Sink, offer: req.Offer, id: sp.last,
+		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
 		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease),
 	}
+	w.seen.Store(w.since)
 	conn := Connection{Worker: w, Offer: req.Offer}
 	for i := range req.Turns {
 		if lease := sp.keepTurn(w, old, &req.Turns[i], states); lease != nil {

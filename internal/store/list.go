@@ -31,7 +31,7 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 	var out []*machine.State
 	position := ""
 	err := s.view(func(txn *badger.Txn) error {
-		walk := newWalk(txn, shortest(txn, ns, filter), !filter.Oldest, after)
+		walk := newWalk(txn, shortest(txn, ns, filter), filter.IDPrefix, !filter.Oldest, after)
 		defer walk.close()
 		for looked := 0; ctx.Err() == nil; looked++ {
 			run, ok, err := walk.next()
@@ -74,6 +74,9 @@ func matches(st *machine.State, f *machine.RunFilter) bool {
 		return false
 	}
 	if f.Reason != "" && st.Reason != f.Reason && !strings.HasPrefix(st.Reason, f.Reason+":") {
+		return false
+	}
+	if !strings.HasPrefix(st.RunID, f.IDPrefix) {
 		return false
 	}
 	if st.CreatedAt < f.CreatedFrom || f.CreatedBefore != 0 && st.CreatedAt >= f.CreatedBefore {
@@ -163,22 +166,26 @@ type walk struct {
 	sources []*source
 }
 
-// source is one prefix under way; run is its current row.
+// source is one prefix under way; run is its current row. The run's name begins
+// behind the first base bytes of the key.
 type source struct {
-	it  *badger.Iterator
-	p   []byte
-	run string
-	ok  bool
+	it   *badger.Iterator
+	p    []byte
+	base int
+	run  string
+	ok   bool
 }
 
-func newWalk(txn *badger.Txn, prefixes [][]byte, newest bool, after string) *walk {
+// newWalk begins at the runs whose id begins with id, behind after.
+func newWalk(txn *badger.Txn, prefixes [][]byte, id string, newest bool, after string) *walk {
 	w := &walk{newest: newest}
-	for _, p := range prefixes {
-		src := &source{p: p, it: txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newest})}
+	for _, base := range prefixes {
+		p := append(slices.Clone(base), id...)
+		src := &source{p: p, base: len(base), it: txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newest})}
 		start := slices.Clone(p)
 		switch {
 		case after != "":
-			start = name(start, after)
+			start = name(slices.Clone(base), after)
 		case newest:
 			start = append(start, 0xFF, 0xFF)
 		}
@@ -199,7 +206,7 @@ func newWalk(txn *badger.Txn, prefixes [][]byte, newest bool, after string) *wal
 func (src *source) read() {
 	src.run, src.ok = "", has(src.it, src.p)
 	if src.ok {
-		src.run, _, _ = cutName(src.it.Item().Key()[len(src.p):])
+		src.run, _, _ = cutName(src.it.Item().Key()[src.base:])
 	}
 }
 

@@ -71,7 +71,7 @@ func TestListRunsByEveryFilter(t *testing.T) {
 		{},
 		{Pack: "codegen"}, {Pack: "codegen@2"}, {Pack: "sha256:review1"}, {Pack: "nothing"},
 		{Status: []machine.Status{machine.Running}}, {Status: []machine.Status{machine.Failed, machine.Waiting, machine.Failed}},
-		{State: "test"}, {Parent: runID(1)}, {Parent: runID(77)},
+		{State: "test"}, {IDPrefix: runID(77)[:24]}, {IDPrefix: runID(77)}, {IDPrefix: "7ZZ"}, {IDPrefix: runID(1)[:25], Pack: "review"}, {Parent: runID(1)}, {Parent: runID(77)},
 		{Labels: label("env", "a")}, {Labels: label("env", "a", "team", "b")}, {Labels: label("env", "a=b")},
 		{Pack: "review", Status: []machine.Status{machine.Running, machine.Completed}, State: "plan", Labels: label("team", "a")},
 	} {

@@ -257,6 +257,8 @@ func selects(f *machine.RunFilter, s *machine.State) bool {
 		return false
 	case f.State != "" && f.State != s.Current:
 		return false
+	case !strings.HasPrefix(s.RunID, f.IDPrefix):
+		return false
 	case f.Parent != "" && (s.Parent == nil || s.Parent.RunID != f.Parent):
 		return false
 	case f.Reason != "" && !strings.HasPrefix(s.Reason+":", f.Reason+":"):

@@ -57,6 +57,8 @@ type RunFilter struct {
 	Reason string
 	// CreatedFrom and CreatedBefore bound the start, Unix nanoseconds; 0 = open.
 	CreatedFrom, CreatedBefore int64
+	// IDPrefix is what the run's id begins with.
+	IDPrefix string
 	// Oldest orders by creation, oldest first; default newest first.
 	Oldest bool
 }

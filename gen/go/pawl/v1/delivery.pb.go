@@ -1719,7 +1719,7 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\fdead_letters\x18\n" +
 	" \x01(\x04R\vdeadLetters\x129\n" +
 	"\n" +
-	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xcd\x04\n" +
+	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x80\x05\n" +
 	"\x11PutWebhookRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12H\n" +
 	"\n" +
@@ -1729,8 +1729,8 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\x06secret\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06secret\x12*\n" +
 	"\x06filter\x18\x05 \x01(\v2\x12.pawl.v1.RunFilterR\x06filter\x12>\n" +
 	"\x05kinds\x18\x06 \x03(\x0e2\x13.pawl.v1.RecordKindB\x13\xbaH\x10\x92\x01\r\x10 \x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05kinds\x12%\n" +
-	"\x0efrom_beginning\x18\a \x01(\bR\rfromBeginning:\xda\x01\xbaH\xd6\x01\x1a\xd3\x01\n" +
-	"\x0ewebhook.filter\x12Gunserved, reason, created_after and created_before are filters of lists\x1ax!this.filter.unserved && this.filter.reason == '' && !has(this.filter.created_after) && !has(this.filter.created_before)\"Z\n" +
+	"\x0efrom_beginning\x18\a \x01(\bR\rfromBeginning:\x8d\x02\xbaH\x89\x02\x1a\x86\x02\n" +
+	"\x0ewebhook.filter\x12Vunserved, reason, created_after, created_before and run_id_prefix are filters of lists\x1a\x9b\x01!this.filter.unserved && this.filter.reason == '' && !has(this.filter.created_after) && !has(this.filter.created_before) && this.filter.run_id_prefix == ''\"Z\n" +
 	"\x12PutWebhookResponse\x12*\n" +
 	"\awebhook\x18\x01 \x01(\v2\x10.pawl.v1.WebhookR\awebhook\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\bR\acreated\"\x9d\x01\n" +

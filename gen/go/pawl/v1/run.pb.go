@@ -1145,6 +1145,8 @@ type RunFilter struct {
 	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
 	// Started before this time. Only for lists. Default: unset, any.
 	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
+	// The run's id begins with this. Only for lists. Default: empty, any.
+	RunIdPrefix   string `protobuf:"bytes,10,opt,name=run_id_prefix,json=runIdPrefix,proto3" json:"run_id_prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1242,13 @@ func (x *RunFilter) GetCreatedBefore() *timestamppb.Timestamp {
 		return x.CreatedBefore
 	}
 	return nil
+}
+
+func (x *RunFilter) GetRunIdPrefix() string {
+	if x != nil {
+		return x.RunIdPrefix
+	}
+	return ""
 }
 
 // StartRunRequest says what to run and with what.
@@ -7435,7 +7444,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	" \x01(\tR\n" +
 	"resultJson\x12$\n" +
 	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\x12'\n" +
-	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\"\x9a\x04\n" +
+	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\"\xe9\x04\n" +
 	"\tRunFilter\x12\x1c\n" +
 	"\x04pack\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12C\n" +
 	"\bstatuses\x18\x02 \x03(\x0e2\x12.pawl.v1.RunStatusB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\bstatuses\x12\x1e\n" +
@@ -7445,7 +7454,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bunserved\x18\x06 \x01(\bR\bunserved\x12 \n" +
 	"\x06reason\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x06reason\x12?\n" +
 	"\rcreated_after\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
-	"\x0ecreated_before\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x1a9\n" +
+	"\x0ecreated_before\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12M\n" +
+	"\rrun_id_prefix\x18\n" +
+	" \x01(\tB)\xbaH&r$2\"^([0-7][0-9A-HJKMNP-TV-Z]{0,25})?$R\vrunIdPrefix\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd7\x04\n" +
@@ -7796,7 +7807,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12%\n" +
 	"\x05ended\x18\x03 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x04 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
-	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\xe0\v\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\x93\f\n" +
 	"\x18StreamTransitionsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12>\n" +
 	"\x06run_id\x18\x02 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\x05runId\x12*\n" +
@@ -7810,11 +7821,11 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\foutput_after\x18\n" +
 	" \x01(\v2\x17.pawl.v1.OutputPositionR\voutputAfter\x12\x19\n" +
 	"\bfrom_now\x18\v \x01(\bR\afromNow\x12H\n" +
-	"\bconsumer\x18\f \x01(\tB,\xbaH)r'2%^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$R\bconsumer:\x9e\a\xbaH\x9a\a\x1aj\n" +
+	"\bconsumer\x18\f \x01(\tB,\xbaH)r'2%^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$R\bconsumer:\xd1\a\xbaH\xcd\a\x1aj\n" +
 	"\x0fstream.consumer\x12-a consumer reads all runs: it excludes run_id\x1a(this.consumer == '' || this.run_id == ''\x1at\n" +
 	"\x10stream.after_seq\x125after_seq needs run_id; use after_cursor for all runs\x1a)this.after_seq == 0u || this.run_id != ''\x1aG\n" +
-	"\x0fstream.unserved\x12\x1dunserved is a filter of lists\x1a\x15!this.filter.unserved\x1a\xae\x01\n" +
-	"\fstream.lists\x12=reason, created_after and created_before are filters of lists\x1a_this.filter.reason == '' && !has(this.filter.created_after) && !has(this.filter.created_before)\x1a\x84\x01\n" +
+	"\x0fstream.unserved\x12\x1dunserved is a filter of lists\x1a\x15!this.filter.unserved\x1a\xe1\x01\n" +
+	"\fstream.lists\x12Lreason, created_after, created_before and run_id_prefix are filters of lists\x1a\x82\x01this.filter.reason == '' && !has(this.filter.created_after) && !has(this.filter.created_before) && this.filter.run_id_prefix == ''\x1a\x84\x01\n" +
 	"\x0fstream.from_now\x12,from_now excludes after_seq and after_cursor\x1aC!this.from_now || (this.after_seq == 0u && this.after_cursor == '')\x1a]\n" +
 	"\rstream.filter\x12$filter and run_id exclude each other\x1a&!has(this.filter) || this.run_id == ''\x1aq\n" +
 	"\x0fstream.position\x12-after_seq and after_cursor exclude each other\x1a/this.after_seq == 0u || this.after_cursor == ''\x1ac\n" +

@@ -10,6 +10,7 @@ package pawlv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -88,6 +89,491 @@ func (RevokeCause) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{0}
 }
 
+// ListWorkersRequest asks for the connected workers.
+type ListWorkersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWorkersRequest) Reset() {
+	*x = ListWorkersRequest{}
+	mi := &file_pawl_v1_worker_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWorkersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWorkersRequest) ProtoMessage() {}
+
+func (x *ListWorkersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_worker_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWorkersRequest.ProtoReflect.Descriptor instead.
+func (*ListWorkersRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListWorkersRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// ListWorkersResponse is the connected workers and the ready work, of one moment.
+type ListWorkersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By worker_id, then by principal; at most 1000.
+	Workers []*ConnectedWorker `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
+	// Ready work by class, the most first; at most 1000 classes. Empty until the
+	// first worker has connected since the server began: list the runs that wait by
+	// RunFilter.unserved.
+	Ready []*ReadyWork `protobuf:"bytes,2,rep,name=ready,proto3" json:"ready,omitempty"`
+	// Workers in all, those left out included.
+	TotalWorkers  int32 `protobuf:"varint,3,opt,name=total_workers,json=totalWorkers,proto3" json:"total_workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWorkersResponse) Reset() {
+	*x = ListWorkersResponse{}
+	mi := &file_pawl_v1_worker_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWorkersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWorkersResponse) ProtoMessage() {}
+
+func (x *ListWorkersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_worker_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWorkersResponse.ProtoReflect.Descriptor instead.
+func (*ListWorkersResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListWorkersResponse) GetWorkers() []*ConnectedWorker {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *ListWorkersResponse) GetReady() []*ReadyWork {
+	if x != nil {
+		return x.Ready
+	}
+	return nil
+}
+
+func (x *ListWorkersResponse) GetTotalWorkers() int32 {
+	if x != nil {
+		return x.TotalWorkers
+	}
+	return 0
+}
+
+// ConnectedWorker is a worker as the sidecar knows it.
+type ConnectedWorker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, the same over its reconnects.
+	WorkerId string `protobuf:"bytes,1,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
+	// Principal as which it works.
+	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Its program and version, as it names them; empty: it does not.
+	Client string `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`
+	// Packs that it serves; empty: every one.
+	Packs []string `protobuf:"bytes,4,rep,name=packs,proto3" json:"packs,omitempty"`
+	// Prompts whose turns it executes; "*": all.
+	Prompts []string `protobuf:"bytes,5,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	// Agents whose runs it executes; "*": all.
+	Agents []string `protobuf:"bytes,6,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Tools whose steps it executes; "*": all.
+	Tools []string `protobuf:"bytes,7,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Most turns that it holds at once.
+	TurnCapacity int32 `protobuf:"varint,8,opt,name=turn_capacity,json=turnCapacity,proto3" json:"turn_capacity,omitempty"`
+	// Most steps that it holds at once.
+	StepCapacity int32 `protobuf:"varint,9,opt,name=step_capacity,json=stepCapacity,proto3" json:"step_capacity,omitempty"`
+	// Turns that it holds, at most 100.
+	Turns []*HeldWork `protobuf:"bytes,10,rep,name=turns,proto3" json:"turns,omitempty"`
+	// Steps that it holds, at most 100.
+	Steps []*HeldWork `protobuf:"bytes,11,rep,name=steps,proto3" json:"steps,omitempty"`
+	// How many turns it holds.
+	HeldTurns int32 `protobuf:"varint,12,opt,name=held_turns,json=heldTurns,proto3" json:"held_turns,omitempty"`
+	// How many steps it holds.
+	HeldSteps int32 `protobuf:"varint,13,opt,name=held_steps,json=heldSteps,proto3" json:"held_steps,omitempty"`
+	// When it connected.
+	ConnectedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=connected_at,json=connectedAt,proto3" json:"connected_at,omitempty"`
+	// When it was heard of last: any request of it.
+	SeenAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	// True: it is going and is given nothing more.
+	Draining      bool `protobuf:"varint,16,opt,name=draining,proto3" json:"draining,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectedWorker) Reset() {
+	*x = ConnectedWorker{}
+	mi := &file_pawl_v1_worker_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectedWorker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectedWorker) ProtoMessage() {}
+
+func (x *ConnectedWorker) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_worker_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectedWorker.ProtoReflect.Descriptor instead.
+func (*ConnectedWorker) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ConnectedWorker) GetWorkerId() string {
+	if x != nil {
+		return x.WorkerId
+	}
+	return ""
+}
+
+func (x *ConnectedWorker) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ConnectedWorker) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *ConnectedWorker) GetPacks() []string {
+	if x != nil {
+		return x.Packs
+	}
+	return nil
+}
+
+func (x *ConnectedWorker) GetPrompts() []string {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
+func (x *ConnectedWorker) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *ConnectedWorker) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *ConnectedWorker) GetTurnCapacity() int32 {
+	if x != nil {
+		return x.TurnCapacity
+	}
+	return 0
+}
+
+func (x *ConnectedWorker) GetStepCapacity() int32 {
+	if x != nil {
+		return x.StepCapacity
+	}
+	return 0
+}
+
+func (x *ConnectedWorker) GetTurns() []*HeldWork {
+	if x != nil {
+		return x.Turns
+	}
+	return nil
+}
+
+func (x *ConnectedWorker) GetSteps() []*HeldWork {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *ConnectedWorker) GetHeldTurns() int32 {
+	if x != nil {
+		return x.HeldTurns
+	}
+	return 0
+}
+
+func (x *ConnectedWorker) GetHeldSteps() int32 {
+	if x != nil {
+		return x.HeldSteps
+	}
+	return 0
+}
+
+func (x *ConnectedWorker) GetConnectedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ConnectedAt
+	}
+	return nil
+}
+
+func (x *ConnectedWorker) GetSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SeenAt
+	}
+	return nil
+}
+
+func (x *ConnectedWorker) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+// HeldWork is a turn or a step that a worker holds.
+type HeldWork struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Record that opened the turn; 0 for a step.
+	TurnSeq uint64 `protobuf:"varint,2,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	// Number of the step; 0 for a turn.
+	Step uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// Tool of the step; empty for a turn.
+	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Attempt, from 1.
+	Attempt int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// When a turn was handed out; unset for a step.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// When the lease of a turn runs out unless a heartbeat extends it; unset for a
+	// step.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldWork) Reset() {
+	*x = HeldWork{}
+	mi := &file_pawl_v1_worker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldWork) ProtoMessage() {}
+
+func (x *HeldWork) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_worker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldWork.ProtoReflect.Descriptor instead.
+func (*HeldWork) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *HeldWork) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *HeldWork) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *HeldWork) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *HeldWork) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *HeldWork) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *HeldWork) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *HeldWork) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+// ReadyWork is the work of one class that is ready and that nobody has.
+type ReadyWork struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Pack of the runs.
+	Pack *PackRef `protobuf:"bytes,1,opt,name=pack,proto3" json:"pack,omitempty"`
+	// Prompt of the turns; empty for steps.
+	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	// Member key, for turns of runs of an agent; else empty.
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Tool of the steps; empty for turns.
+	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
+	// How much there is, as far as it is held in memory: 16384 per pack at most.
+	Count int32 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
+	// Connected workers that serve it; 0: it waits for one.
+	Workers       int32 `protobuf:"varint,6,opt,name=workers,proto3" json:"workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadyWork) Reset() {
+	*x = ReadyWork{}
+	mi := &file_pawl_v1_worker_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadyWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadyWork) ProtoMessage() {}
+
+func (x *ReadyWork) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_worker_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadyWork.ProtoReflect.Descriptor instead.
+func (*ReadyWork) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReadyWork) GetPack() *PackRef {
+	if x != nil {
+		return x.Pack
+	}
+	return nil
+}
+
+func (x *ReadyWork) GetPrompt() string {
+	if x != nil {
+		return x.Prompt
+	}
+	return ""
+}
+
+func (x *ReadyWork) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ReadyWork) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ReadyWork) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ReadyWork) GetWorkers() int32 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
 // WorkRequest is one message of a worker.
 type WorkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -124,7 +610,7 @@ type WorkRequest struct {
 
 func (x *WorkRequest) Reset() {
 	*x = WorkRequest{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[0]
+	mi := &file_pawl_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +622,7 @@ func (x *WorkRequest) String() string {
 func (*WorkRequest) ProtoMessage() {}
 
 func (x *WorkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[0]
+	mi := &file_pawl_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +635,7 @@ func (x *WorkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkRequest.ProtoReflect.Descriptor instead.
 func (*WorkRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{0}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WorkRequest) GetNamespace() string {
@@ -402,7 +888,7 @@ type WorkResponse struct {
 
 func (x *WorkResponse) Reset() {
 	*x = WorkResponse{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[1]
+	mi := &file_pawl_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -414,7 +900,7 @@ func (x *WorkResponse) String() string {
 func (*WorkResponse) ProtoMessage() {}
 
 func (x *WorkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[1]
+	mi := &file_pawl_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -427,7 +913,7 @@ func (x *WorkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkResponse.ProtoReflect.Descriptor instead.
 func (*WorkResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{1}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WorkResponse) GetItem() isWorkResponse_Item {
@@ -567,7 +1053,7 @@ type WorkCredits struct {
 
 func (x *WorkCredits) Reset() {
 	*x = WorkCredits{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[2]
+	mi := &file_pawl_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +1065,7 @@ func (x *WorkCredits) String() string {
 func (*WorkCredits) ProtoMessage() {}
 
 func (x *WorkCredits) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[2]
+	mi := &file_pawl_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +1078,7 @@ func (x *WorkCredits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkCredits.ProtoReflect.Descriptor instead.
 func (*WorkCredits) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WorkCredits) GetTurns() int32 {
@@ -660,7 +1146,7 @@ type WorkerRegistration struct {
 
 func (x *WorkerRegistration) Reset() {
 	*x = WorkerRegistration{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[3]
+	mi := &file_pawl_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +1158,7 @@ func (x *WorkerRegistration) String() string {
 func (*WorkerRegistration) ProtoMessage() {}
 
 func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[3]
+	mi := &file_pawl_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +1171,7 @@ func (x *WorkerRegistration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerRegistration.ProtoReflect.Descriptor instead.
 func (*WorkerRegistration) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WorkerRegistration) GetWorkerId() string {
@@ -800,7 +1286,7 @@ type TurnLease struct {
 
 func (x *TurnLease) Reset() {
 	*x = TurnLease{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[4]
+	mi := &file_pawl_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +1298,7 @@ func (x *TurnLease) String() string {
 func (*TurnLease) ProtoMessage() {}
 
 func (x *TurnLease) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[4]
+	mi := &file_pawl_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +1311,7 @@ func (x *TurnLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnLease.ProtoReflect.Descriptor instead.
 func (*TurnLease) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TurnLease) GetRunId() string {
@@ -904,7 +1390,7 @@ type StepLease struct {
 
 func (x *StepLease) Reset() {
 	*x = StepLease{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[5]
+	mi := &file_pawl_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1402,7 @@ func (x *StepLease) String() string {
 func (*StepLease) ProtoMessage() {}
 
 func (x *StepLease) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[5]
+	mi := &file_pawl_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1415,7 @@ func (x *StepLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepLease.ProtoReflect.Descriptor instead.
 func (*StepLease) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StepLease) GetRunId() string {
@@ -993,7 +1479,7 @@ type WorkerRegistered struct {
 
 func (x *WorkerRegistered) Reset() {
 	*x = WorkerRegistered{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[6]
+	mi := &file_pawl_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1491,7 @@ func (x *WorkerRegistered) String() string {
 func (*WorkerRegistered) ProtoMessage() {}
 
 func (x *WorkerRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[6]
+	mi := &file_pawl_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1504,7 @@ func (x *WorkerRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerRegistered.ProtoReflect.Descriptor instead.
 func (*WorkerRegistered) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WorkerRegistered) GetKeptTurns() []*TurnLease {
@@ -1091,7 +1577,7 @@ type TurnAssignment struct {
 
 func (x *TurnAssignment) Reset() {
 	*x = TurnAssignment{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[7]
+	mi := &file_pawl_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1589,7 @@ func (x *TurnAssignment) String() string {
 func (*TurnAssignment) ProtoMessage() {}
 
 func (x *TurnAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[7]
+	mi := &file_pawl_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1602,7 @@ func (x *TurnAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssignment.ProtoReflect.Descriptor instead.
 func (*TurnAssignment) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TurnAssignment) GetLease() *TurnLease {
@@ -1183,7 +1669,7 @@ type StepAssignment struct {
 
 func (x *StepAssignment) Reset() {
 	*x = StepAssignment{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[8]
+	mi := &file_pawl_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1681,7 @@ func (x *StepAssignment) String() string {
 func (*StepAssignment) ProtoMessage() {}
 
 func (x *StepAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[8]
+	mi := &file_pawl_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1694,7 @@ func (x *StepAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAssignment.ProtoReflect.Descriptor instead.
 func (*StepAssignment) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StepAssignment) GetLease() *StepLease {
@@ -1293,7 +1779,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[9]
+	mi := &file_pawl_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1791,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[9]
+	mi := &file_pawl_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1804,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Revocation) GetWork() isRevocation_Work {
@@ -1388,7 +1874,7 @@ type StepAnswers struct {
 
 func (x *StepAnswers) Reset() {
 	*x = StepAnswers{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[10]
+	mi := &file_pawl_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1886,7 @@ func (x *StepAnswers) String() string {
 func (*StepAnswers) ProtoMessage() {}
 
 func (x *StepAnswers) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[10]
+	mi := &file_pawl_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1899,7 @@ func (x *StepAnswers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAnswers.ProtoReflect.Descriptor instead.
 func (*StepAnswers) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StepAnswers) GetRunId() string {
@@ -1466,7 +1952,7 @@ type WorkReceipt struct {
 
 func (x *WorkReceipt) Reset() {
 	*x = WorkReceipt{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[11]
+	mi := &file_pawl_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1964,7 @@ func (x *WorkReceipt) String() string {
 func (*WorkReceipt) ProtoMessage() {}
 
 func (x *WorkReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[11]
+	mi := &file_pawl_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1977,7 @@ func (x *WorkReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkReceipt.ProtoReflect.Descriptor instead.
 func (*WorkReceipt) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WorkReceipt) GetId() uint64 {
@@ -1675,7 +2161,7 @@ type WorkerHeartbeat struct {
 
 func (x *WorkerHeartbeat) Reset() {
 	*x = WorkerHeartbeat{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[12]
+	mi := &file_pawl_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +2173,7 @@ func (x *WorkerHeartbeat) String() string {
 func (*WorkerHeartbeat) ProtoMessage() {}
 
 func (x *WorkerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[12]
+	mi := &file_pawl_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +2186,7 @@ func (x *WorkerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerHeartbeat.ProtoReflect.Descriptor instead.
 func (*WorkerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WorkerHeartbeat) GetTokens() []string {
@@ -1724,7 +2210,7 @@ type LeaseExtension struct {
 
 func (x *LeaseExtension) Reset() {
 	*x = LeaseExtension{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[13]
+	mi := &file_pawl_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +2222,7 @@ func (x *LeaseExtension) String() string {
 func (*LeaseExtension) ProtoMessage() {}
 
 func (x *LeaseExtension) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[13]
+	mi := &file_pawl_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +2235,7 @@ func (x *LeaseExtension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseExtension.ProtoReflect.Descriptor instead.
 func (*LeaseExtension) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LeaseExtension) GetLeases() []*TurnLease {
@@ -1784,7 +2270,7 @@ type WorkerOutput struct {
 
 func (x *WorkerOutput) Reset() {
 	*x = WorkerOutput{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[14]
+	mi := &file_pawl_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +2282,7 @@ func (x *WorkerOutput) String() string {
 func (*WorkerOutput) ProtoMessage() {}
 
 func (x *WorkerOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[14]
+	mi := &file_pawl_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +2295,7 @@ func (x *WorkerOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOutput.ProtoReflect.Descriptor instead.
 func (*WorkerOutput) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WorkerOutput) GetToken() string {
@@ -1844,7 +2330,7 @@ type OutputProgress struct {
 
 func (x *OutputProgress) Reset() {
 	*x = OutputProgress{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[15]
+	mi := &file_pawl_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +2342,7 @@ func (x *OutputProgress) String() string {
 func (*OutputProgress) ProtoMessage() {}
 
 func (x *OutputProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[15]
+	mi := &file_pawl_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +2355,7 @@ func (x *OutputProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputProgress.ProtoReflect.Descriptor instead.
 func (*OutputProgress) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OutputProgress) GetOffset() int64 {
@@ -1895,7 +2381,7 @@ type WorkRelease struct {
 
 func (x *WorkRelease) Reset() {
 	*x = WorkRelease{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[16]
+	mi := &file_pawl_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2393,7 @@ func (x *WorkRelease) String() string {
 func (*WorkRelease) ProtoMessage() {}
 
 func (x *WorkRelease) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[16]
+	mi := &file_pawl_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2406,7 @@ func (x *WorkRelease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkRelease.ProtoReflect.Descriptor instead.
 func (*WorkRelease) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WorkRelease) GetWork() isWorkRelease_Work {
@@ -1976,7 +2462,7 @@ type WorkerDrain struct {
 
 func (x *WorkerDrain) Reset() {
 	*x = WorkerDrain{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[17]
+	mi := &file_pawl_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2474,7 @@ func (x *WorkerDrain) String() string {
 func (*WorkerDrain) ProtoMessage() {}
 
 func (x *WorkerDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[17]
+	mi := &file_pawl_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2487,7 @@ func (x *WorkerDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDrain.ProtoReflect.Descriptor instead.
 func (*WorkerDrain) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 // ServerDrain says that the sidecar is going: nothing more is assigned, answers
@@ -2017,7 +2503,7 @@ type ServerDrain struct {
 
 func (x *ServerDrain) Reset() {
 	*x = ServerDrain{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[18]
+	mi := &file_pawl_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2515,7 @@ func (x *ServerDrain) String() string {
 func (*ServerDrain) ProtoMessage() {}
 
 func (x *ServerDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[18]
+	mi := &file_pawl_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2528,7 @@ func (x *ServerDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerDrain.ProtoReflect.Descriptor instead.
 func (*ServerDrain) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ServerDrain) GetDeadline() *timestamppb.Timestamp {
@@ -2056,7 +2542,48 @@ var File_pawl_v1_worker_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x14pawl/v1/worker.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xe6\x06\n" +
+	"\x14pawl/v1/worker.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"T\n" +
+	"\x12ListWorkersRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\"\x98\x01\n" +
+	"\x13ListWorkersResponse\x122\n" +
+	"\aworkers\x18\x01 \x03(\v2\x18.pawl.v1.ConnectedWorkerR\aworkers\x12(\n" +
+	"\x05ready\x18\x02 \x03(\v2\x12.pawl.v1.ReadyWorkR\x05ready\x12#\n" +
+	"\rtotal_workers\x18\x03 \x01(\x05R\ftotalWorkers\"\xac\x04\n" +
+	"\x0fConnectedWorker\x12\x1b\n" +
+	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12\x1c\n" +
+	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x16\n" +
+	"\x06client\x18\x03 \x01(\tR\x06client\x12\x14\n" +
+	"\x05packs\x18\x04 \x03(\tR\x05packs\x12\x18\n" +
+	"\aprompts\x18\x05 \x03(\tR\aprompts\x12\x16\n" +
+	"\x06agents\x18\x06 \x03(\tR\x06agents\x12\x14\n" +
+	"\x05tools\x18\a \x03(\tR\x05tools\x12#\n" +
+	"\rturn_capacity\x18\b \x01(\x05R\fturnCapacity\x12#\n" +
+	"\rstep_capacity\x18\t \x01(\x05R\fstepCapacity\x12'\n" +
+	"\x05turns\x18\n" +
+	" \x03(\v2\x11.pawl.v1.HeldWorkR\x05turns\x12'\n" +
+	"\x05steps\x18\v \x03(\v2\x11.pawl.v1.HeldWorkR\x05steps\x12\x1d\n" +
+	"\n" +
+	"held_turns\x18\f \x01(\x05R\theldTurns\x12\x1d\n" +
+	"\n" +
+	"held_steps\x18\r \x01(\x05R\theldSteps\x12=\n" +
+	"\fconnected_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\vconnectedAt\x123\n" +
+	"\aseen_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x1a\n" +
+	"\bdraining\x18\x10 \x01(\bR\bdraining\"\xe8\x01\n" +
+	"\bHeldWork\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x19\n" +
+	"\bturn_seq\x18\x02 \x01(\x04R\aturnSeq\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\x05R\aattempt\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x126\n" +
+	"\bdeadline\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xa3\x01\n" +
+	"\tReadyWork\x12$\n" +
+	"\x04pack\x18\x01 \x01(\v2\x10.pawl.v1.PackRefR\x04pack\x12\x16\n" +
+	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x05R\x05count\x12\x18\n" +
+	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\xe6\x06\n" +
 	"\vWorkRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12.\n" +
@@ -2204,9 +2731,10 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x16REVOKE_CAUSE_ABANDONED\x10\x01\x12\x1a\n" +
 	"\x16REVOKE_CAUSE_RUN_ENDED\x10\x02\x12\x1e\n" +
 	"\x1aREVOKE_CAUSE_LEASE_EXPIRED\x10\x03\x12\x1b\n" +
-	"\x17REVOKE_CAUSE_SUPERSEDED\x10\x042H\n" +
+	"\x17REVOKE_CAUSE_SUPERSEDED\x10\x042\xa7\x01\n" +
 	"\rWorkerService\x127\n" +
-	"\x04Work\x12\x14.pawl.v1.WorkRequest\x1a\x15.pawl.v1.WorkResponse(\x010\x01B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x04Work\x12\x14.pawl.v1.WorkRequest\x1a\x15.pawl.v1.WorkResponse(\x010\x01\x12]\n" +
+	"\vListWorkers\x12\x1b.pawl.v1.ListWorkersRequest\x1a\x1c.pawl.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workersB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_worker_proto_rawDescOnce sync.Once
@@ -2221,109 +2749,125 @@ func file_pawl_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pawl_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_pawl_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_pawl_v1_worker_proto_goTypes = []any{
 	(RevokeCause)(0),              // 0: pawl.v1.RevokeCause
-	(*WorkRequest)(nil),           // 1: pawl.v1.WorkRequest
-	(*WorkResponse)(nil),          // 2: pawl.v1.WorkResponse
-	(*WorkCredits)(nil),           // 3: pawl.v1.WorkCredits
-	(*WorkerRegistration)(nil),    // 4: pawl.v1.WorkerRegistration
-	(*TurnLease)(nil),             // 5: pawl.v1.TurnLease
-	(*StepLease)(nil),             // 6: pawl.v1.StepLease
-	(*WorkerRegistered)(nil),      // 7: pawl.v1.WorkerRegistered
-	(*TurnAssignment)(nil),        // 8: pawl.v1.TurnAssignment
-	(*StepAssignment)(nil),        // 9: pawl.v1.StepAssignment
-	(*Revocation)(nil),            // 10: pawl.v1.Revocation
-	(*StepAnswers)(nil),           // 11: pawl.v1.StepAnswers
-	(*WorkReceipt)(nil),           // 12: pawl.v1.WorkReceipt
-	(*WorkerHeartbeat)(nil),       // 13: pawl.v1.WorkerHeartbeat
-	(*LeaseExtension)(nil),        // 14: pawl.v1.LeaseExtension
-	(*WorkerOutput)(nil),          // 15: pawl.v1.WorkerOutput
-	(*OutputProgress)(nil),        // 16: pawl.v1.OutputProgress
-	(*WorkRelease)(nil),           // 17: pawl.v1.WorkRelease
-	(*WorkerDrain)(nil),           // 18: pawl.v1.WorkerDrain
-	(*ServerDrain)(nil),           // 19: pawl.v1.ServerDrain
-	nil,                           // 20: pawl.v1.TurnAssignment.LabelsEntry
-	(*CompleteTurnRequest)(nil),   // 21: pawl.v1.CompleteTurnRequest
-	(*FailTurnRequest)(nil),       // 22: pawl.v1.FailTurnRequest
-	(*SuspendTurnRequest)(nil),    // 23: pawl.v1.SuspendTurnRequest
-	(*RequestStepRequest)(nil),    // 24: pawl.v1.RequestStepRequest
-	(*ResolveStepRequest)(nil),    // 25: pawl.v1.ResolveStepRequest
-	(*SetArtifactsRequest)(nil),   // 26: pawl.v1.SetArtifactsRequest
-	(*WriteOutputRequest)(nil),    // 27: pawl.v1.WriteOutputRequest
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
-	(*GetTurnResponse)(nil),       // 30: pawl.v1.GetTurnResponse
-	(*PackRef)(nil),               // 31: pawl.v1.PackRef
-	(*Step)(nil),                  // 32: pawl.v1.Step
-	(*status.Status)(nil),         // 33: google.rpc.Status
-	(*CompleteTurnResponse)(nil),  // 34: pawl.v1.CompleteTurnResponse
-	(*FailTurnResponse)(nil),      // 35: pawl.v1.FailTurnResponse
-	(*SuspendTurnResponse)(nil),   // 36: pawl.v1.SuspendTurnResponse
-	(*RequestStepResponse)(nil),   // 37: pawl.v1.RequestStepResponse
-	(*ResolveStepResponse)(nil),   // 38: pawl.v1.ResolveStepResponse
-	(*SetArtifactsResponse)(nil),  // 39: pawl.v1.SetArtifactsResponse
-	(*WriteOutputResponse)(nil),   // 40: pawl.v1.WriteOutputResponse
+	(*ListWorkersRequest)(nil),    // 1: pawl.v1.ListWorkersRequest
+	(*ListWorkersResponse)(nil),   // 2: pawl.v1.ListWorkersResponse
+	(*ConnectedWorker)(nil),       // 3: pawl.v1.ConnectedWorker
+	(*HeldWork)(nil),              // 4: pawl.v1.HeldWork
+	(*ReadyWork)(nil),             // 5: pawl.v1.ReadyWork
+	(*WorkRequest)(nil),           // 6: pawl.v1.WorkRequest
+	(*WorkResponse)(nil),          // 7: pawl.v1.WorkResponse
+	(*WorkCredits)(nil),           // 8: pawl.v1.WorkCredits
+	(*WorkerRegistration)(nil),    // 9: pawl.v1.WorkerRegistration
+	(*TurnLease)(nil),             // 10: pawl.v1.TurnLease
+	(*StepLease)(nil),             // 11: pawl.v1.StepLease
+	(*WorkerRegistered)(nil),      // 12: pawl.v1.WorkerRegistered
+	(*TurnAssignment)(nil),        // 13: pawl.v1.TurnAssignment
+	(*StepAssignment)(nil),        // 14: pawl.v1.StepAssignment
+	(*Revocation)(nil),            // 15: pawl.v1.Revocation
+	(*StepAnswers)(nil),           // 16: pawl.v1.StepAnswers
+	(*WorkReceipt)(nil),           // 17: pawl.v1.WorkReceipt
+	(*WorkerHeartbeat)(nil),       // 18: pawl.v1.WorkerHeartbeat
+	(*LeaseExtension)(nil),        // 19: pawl.v1.LeaseExtension
+	(*WorkerOutput)(nil),          // 20: pawl.v1.WorkerOutput
+	(*OutputProgress)(nil),        // 21: pawl.v1.OutputProgress
+	(*WorkRelease)(nil),           // 22: pawl.v1.WorkRelease
+	(*WorkerDrain)(nil),           // 23: pawl.v1.WorkerDrain
+	(*ServerDrain)(nil),           // 24: pawl.v1.ServerDrain
+	nil,                           // 25: pawl.v1.TurnAssignment.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*PackRef)(nil),               // 27: pawl.v1.PackRef
+	(*CompleteTurnRequest)(nil),   // 28: pawl.v1.CompleteTurnRequest
+	(*FailTurnRequest)(nil),       // 29: pawl.v1.FailTurnRequest
+	(*SuspendTurnRequest)(nil),    // 30: pawl.v1.SuspendTurnRequest
+	(*RequestStepRequest)(nil),    // 31: pawl.v1.RequestStepRequest
+	(*ResolveStepRequest)(nil),    // 32: pawl.v1.ResolveStepRequest
+	(*SetArtifactsRequest)(nil),   // 33: pawl.v1.SetArtifactsRequest
+	(*WriteOutputRequest)(nil),    // 34: pawl.v1.WriteOutputRequest
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*GetTurnResponse)(nil),       // 36: pawl.v1.GetTurnResponse
+	(*Step)(nil),                  // 37: pawl.v1.Step
+	(*status.Status)(nil),         // 38: google.rpc.Status
+	(*CompleteTurnResponse)(nil),  // 39: pawl.v1.CompleteTurnResponse
+	(*FailTurnResponse)(nil),      // 40: pawl.v1.FailTurnResponse
+	(*SuspendTurnResponse)(nil),   // 41: pawl.v1.SuspendTurnResponse
+	(*RequestStepResponse)(nil),   // 42: pawl.v1.RequestStepResponse
+	(*ResolveStepResponse)(nil),   // 43: pawl.v1.ResolveStepResponse
+	(*SetArtifactsResponse)(nil),  // 44: pawl.v1.SetArtifactsResponse
+	(*WriteOutputResponse)(nil),   // 45: pawl.v1.WriteOutputResponse
 }
 var file_pawl_v1_worker_proto_depIdxs = []int32{
-	3,  // 0: pawl.v1.WorkRequest.credits:type_name -> pawl.v1.WorkCredits
-	4,  // 1: pawl.v1.WorkRequest.register:type_name -> pawl.v1.WorkerRegistration
-	13, // 2: pawl.v1.WorkRequest.heartbeat:type_name -> pawl.v1.WorkerHeartbeat
-	15, // 3: pawl.v1.WorkRequest.output:type_name -> pawl.v1.WorkerOutput
-	17, // 4: pawl.v1.WorkRequest.release:type_name -> pawl.v1.WorkRelease
-	18, // 5: pawl.v1.WorkRequest.drain:type_name -> pawl.v1.WorkerDrain
-	21, // 6: pawl.v1.WorkRequest.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	22, // 7: pawl.v1.WorkRequest.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	23, // 8: pawl.v1.WorkRequest.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	24, // 9: pawl.v1.WorkRequest.request_step:type_name -> pawl.v1.RequestStepRequest
-	25, // 10: pawl.v1.WorkRequest.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	26, // 11: pawl.v1.WorkRequest.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	27, // 12: pawl.v1.WorkRequest.write_output:type_name -> pawl.v1.WriteOutputRequest
-	7,  // 13: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
-	8,  // 14: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
-	9,  // 15: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
-	10, // 16: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
-	11, // 17: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
-	12, // 18: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
-	19, // 19: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
-	5,  // 20: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
-	6,  // 21: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
-	28, // 22: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
-	29, // 23: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
-	5,  // 24: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
-	6,  // 25: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
-	29, // 26: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	5,  // 27: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
-	30, // 28: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
-	20, // 29: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
-	6,  // 30: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
-	28, // 31: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
-	28, // 32: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
-	29, // 33: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
-	31, // 34: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
-	5,  // 35: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
-	6,  // 36: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
-	0,  // 37: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
-	32, // 38: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
-	33, // 39: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
-	34, // 40: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	35, // 41: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	36, // 42: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	37, // 43: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
-	38, // 44: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	39, // 45: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	14, // 46: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
-	16, // 47: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
-	40, // 48: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
-	5,  // 49: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
-	28, // 50: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
-	1,  // 51: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
-	2,  // 52: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
-	52, // [52:53] is the sub-list for method output_type
-	51, // [51:52] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	3,  // 0: pawl.v1.ListWorkersResponse.workers:type_name -> pawl.v1.ConnectedWorker
+	5,  // 1: pawl.v1.ListWorkersResponse.ready:type_name -> pawl.v1.ReadyWork
+	4,  // 2: pawl.v1.ConnectedWorker.turns:type_name -> pawl.v1.HeldWork
+	4,  // 3: pawl.v1.ConnectedWorker.steps:type_name -> pawl.v1.HeldWork
+	26, // 4: pawl.v1.ConnectedWorker.connected_at:type_name -> google.protobuf.Timestamp
+	26, // 5: pawl.v1.ConnectedWorker.seen_at:type_name -> google.protobuf.Timestamp
+	26, // 6: pawl.v1.HeldWork.since:type_name -> google.protobuf.Timestamp
+	26, // 7: pawl.v1.HeldWork.deadline:type_name -> google.protobuf.Timestamp
+	27, // 8: pawl.v1.ReadyWork.pack:type_name -> pawl.v1.PackRef
+	8,  // 9: pawl.v1.WorkRequest.credits:type_name -> pawl.v1.WorkCredits
+	9,  // 10: pawl.v1.WorkRequest.register:type_name -> pawl.v1.WorkerRegistration
+	18, // 11: pawl.v1.WorkRequest.heartbeat:type_name -> pawl.v1.WorkerHeartbeat
+	20, // 12: pawl.v1.WorkRequest.output:type_name -> pawl.v1.WorkerOutput
+	22, // 13: pawl.v1.WorkRequest.release:type_name -> pawl.v1.WorkRelease
+	23, // 14: pawl.v1.WorkRequest.drain:type_name -> pawl.v1.WorkerDrain
+	28, // 15: pawl.v1.WorkRequest.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	29, // 16: pawl.v1.WorkRequest.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	30, // 17: pawl.v1.WorkRequest.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	31, // 18: pawl.v1.WorkRequest.request_step:type_name -> pawl.v1.RequestStepRequest
+	32, // 19: pawl.v1.WorkRequest.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	33, // 20: pawl.v1.WorkRequest.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	34, // 21: pawl.v1.WorkRequest.write_output:type_name -> pawl.v1.WriteOutputRequest
+	12, // 22: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
+	13, // 23: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
+	14, // 24: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
+	15, // 25: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
+	16, // 26: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
+	17, // 27: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
+	24, // 28: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
+	10, // 29: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
+	11, // 30: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
+	26, // 31: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
+	35, // 32: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
+	10, // 33: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
+	11, // 34: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
+	35, // 35: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	10, // 36: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
+	36, // 37: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
+	25, // 38: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
+	11, // 39: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
+	26, // 40: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
+	26, // 41: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
+	35, // 42: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
+	27, // 43: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
+	10, // 44: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
+	11, // 45: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
+	0,  // 46: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
+	37, // 47: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
+	38, // 48: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
+	39, // 49: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	40, // 50: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	41, // 51: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	42, // 52: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
+	43, // 53: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	44, // 54: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	19, // 55: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
+	21, // 56: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
+	45, // 57: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
+	10, // 58: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
+	26, // 59: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
+	6,  // 60: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
+	1,  // 61: pawl.v1.WorkerService.ListWorkers:input_type -> pawl.v1.ListWorkersRequest
+	7,  // 62: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
+	2,  // 63: pawl.v1.WorkerService.ListWorkers:output_type -> pawl.v1.ListWorkersResponse
+	62, // [62:64] is the sub-list for method output_type
+	60, // [60:62] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_worker_proto_init() }
@@ -2333,7 +2877,7 @@ func file_pawl_v1_worker_proto_init() {
 	}
 	file_pawl_v1_record_proto_init()
 	file_pawl_v1_run_proto_init()
-	file_pawl_v1_worker_proto_msgTypes[0].OneofWrappers = []any{
+	file_pawl_v1_worker_proto_msgTypes[5].OneofWrappers = []any{
 		(*WorkRequest_Register)(nil),
 		(*WorkRequest_Heartbeat)(nil),
 		(*WorkRequest_Output)(nil),
@@ -2347,7 +2891,7 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkRequest_SetArtifacts)(nil),
 		(*WorkRequest_WriteOutput)(nil),
 	}
-	file_pawl_v1_worker_proto_msgTypes[1].OneofWrappers = []any{
+	file_pawl_v1_worker_proto_msgTypes[6].OneofWrappers = []any{
 		(*WorkResponse_Registered)(nil),
 		(*WorkResponse_Turn)(nil),
 		(*WorkResponse_Step)(nil),
@@ -2356,11 +2900,11 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkResponse_Receipt)(nil),
 		(*WorkResponse_Drain)(nil),
 	}
-	file_pawl_v1_worker_proto_msgTypes[9].OneofWrappers = []any{
+	file_pawl_v1_worker_proto_msgTypes[14].OneofWrappers = []any{
 		(*Revocation_Turn)(nil),
 		(*Revocation_Step)(nil),
 	}
-	file_pawl_v1_worker_proto_msgTypes[11].OneofWrappers = []any{
+	file_pawl_v1_worker_proto_msgTypes[16].OneofWrappers = []any{
 		(*WorkReceipt_CompleteTurn)(nil),
 		(*WorkReceipt_FailTurn)(nil),
 		(*WorkReceipt_SuspendTurn)(nil),
@@ -2371,7 +2915,7 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkReceipt_Output)(nil),
 		(*WorkReceipt_WriteOutput)(nil),
 	}
-	file_pawl_v1_worker_proto_msgTypes[16].OneofWrappers = []any{
+	file_pawl_v1_worker_proto_msgTypes[21].OneofWrappers = []any{
 		(*WorkRelease_TurnToken)(nil),
 		(*WorkRelease_StepToken)(nil),
 	}
@@ -2381,7 +2925,7 @@ func file_pawl_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_worker_proto_rawDesc), len(file_pawl_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,7 +21,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	WorkerService_Work_FullMethodName = "/pawl.v1.WorkerService/Work"
+	WorkerService_Work_FullMethodName        = "/pawl.v1.WorkerService/Work"
+	WorkerService_ListWorkers_FullMethodName = "/pawl.v1.WorkerService/ListWorkers"
 )
 
 // WorkerServiceClient is the client API for WorkerService service.
@@ -61,6 +62,11 @@ type WorkerServiceClient interface {
 	// fields, ALREADY_REGISTERED, CHUNK_GAP with the offset that is expected),
 	// RESOURCE_EXHAUSTED (RATE_LIMITED: heartbeats come too fast).
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WorkRequest, WorkResponse], error)
+	// Lists the workers that are connected, what they hold, and the work that is
+	// ready and that nobody has. It changes nothing. Scope runs:read.
+	//
+	// Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
 }
 
 type workerServiceClient struct {
@@ -83,6 +89,16 @@ func (c *workerServiceClient) Work(ctx context.Context, opts ...grpc.CallOption)
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_WorkClient = grpc.BidiStreamingClient[WorkRequest, WorkResponse]
+
+func (c *workerServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListWorkersResponse)
+	err := c.cc.Invoke(ctx, WorkerService_ListWorkers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 // WorkerServiceServer is the server API for WorkerService service.
 // All implementations must embed UnimplementedWorkerServiceServer
@@ -121,6 +137,11 @@ type WorkerServiceServer interface {
 	// fields, ALREADY_REGISTERED, CHUNK_GAP with the offset that is expected),
 	// RESOURCE_EXHAUSTED (RATE_LIMITED: heartbeats come too fast).
 	Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error
+	// Lists the workers that are connected, what they hold, and the work that is
+	// ready and that nobody has. It changes nothing. Scope runs:read.
+	//
+	// Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
 }
 
@@ -133,6 +154,9 @@ type UnimplementedWorkerServiceServer struct{}
 
 func (UnimplementedWorkerServiceServer) Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error {
 	return status.Error(codes.Unimplemented, "method Work not implemented")
+}
+func (UnimplementedWorkerServiceServer) ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListWorkers not implemented")
 }
 func (UnimplementedWorkerServiceServer) mustEmbedUnimplementedWorkerServiceServer() {}
 func (UnimplementedWorkerServiceServer) testEmbeddedByValue()                       {}
@@ -162,13 +186,36 @@ func _WorkerService_Work_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_WorkServer = grpc.BidiStreamingServer[WorkRequest, WorkResponse]
 
+func _WorkerService_ListWorkers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListWorkersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).ListWorkers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_ListWorkers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).ListWorkers(ctx, req.(*ListWorkersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // WorkerService_ServiceDesc is the grpc.ServiceDesc for WorkerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var WorkerService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "pawl.v1.WorkerService",
 	HandlerType: (*WorkerServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ListWorkers",
+			Handler:    _WorkerService_ListWorkers_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Work",

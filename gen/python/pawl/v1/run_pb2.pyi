@@ -240,7 +240,7 @@ class Step(_message.Message):
     def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ...) -> None: ...
 
 class RunFilter(_message.Message):
-    __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before")
+    __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before", "run_id_prefix")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -257,6 +257,7 @@ class RunFilter(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     CREATED_AFTER_FIELD_NUMBER: _ClassVar[int]
     CREATED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
     pack: str
     statuses: _containers.RepeatedScalarFieldContainer[_record_pb2.RunStatus]
     state: str
@@ -266,7 +267,8 @@ class RunFilter(_message.Message):
     reason: str
     created_after: _timestamp_pb2.Timestamp
     created_before: _timestamp_pb2.Timestamp
-    def __init__(self, pack: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_record_pb2.RunStatus, str]]] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent_run_id: _Optional[str] = ..., unserved: bool = ..., reason: _Optional[str] = ..., created_after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    run_id_prefix: str
+    def __init__(self, pack: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_record_pb2.RunStatus, str]]] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent_run_id: _Optional[str] = ..., unserved: bool = ..., reason: _Optional[str] = ..., created_after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id_prefix: _Optional[str] = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
     __slots__ = ("namespace", "pack", "agent", "state", "variables_json", "input", "execution", "labels", "request_id", "max_steps")

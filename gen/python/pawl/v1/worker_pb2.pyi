@@ -1,5 +1,6 @@
 import datetime
 
+from google.api import annotations_pb2 as _annotations_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.rpc import status_pb2 as _status_pb2
@@ -26,6 +27,92 @@ REVOKE_CAUSE_ABANDONED: RevokeCause
 REVOKE_CAUSE_RUN_ENDED: RevokeCause
 REVOKE_CAUSE_LEASE_EXPIRED: RevokeCause
 REVOKE_CAUSE_SUPERSEDED: RevokeCause
+
+class ListWorkersRequest(_message.Message):
+    __slots__ = ("namespace",)
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    def __init__(self, namespace: _Optional[str] = ...) -> None: ...
+
+class ListWorkersResponse(_message.Message):
+    __slots__ = ("workers", "ready", "total_workers")
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    workers: _containers.RepeatedCompositeFieldContainer[ConnectedWorker]
+    ready: _containers.RepeatedCompositeFieldContainer[ReadyWork]
+    total_workers: int
+    def __init__(self, workers: _Optional[_Iterable[_Union[ConnectedWorker, _Mapping]]] = ..., ready: _Optional[_Iterable[_Union[ReadyWork, _Mapping]]] = ..., total_workers: _Optional[int] = ...) -> None: ...
+
+class ConnectedWorker(_message.Message):
+    __slots__ = ("worker_id", "principal", "client", "packs", "prompts", "agents", "tools", "turn_capacity", "step_capacity", "turns", "steps", "held_turns", "held_steps", "connected_at", "seen_at", "draining")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    PACKS_FIELD_NUMBER: _ClassVar[int]
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    TURN_CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    STEP_CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    HELD_TURNS_FIELD_NUMBER: _ClassVar[int]
+    HELD_STEPS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_AT_FIELD_NUMBER: _ClassVar[int]
+    SEEN_AT_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    principal: str
+    client: str
+    packs: _containers.RepeatedScalarFieldContainer[str]
+    prompts: _containers.RepeatedScalarFieldContainer[str]
+    agents: _containers.RepeatedScalarFieldContainer[str]
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    turn_capacity: int
+    step_capacity: int
+    turns: _containers.RepeatedCompositeFieldContainer[HeldWork]
+    steps: _containers.RepeatedCompositeFieldContainer[HeldWork]
+    held_turns: int
+    held_steps: int
+    connected_at: _timestamp_pb2.Timestamp
+    seen_at: _timestamp_pb2.Timestamp
+    draining: bool
+    def __init__(self, worker_id: _Optional[str] = ..., principal: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., turns: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., held_turns: _Optional[int] = ..., held_steps: _Optional[int] = ..., connected_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., draining: bool = ...) -> None: ...
+
+class HeldWork(_message.Message):
+    __slots__ = ("run_id", "turn_seq", "step", "tool", "attempt", "since", "deadline")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    turn_seq: int
+    step: int
+    tool: str
+    attempt: int
+    since: _timestamp_pb2.Timestamp
+    deadline: _timestamp_pb2.Timestamp
+    def __init__(self, run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ReadyWork(_message.Message):
+    __slots__ = ("pack", "prompt", "agent", "tool", "count", "workers")
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    pack: _record_pb2.PackRef
+    prompt: str
+    agent: str
+    tool: str
+    count: int
+    workers: int
+    def __init__(self, pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., agent: _Optional[str] = ..., tool: _Optional[str] = ..., count: _Optional[int] = ..., workers: _Optional[int] = ...) -> None: ...
 
 class WorkRequest(_message.Message):
     __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output")

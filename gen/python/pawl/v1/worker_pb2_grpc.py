@@ -46,6 +46,11 @@ class WorkerServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_worker__pb2.WorkRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_worker__pb2.WorkResponse.FromString,
                 _registered_method=True)
+        self.ListWorkers = channel.unary_unary(
+                '/pawl.v1.WorkerService/ListWorkers',
+                request_serializer=pawl_dot_v1_dot_worker__pb2.ListWorkersRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_worker__pb2.ListWorkersResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServiceServicer(object):
@@ -88,6 +93,16 @@ class WorkerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListWorkers(self, request, context):
+        """Lists the workers that are connected, what they hold, and the work that is
+        ready and that nobody has. It changes nothing. Scope runs:read.
+
+        Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -95,6 +110,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.Work,
                     request_deserializer=pawl_dot_v1_dot_worker__pb2.WorkRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_worker__pb2.WorkResponse.SerializeToString,
+            ),
+            'ListWorkers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWorkers,
+                    request_deserializer=pawl_dot_v1_dot_worker__pb2.ListWorkersRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_worker__pb2.ListWorkersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +151,33 @@ class WorkerService(object):
             '/pawl.v1.WorkerService/Work',
             pawl_dot_v1_dot_worker__pb2.WorkRequest.SerializeToString,
             pawl_dot_v1_dot_worker__pb2.WorkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWorkers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.WorkerService/ListWorkers',
+            pawl_dot_v1_dot_worker__pb2.ListWorkersRequest.SerializeToString,
+            pawl_dot_v1_dot_worker__pb2.ListWorkersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,6 +7,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../buf/validate/validate_pb.js";
+import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Status } from "../../google/rpc/status_pb.js";
@@ -21,7 +22,311 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/worker.proto.
  */
 export const file_pawl_v1_worker: GenFile = /*@__PURE__*/
-  fileDesc("ChRwYXdsL3YxL3dvcmtlci5wcm90bxIHcGF3bC52MSLHBQoLV29ya1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBIKCgJpZBgCIAEoBBIlCgdjcmVkaXRzGAMgASgLMhQucGF3bC52MS5Xb3JrQ3JlZGl0cxIvCghyZWdpc3RlchgLIAEoCzIbLnBhd2wudjEuV29ya2VyUmVnaXN0cmF0aW9uSAASLQoJaGVhcnRiZWF0GAwgASgLMhgucGF3bC52MS5Xb3JrZXJIZWFydGJlYXRIABInCgZvdXRwdXQYDSABKAsyFS5wYXdsLnYxLldvcmtlck91dHB1dEgAEicKB3JlbGVhc2UYDiABKAsyFC5wYXdsLnYxLldvcmtSZWxlYXNlSAASJQoFZHJhaW4YDyABKAsyFC5wYXdsLnYxLldvcmtlckRyYWluSAASNQoNY29tcGxldGVfdHVybhgVIAEoCzIcLnBhd2wudjEuQ29tcGxldGVUdXJuUmVxdWVzdEgAEi0KCWZhaWxfdHVybhgWIAEoCzIYLnBhd2wudjEuRmFpbFR1cm5SZXF1ZXN0SAASMwoMc3VzcGVuZF90dXJuGBcgASgLMhsucGF3bC52MS5TdXNwZW5kVHVyblJlcXVlc3RIABIzCgxyZXF1ZXN0X3N0ZXAYGCABKAsyGy5wYXdsLnYxLlJlcXVlc3RTdGVwUmVxdWVzdEgAEjMKDHJlc29sdmVfc3RlcBgZIAEoCzIbLnBhd2wudjEuUmVzb2x2ZVN0ZXBSZXF1ZXN0SAASNQoNc2V0X2FydGlmYWN0cxgaIAEoCzIcLnBhd2wudjEuU2V0QXJ0aWZhY3RzUmVxdWVzdEgAEjMKDHdyaXRlX291dHB1dBgbIAEoCzIbLnBhd2wudjEuV3JpdGVPdXRwdXRSZXF1ZXN0SABCBgoEaXRlbSK/AgoMV29ya1Jlc3BvbnNlEi8KCnJlZ2lzdGVyZWQYASABKAsyGS5wYXdsLnYxLldvcmtlclJlZ2lzdGVyZWRIABInCgR0dXJuGAIgASgLMhcucGF3bC52MS5UdXJuQXNzaWdubWVudEgAEicKBHN0ZXAYAyABKAsyFy5wYXdsLnYxLlN0ZXBBc3NpZ25tZW50SAASJgoHcmV2b2tlZBgEIAEoCzITLnBhd2wudjEuUmV2b2NhdGlvbkgAEiwKDHN0ZXBfYW5zd2VycxgFIAEoCzIULnBhd2wudjEuU3RlcEFuc3dlcnNIABInCgdyZWNlaXB0GAYgASgLMhQucGF3bC52MS5Xb3JrUmVjZWlwdEgAEiUKBWRyYWluGAcgASgLMhQucGF3bC52MS5TZXJ2ZXJEcmFpbkgAQgYKBGl0ZW0iQwoLV29ya0NyZWRpdHMSGQoFdHVybnMYASABKAVCCrpIBxoFGJBOKAASGQoFc3RlcHMYAiABKAVCCrpIBxoFGJBOKAAi5AMKEldvcmtlclJlZ2lzdHJhdGlvbhI/Cgl3b3JrZXJfaWQYASABKAlCLLpIKXInMiVeW0EtWmEtejAtOV1bQS1aYS16MC05Ll86L0AtXXswLDEyN30kEhgKBmNsaWVudBgCIAEoCUIIukgFcgMogAISIwoFcGFja3MYAyADKAlCFLpIEZIBDhCAAhgBIgdyBRABKIAEEiUKB3Byb21wdHMYBCADKAlCFLpIEZIBDhCACBgBIgdyBRABKIACEiQKBmFnZW50cxgFIAMoCUIUukgRkgEOEIAIGAEiB3IFEAEogAISIwoFdG9vbHMYBiADKAlCFLpIEZIBDhCACBgBIgdyBRABKIACEhUKDWFsbG93X3Vua25vd24YByABKAgSIQoNdHVybl9jYXBhY2l0eRgIIAEoBUIKukgHGgUYkE4oABIhCg1zdGVwX2NhcGFjaXR5GAkgASgFQgq6SAcaBRiQTigAEjEKCmhlbGRfdHVybnMYCiADKAsyEi5wYXdsLnYxLlR1cm5MZWFzZUIJukgGkgEDEJBOEjEKCmhlbGRfc3RlcHMYCyADKAsyEi5wYXdsLnYxLlN0ZXBMZWFzZUIJukgGkgEDEJBOEhkKCGluc3RhbmNlGAwgASgJQge6SARyAihAIqkCCglUdXJuTGVhc2USNAoGcnVuX2lkGAEgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSGQoIdHVybl9zZXEYAiABKARCB7pIBDICKAESGAoHYXR0ZW1wdBgDIAEoBUIHukgEGgIoARIZCghkZWxpdmVyeRgEIAEoBUIHukgEGgIoARIXCgV0b2tlbhgFIAEoCUIIukgFcgMogAISLAoIZGVhZGxpbmUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKCGR1cmF0aW9uGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiIKDXN0ZXBfcmVxdWVzdHMYCCABKAVCC7pICBoGGMCEPSgAIqUBCglTdGVwTGVhc2USNAoGcnVuX2lkGAEgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSFQoEc3RlcBgCIAEoDUIHukgEKgIoARIYCgR0b29sGAMgASgJQgq6SAdyBRABKIACEhgKB2F0dGVtcHQYBCABKAVCB7pIBBoCKAESFwoFdG9rZW4YBSABKAlCCLpIBXIDKIACIvMBChBXb3JrZXJSZWdpc3RlcmVkEiYKCmtlcHRfdHVybnMYASADKAsyEi5wYXdsLnYxLlR1cm5MZWFzZRImCgprZXB0X3N0ZXBzGAIgAygLMhIucGF3bC52MS5TdGVwTGVhc2USNQoSaGVhcnRiZWF0X2ludGVydmFsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhkKEW1heF9tZXNzYWdlX2J5dGVzGAQgASgDEhUKDXR1cm5fY2FwYWNpdHkYBSABKAUSFQoNc3RlcF9jYXBhY2l0eRgGIAEoBRIPCgd1bmtub3duGAcgAygJIuMBCg5UdXJuQXNzaWdubWVudBIhCgVsZWFzZRgBIAEoCzISLnBhd2wudjEuVHVybkxlYXNlEiYKBHR1cm4YAiABKAsyGC5wYXdsLnYxLkdldFR1cm5SZXNwb25zZRINCgVhZ2VudBgDIAEoCRIzCgZsYWJlbHMYBCADKAsyIy5wYXdsLnYxLlR1cm5Bc3NpZ25tZW50LkxhYmVsc0VudHJ5EhMKC3RyYWNlcGFyZW50GAUgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiqQIKDlN0ZXBBc3NpZ25tZW50EiEKBWxlYXNlGAEgASgLMhIucGF3bC52MS5TdGVwTGVhc2USFAoMcGF5bG9hZF9qc29uGAIgASgJEgsKA2tleRgDIAEoCRIQCgh0dXJuX3NlcRgEIAEoBBIwCgxyZXF1ZXN0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGRlYWRsaW5lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgd0aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEh4KBHBhY2sYCCABKAsyEC5wYXdsLnYxLlBhY2tSZWYSEwoLdHJhY2VwYXJlbnQYCSABKAkigQEKClJldm9jYXRpb24SIgoEdHVybhgBIAEoCzISLnBhd2wudjEuVHVybkxlYXNlSAASIgoEc3RlcBgCIAEoCzISLnBhd2wudjEuU3RlcExlYXNlSAASIwoFY2F1c2UYAyABKA4yFC5wYXdsLnYxLlJldm9rZUNhdXNlQgYKBHdvcmsiTQoLU3RlcEFuc3dlcnMSDgoGcnVuX2lkGAEgASgJEhAKCHR1cm5fc2VxGAIgASgEEhwKBXN0ZXBzGAMgAygLMg0ucGF3bC52MS5TdGVwIpcECgtXb3JrUmVjZWlwdBIKCgJpZBgBIAEoBBIhCgVlcnJvchgCIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzEjYKDWNvbXBsZXRlX3R1cm4YCyABKAsyHS5wYXdsLnYxLkNvbXBsZXRlVHVyblJlc3BvbnNlSAASLgoJZmFpbF90dXJuGAwgASgLMhkucGF3bC52MS5GYWlsVHVyblJlc3BvbnNlSAASNAoMc3VzcGVuZF90dXJuGA0gASgLMhwucGF3bC52MS5TdXNwZW5kVHVyblJlc3BvbnNlSAASNAoMcmVxdWVzdF9zdGVwGA4gASgLMhwucGF3bC52MS5SZXF1ZXN0U3RlcFJlc3BvbnNlSAASNAoMcmVzb2x2ZV9zdGVwGA8gASgLMhwucGF3bC52MS5SZXNvbHZlU3RlcFJlc3BvbnNlSAASNgoNc2V0X2FydGlmYWN0cxgQIAEoCzIdLnBhd2wudjEuU2V0QXJ0aWZhY3RzUmVzcG9uc2VIABIsCgloZWFydGJlYXQYESABKAsyFy5wYXdsLnYxLkxlYXNlRXh0ZW5zaW9uSAASKQoGb3V0cHV0GBIgASgLMhcucGF3bC52MS5PdXRwdXRQcm9ncmVzc0gAEjQKDHdyaXRlX291dHB1dBgTIAEoCzIcLnBhd2wudjEuV3JpdGVPdXRwdXRSZXNwb25zZUgAQggKBmFuc3dlciI1Cg9Xb3JrZXJIZWFydGJlYXQSIgoGdG9rZW5zGAEgAygJQhK6SA+SAQwQkE4iB3IFEAEogAIiQgoOTGVhc2VFeHRlbnNpb24SIgoGbGVhc2VzGAEgAygLMhIucGF3bC52MS5UdXJuTGVhc2USDAoEbG9zdBgCIAMoCSJbCgxXb3JrZXJPdXRwdXQSGQoFdG9rZW4YASABKAlCCrpIB3IFEAEogAISFwoGb2Zmc2V0GAIgASgDQge6SAQiAigAEhcKBHRleHQYAyABKAlCCbpIBnIEKICABCIgCg5PdXRwdXRQcm9ncmVzcxIOCgZvZmZzZXQYASABKAMiYAoLV29ya1JlbGVhc2USIAoKdHVybl90b2tlbhgBIAEoCUIKukgHcgUQASiAAkgAEiAKCnN0ZXBfdG9rZW4YAiABKAlCCrpIB3IFEAEogAJIAEINCgR3b3JrEgW6SAIIASINCgtXb3JrZXJEcmFpbiI7CgtTZXJ2ZXJEcmFpbhIsCghkZWFkbGluZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqoAEKC1Jldm9rZUNhdXNlEhwKGFJFVk9LRV9DQVVTRV9VTlNQRUNJRklFRBAAEhoKFlJFVk9LRV9DQVVTRV9BQkFORE9ORUQQARIaChZSRVZPS0VfQ0FVU0VfUlVOX0VOREVEEAISHgoaUkVWT0tFX0NBVVNFX0xFQVNFX0VYUElSRUQQAxIbChdSRVZPS0VfQ0FVU0VfU1VQRVJTRURFRBAEMkgKDVdvcmtlclNlcnZpY2USNwoEV29yaxIULnBhd2wudjEuV29ya1JlcXVlc3QaFS5wYXdsLnYxLldvcmtSZXNwb25zZSgBMAFCMFouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_google_rpc_status, file_pawl_v1_record, file_pawl_v1_run]);
+  fileDesc("ChRwYXdsL3YxL3dvcmtlci5wcm90bxIHcGF3bC52MSJJChJMaXN0V29ya2Vyc1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JCJ6ChNMaXN0V29ya2Vyc1Jlc3BvbnNlEikKB3dvcmtlcnMYASADKAsyGC5wYXdsLnYxLkNvbm5lY3RlZFdvcmtlchIhCgVyZWFkeRgCIAMoCzISLnBhd2wudjEuUmVhZHlXb3JrEhUKDXRvdGFsX3dvcmtlcnMYAyABKAUikQMKD0Nvbm5lY3RlZFdvcmtlchIRCgl3b3JrZXJfaWQYASABKAkSEQoJcHJpbmNpcGFsGAIgASgJEg4KBmNsaWVudBgDIAEoCRINCgVwYWNrcxgEIAMoCRIPCgdwcm9tcHRzGAUgAygJEg4KBmFnZW50cxgGIAMoCRINCgV0b29scxgHIAMoCRIVCg10dXJuX2NhcGFjaXR5GAggASgFEhUKDXN0ZXBfY2FwYWNpdHkYCSABKAUSIAoFdHVybnMYCiADKAsyES5wYXdsLnYxLkhlbGRXb3JrEiAKBXN0ZXBzGAsgAygLMhEucGF3bC52MS5IZWxkV29yaxISCgpoZWxkX3R1cm5zGAwgASgFEhIKCmhlbGRfc3RlcHMYDSABKAUSMAoMY29ubmVjdGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdzZWVuX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghkcmFpbmluZxgQIAEoCCKyAQoISGVsZFdvcmsSDgoGcnVuX2lkGAEgASgJEhAKCHR1cm5fc2VxGAIgASgEEgwKBHN0ZXAYAyABKA0SDAoEdG9vbBgEIAEoCRIPCgdhdHRlbXB0GAUgASgFEikKBXNpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghkZWFkbGluZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieAoJUmVhZHlXb3JrEh4KBHBhY2sYASABKAsyEC5wYXdsLnYxLlBhY2tSZWYSDgoGcHJvbXB0GAIgASgJEg0KBWFnZW50GAMgASgJEgwKBHRvb2wYBCABKAkSDQoFY291bnQYBSABKAUSDwoHd29ya2VycxgGIAEoBSLHBQoLV29ya1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBIKCgJpZBgCIAEoBBIlCgdjcmVkaXRzGAMgASgLMhQucGF3bC52MS5Xb3JrQ3JlZGl0cxIvCghyZWdpc3RlchgLIAEoCzIbLnBhd2wudjEuV29ya2VyUmVnaXN0cmF0aW9uSAASLQoJaGVhcnRiZWF0GAwgASgLMhgucGF3bC52MS5Xb3JrZXJIZWFydGJlYXRIABInCgZvdXRwdXQYDSABKAsyFS5wYXdsLnYxLldvcmtlck91dHB1dEgAEicKB3JlbGVhc2UYDiABKAsyFC5wYXdsLnYxLldvcmtSZWxlYXNlSAASJQoFZHJhaW4YDyABKAsyFC5wYXdsLnYxLldvcmtlckRyYWluSAASNQoNY29tcGxldGVfdHVybhgVIAEoCzIcLnBhd2wudjEuQ29tcGxldGVUdXJuUmVxdWVzdEgAEi0KCWZhaWxfdHVybhgWIAEoCzIYLnBhd2wudjEuRmFpbFR1cm5SZXF1ZXN0SAASMwoMc3VzcGVuZF90dXJuGBcgASgLMhsucGF3bC52MS5TdXNwZW5kVHVyblJlcXVlc3RIABIzCgxyZXF1ZXN0X3N0ZXAYGCABKAsyGy5wYXdsLnYxLlJlcXVlc3RTdGVwUmVxdWVzdEgAEjMKDHJlc29sdmVfc3RlcBgZIAEoCzIbLnBhd2wudjEuUmVzb2x2ZVN0ZXBSZXF1ZXN0SAASNQoNc2V0X2FydGlmYWN0cxgaIAEoCzIcLnBhd2wudjEuU2V0QXJ0aWZhY3RzUmVxdWVzdEgAEjMKDHdyaXRlX291dHB1dBgbIAEoCzIbLnBhd2wudjEuV3JpdGVPdXRwdXRSZXF1ZXN0SABCBgoEaXRlbSK/AgoMV29ya1Jlc3BvbnNlEi8KCnJlZ2lzdGVyZWQYASABKAsyGS5wYXdsLnYxLldvcmtlclJlZ2lzdGVyZWRIABInCgR0dXJuGAIgASgLMhcucGF3bC52MS5UdXJuQXNzaWdubWVudEgAEicKBHN0ZXAYAyABKAsyFy5wYXdsLnYxLlN0ZXBBc3NpZ25tZW50SAASJgoHcmV2b2tlZBgEIAEoCzITLnBhd2wudjEuUmV2b2NhdGlvbkgAEiwKDHN0ZXBfYW5zd2VycxgFIAEoCzIULnBhd2wudjEuU3RlcEFuc3dlcnNIABInCgdyZWNlaXB0GAYgASgLMhQucGF3bC52MS5Xb3JrUmVjZWlwdEgAEiUKBWRyYWluGAcgASgLMhQucGF3bC52MS5TZXJ2ZXJEcmFpbkgAQgYKBGl0ZW0iQwoLV29ya0NyZWRpdHMSGQoFdHVybnMYASABKAVCCrpIBxoFGJBOKAASGQoFc3RlcHMYAiABKAVCCrpIBxoFGJBOKAAi5AMKEldvcmtlclJlZ2lzdHJhdGlvbhI/Cgl3b3JrZXJfaWQYASABKAlCLLpIKXInMiVeW0EtWmEtejAtOV1bQS1aYS16MC05Ll86L0AtXXswLDEyN30kEhgKBmNsaWVudBgCIAEoCUIIukgFcgMogAISIwoFcGFja3MYAyADKAlCFLpIEZIBDhCAAhgBIgdyBRABKIAEEiUKB3Byb21wdHMYBCADKAlCFLpIEZIBDhCACBgBIgdyBRABKIACEiQKBmFnZW50cxgFIAMoCUIUukgRkgEOEIAIGAEiB3IFEAEogAISIwoFdG9vbHMYBiADKAlCFLpIEZIBDhCACBgBIgdyBRABKIACEhUKDWFsbG93X3Vua25vd24YByABKAgSIQoNdHVybl9jYXBhY2l0eRgIIAEoBUIKukgHGgUYkE4oABIhCg1zdGVwX2NhcGFjaXR5GAkgASgFQgq6SAcaBRiQTigAEjEKCmhlbGRfdHVybnMYCiADKAsyEi5wYXdsLnYxLlR1cm5MZWFzZUIJukgGkgEDEJBOEjEKCmhlbGRfc3RlcHMYCyADKAsyEi5wYXdsLnYxLlN0ZXBMZWFzZUIJukgGkgEDEJBOEhkKCGluc3RhbmNlGAwgASgJQge6SARyAihAIqkCCglUdXJuTGVhc2USNAoGcnVuX2lkGAEgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSGQoIdHVybl9zZXEYAiABKARCB7pIBDICKAESGAoHYXR0ZW1wdBgDIAEoBUIHukgEGgIoARIZCghkZWxpdmVyeRgEIAEoBUIHukgEGgIoARIXCgV0b2tlbhgFIAEoCUIIukgFcgMogAISLAoIZGVhZGxpbmUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKCGR1cmF0aW9uGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiIKDXN0ZXBfcmVxdWVzdHMYCCABKAVCC7pICBoGGMCEPSgAIqUBCglTdGVwTGVhc2USNAoGcnVuX2lkGAEgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSFQoEc3RlcBgCIAEoDUIHukgEKgIoARIYCgR0b29sGAMgASgJQgq6SAdyBRABKIACEhgKB2F0dGVtcHQYBCABKAVCB7pIBBoCKAESFwoFdG9rZW4YBSABKAlCCLpIBXIDKIACIvMBChBXb3JrZXJSZWdpc3RlcmVkEiYKCmtlcHRfdHVybnMYASADKAsyEi5wYXdsLnYxLlR1cm5MZWFzZRImCgprZXB0X3N0ZXBzGAIgAygLMhIucGF3bC52MS5TdGVwTGVhc2USNQoSaGVhcnRiZWF0X2ludGVydmFsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhkKEW1heF9tZXNzYWdlX2J5dGVzGAQgASgDEhUKDXR1cm5fY2FwYWNpdHkYBSABKAUSFQoNc3RlcF9jYXBhY2l0eRgGIAEoBRIPCgd1bmtub3duGAcgAygJIuMBCg5UdXJuQXNzaWdubWVudBIhCgVsZWFzZRgBIAEoCzISLnBhd2wudjEuVHVybkxlYXNlEiYKBHR1cm4YAiABKAsyGC5wYXdsLnYxLkdldFR1cm5SZXNwb25zZRINCgVhZ2VudBgDIAEoCRIzCgZsYWJlbHMYBCADKAsyIy5wYXdsLnYxLlR1cm5Bc3NpZ25tZW50LkxhYmVsc0VudHJ5EhMKC3RyYWNlcGFyZW50GAUgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiqQIKDlN0ZXBBc3NpZ25tZW50EiEKBWxlYXNlGAEgASgLMhIucGF3bC52MS5TdGVwTGVhc2USFAoMcGF5bG9hZF9qc29uGAIgASgJEgsKA2tleRgDIAEoCRIQCgh0dXJuX3NlcRgEIAEoBBIwCgxyZXF1ZXN0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGRlYWRsaW5lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgd0aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEh4KBHBhY2sYCCABKAsyEC5wYXdsLnYxLlBhY2tSZWYSEwoLdHJhY2VwYXJlbnQYCSABKAkigQEKClJldm9jYXRpb24SIgoEdHVybhgBIAEoCzISLnBhd2wudjEuVHVybkxlYXNlSAASIgoEc3RlcBgCIAEoCzISLnBhd2wudjEuU3RlcExlYXNlSAASIwoFY2F1c2UYAyABKA4yFC5wYXdsLnYxLlJldm9rZUNhdXNlQgYKBHdvcmsiTQoLU3RlcEFuc3dlcnMSDgoGcnVuX2lkGAEgASgJEhAKCHR1cm5fc2VxGAIgASgEEhwKBXN0ZXBzGAMgAygLMg0ucGF3bC52MS5TdGVwIpcECgtXb3JrUmVjZWlwdBIKCgJpZBgBIAEoBBIhCgVlcnJvchgCIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzEjYKDWNvbXBsZXRlX3R1cm4YCyABKAsyHS5wYXdsLnYxLkNvbXBsZXRlVHVyblJlc3BvbnNlSAASLgoJZmFpbF90dXJuGAwgASgLMhkucGF3bC52MS5GYWlsVHVyblJlc3BvbnNlSAASNAoMc3VzcGVuZF90dXJuGA0gASgLMhwucGF3bC52MS5TdXNwZW5kVHVyblJlc3BvbnNlSAASNAoMcmVxdWVzdF9zdGVwGA4gASgLMhwucGF3bC52MS5SZXF1ZXN0U3RlcFJlc3BvbnNlSAASNAoMcmVzb2x2ZV9zdGVwGA8gASgLMhwucGF3bC52MS5SZXNvbHZlU3RlcFJlc3BvbnNlSAASNgoNc2V0X2FydGlmYWN0cxgQIAEoCzIdLnBhd2wudjEuU2V0QXJ0aWZhY3RzUmVzcG9uc2VIABIsCgloZWFydGJlYXQYESABKAsyFy5wYXdsLnYxLkxlYXNlRXh0ZW5zaW9uSAASKQoGb3V0cHV0GBIgASgLMhcucGF3bC52MS5PdXRwdXRQcm9ncmVzc0gAEjQKDHdyaXRlX291dHB1dBgTIAEoCzIcLnBhd2wudjEuV3JpdGVPdXRwdXRSZXNwb25zZUgAQggKBmFuc3dlciI1Cg9Xb3JrZXJIZWFydGJlYXQSIgoGdG9rZW5zGAEgAygJQhK6SA+SAQwQkE4iB3IFEAEogAIiQgoOTGVhc2VFeHRlbnNpb24SIgoGbGVhc2VzGAEgAygLMhIucGF3bC52MS5UdXJuTGVhc2USDAoEbG9zdBgCIAMoCSJbCgxXb3JrZXJPdXRwdXQSGQoFdG9rZW4YASABKAlCCrpIB3IFEAEogAISFwoGb2Zmc2V0GAIgASgDQge6SAQiAigAEhcKBHRleHQYAyABKAlCCbpIBnIEKICABCIgCg5PdXRwdXRQcm9ncmVzcxIOCgZvZmZzZXQYASABKAMiYAoLV29ya1JlbGVhc2USIAoKdHVybl90b2tlbhgBIAEoCUIKukgHcgUQASiAAkgAEiAKCnN0ZXBfdG9rZW4YAiABKAlCCrpIB3IFEAEogAJIAEINCgR3b3JrEgW6SAIIASINCgtXb3JrZXJEcmFpbiI7CgtTZXJ2ZXJEcmFpbhIsCghkZWFkbGluZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqoAEKC1Jldm9rZUNhdXNlEhwKGFJFVk9LRV9DQVVTRV9VTlNQRUNJRklFRBAAEhoKFlJFVk9LRV9DQVVTRV9BQkFORE9ORUQQARIaChZSRVZPS0VfQ0FVU0VfUlVOX0VOREVEEAISHgoaUkVWT0tFX0NBVVNFX0xFQVNFX0VYUElSRUQQAxIbChdSRVZPS0VfQ0FVU0VfU1VQRVJTRURFRBAEMqcBCg1Xb3JrZXJTZXJ2aWNlEjcKBFdvcmsSFC5wYXdsLnYxLldvcmtSZXF1ZXN0GhUucGF3bC52MS5Xb3JrUmVzcG9uc2UoATABEl0KC0xpc3RXb3JrZXJzEhsucGF3bC52MS5MaXN0V29ya2Vyc1JlcXVlc3QaHC5wYXdsLnYxLkxpc3RXb3JrZXJzUmVzcG9uc2UiE4LT5JMCDRILL3YxL3dvcmtlcnNCMFouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MWIGcHJvdG8z", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_google_rpc_status, file_pawl_v1_record, file_pawl_v1_run]);
+
+/**
+ * ListWorkersRequest asks for the connected workers.
+ *
+ * @generated from message pawl.v1.ListWorkersRequest
+ */
+export type ListWorkersRequest = Message<"pawl.v1.ListWorkersRequest"> & {
+  /**
+   * Isolation boundary. Default: empty, which is "default".
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+};
+
+/**
+ * Describes the message pawl.v1.ListWorkersRequest.
+ * Use `create(ListWorkersRequestSchema)` to create a new message.
+ */
+export const ListWorkersRequestSchema: GenMessage<ListWorkersRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_worker, 0);
+
+/**
+ * ListWorkersResponse is the connected workers and the ready work, of one moment.
+ *
+ * @generated from message pawl.v1.ListWorkersResponse
+ */
+export type ListWorkersResponse = Message<"pawl.v1.ListWorkersResponse"> & {
+  /**
+   * By worker_id, then by principal; at most 1000.
+   *
+   * @generated from field: repeated pawl.v1.ConnectedWorker workers = 1;
+   */
+  workers: ConnectedWorker[];
+
+  /**
+   * Ready work by class, the most first; at most 1000 classes. Empty until the
+   * first worker has connected since the server began: list the runs that wait by
+   * RunFilter.unserved.
+   *
+   * @generated from field: repeated pawl.v1.ReadyWork ready = 2;
+   */
+  ready: ReadyWork[];
+
+  /**
+   * Workers in all, those left out included.
+   *
+   * @generated from field: int32 total_workers = 3;
+   */
+  totalWorkers: number;
+};
+
+/**
+ * Describes the message pawl.v1.ListWorkersResponse.
+ * Use `create(ListWorkersResponseSchema)` to create a new message.
+ */
+export const ListWorkersResponseSchema: GenMessage<ListWorkersResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_worker, 1);
+
+/**
+ * ConnectedWorker is a worker as the sidecar knows it.
+ *
+ * @generated from message pawl.v1.ConnectedWorker
+ */
+export type ConnectedWorker = Message<"pawl.v1.ConnectedWorker"> & {
+  /**
+   * Its id, the same over its reconnects.
+   *
+   * @generated from field: string worker_id = 1;
+   */
+  workerId: string;
+
+  /**
+   * Principal as which it works.
+   *
+   * @generated from field: string principal = 2;
+   */
+  principal: string;
+
+  /**
+   * Its program and version, as it names them; empty: it does not.
+   *
+   * @generated from field: string client = 3;
+   */
+  client: string;
+
+  /**
+   * Packs that it serves; empty: every one.
+   *
+   * @generated from field: repeated string packs = 4;
+   */
+  packs: string[];
+
+  /**
+   * Prompts whose turns it executes; "*": all.
+   *
+   * @generated from field: repeated string prompts = 5;
+   */
+  prompts: string[];
+
+  /**
+   * Agents whose runs it executes; "*": all.
+   *
+   * @generated from field: repeated string agents = 6;
+   */
+  agents: string[];
+
+  /**
+   * Tools whose steps it executes; "*": all.
+   *
+   * @generated from field: repeated string tools = 7;
+   */
+  tools: string[];
+
+  /**
+   * Most turns that it holds at once.
+   *
+   * @generated from field: int32 turn_capacity = 8;
+   */
+  turnCapacity: number;
+
+  /**
+   * Most steps that it holds at once.
+   *
+   * @generated from field: int32 step_capacity = 9;
+   */
+  stepCapacity: number;
+
+  /**
+   * Turns that it holds, at most 100.
+   *
+   * @generated from field: repeated pawl.v1.HeldWork turns = 10;
+   */
+  turns: HeldWork[];
+
+  /**
+   * Steps that it holds, at most 100.
+   *
+   * @generated from field: repeated pawl.v1.HeldWork steps = 11;
+   */
+  steps: HeldWork[];
+
+  /**
+   * How many turns it holds.
+   *
+   * @generated from field: int32 held_turns = 12;
+   */
+  heldTurns: number;
+
+  /**
+   * How many steps it holds.
+   *
+   * @generated from field: int32 held_steps = 13;
+   */
+  heldSteps: number;
+
+  /**
+   * When it connected.
+   *
+   * @generated from field: google.protobuf.Timestamp connected_at = 14;
+   */
+  connectedAt?: Timestamp | undefined;
+
+  /**
+   * When it was heard of last: any request of it.
+   *
+   * @generated from field: google.protobuf.Timestamp seen_at = 15;
+   */
+  seenAt?: Timestamp | undefined;
+
+  /**
+   * True: it is going and is given nothing more.
+   *
+   * @generated from field: bool draining = 16;
+   */
+  draining: boolean;
+};
+
+/**
+ * Describes the message pawl.v1.ConnectedWorker.
+ * Use `create(ConnectedWorkerSchema)` to create a new message.
+ */
+export const ConnectedWorkerSchema: GenMessage<ConnectedWorker> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_worker, 2);
+
+/**
+ * HeldWork is a turn or a step that a worker holds.
+ *
+ * @generated from message pawl.v1.HeldWork
+ */
+export type HeldWork = Message<"pawl.v1.HeldWork"> & {
+  /**
+   * The run.
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Record that opened the turn; 0 for a step.
+   *
+   * @generated from field: uint64 turn_seq = 2;
+   */
+  turnSeq: bigint;
+
+  /**
+   * Number of the step; 0 for a turn.
+   *
+   * @generated from field: uint32 step = 3;
+   */
+  step: number;
+
+  /**
+   * Tool of the step; empty for a turn.
+   *
+   * @generated from field: string tool = 4;
+   */
+  tool: string;
+
+  /**
+   * Attempt, from 1.
+   *
+   * @generated from field: int32 attempt = 5;
+   */
+  attempt: number;
+
+  /**
+   * When a turn was handed out; unset for a step.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 6;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * When the lease of a turn runs out unless a heartbeat extends it; unset for a
+   * step.
+   *
+   * @generated from field: google.protobuf.Timestamp deadline = 7;
+   */
+  deadline?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message pawl.v1.HeldWork.
+ * Use `create(HeldWorkSchema)` to create a new message.
+ */
+export const HeldWorkSchema: GenMessage<HeldWork> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_worker, 3);
+
+/**
+ * ReadyWork is the work of one class that is ready and that nobody has.
+ *
+ * @generated from message pawl.v1.ReadyWork
+ */
+export type ReadyWork = Message<"pawl.v1.ReadyWork"> & {
+  /**
+   * Pack of the runs.
+   *
+   * @generated from field: pawl.v1.PackRef pack = 1;
+   */
+  pack?: PackRef | undefined;
+
+  /**
+   * Prompt of the turns; empty for steps.
+   *
+   * @generated from field: string prompt = 2;
+   */
+  prompt: string;
+
+  /**
+   * Member key, for turns of runs of an agent; else empty.
+   *
+   * @generated from field: string agent = 3;
+   */
+  agent: string;
+
+  /**
+   * Tool of the steps; empty for turns.
+   *
+   * @generated from field: string tool = 4;
+   */
+  tool: string;
+
+  /**
+   * How much there is, as far as it is held in memory: 16384 per pack at most.
+   *
+   * @generated from field: int32 count = 5;
+   */
+  count: number;
+
+  /**
+   * Connected workers that serve it; 0: it waits for one.
+   *
+   * @generated from field: int32 workers = 6;
+   */
+  workers: number;
+};
+
+/**
+ * Describes the message pawl.v1.ReadyWork.
+ * Use `create(ReadyWorkSchema)` to create a new message.
+ */
+export const ReadyWorkSchema: GenMessage<ReadyWork> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_worker, 4);
 
 /**
  * WorkRequest is one message of a worker.
@@ -168,7 +473,7 @@ export type WorkRequest = Message<"pawl.v1.WorkRequest"> & {
  * Use `create(WorkRequestSchema)` to create a new message.
  */
 export const WorkRequestSchema: GenMessage<WorkRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 0);
+  messageDesc(file_pawl_v1_worker, 5);
 
 /**
  * WorkResponse is one message to a worker.
@@ -245,7 +550,7 @@ export type WorkResponse = Message<"pawl.v1.WorkResponse"> & {
  * Use `create(WorkResponseSchema)` to create a new message.
  */
 export const WorkResponseSchema: GenMessage<WorkResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 1);
+  messageDesc(file_pawl_v1_worker, 6);
 
 /**
  * WorkCredits is work that may be sent. Each assignment uses up one credit of
@@ -274,7 +579,7 @@ export type WorkCredits = Message<"pawl.v1.WorkCredits"> & {
  * Use `create(WorkCreditsSchema)` to create a new message.
  */
 export const WorkCreditsSchema: GenMessage<WorkCredits> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 2);
+  messageDesc(file_pawl_v1_worker, 7);
 
 /**
  * WorkerRegistration says what a worker executes. It is offered turns whose
@@ -390,7 +695,7 @@ export type WorkerRegistration = Message<"pawl.v1.WorkerRegistration"> & {
  * Use `create(WorkerRegistrationSchema)` to create a new message.
  */
 export const WorkerRegistrationSchema: GenMessage<WorkerRegistration> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 3);
+  messageDesc(file_pawl_v1_worker, 8);
 
 /**
  * TurnLease is the right to execute one turn.
@@ -463,7 +768,7 @@ export type TurnLease = Message<"pawl.v1.TurnLease"> & {
  * Use `create(TurnLeaseSchema)` to create a new message.
  */
 export const TurnLeaseSchema: GenMessage<TurnLease> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 4);
+  messageDesc(file_pawl_v1_worker, 9);
 
 /**
  * StepLease is the right to execute one attempt of a step. It ends at the step's
@@ -513,7 +818,7 @@ export type StepLease = Message<"pawl.v1.StepLease"> & {
  * Use `create(StepLeaseSchema)` to create a new message.
  */
 export const StepLeaseSchema: GenMessage<StepLease> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 5);
+  messageDesc(file_pawl_v1_worker, 10);
 
 /**
  * WorkerRegistered answers a registration.
@@ -579,7 +884,7 @@ export type WorkerRegistered = Message<"pawl.v1.WorkerRegistered"> & {
  * Use `create(WorkerRegisteredSchema)` to create a new message.
  */
 export const WorkerRegisteredSchema: GenMessage<WorkerRegistered> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 6);
+  messageDesc(file_pawl_v1_worker, 11);
 
 /**
  * TurnAssignment is a turn to execute.
@@ -630,7 +935,7 @@ export type TurnAssignment = Message<"pawl.v1.TurnAssignment"> & {
  * Use `create(TurnAssignmentSchema)` to create a new message.
  */
 export const TurnAssignmentSchema: GenMessage<TurnAssignment> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 7);
+  messageDesc(file_pawl_v1_worker, 12);
 
 /**
  * StepAssignment is a tool call to make. Its correlation fields cannot be
@@ -709,7 +1014,7 @@ export type StepAssignment = Message<"pawl.v1.StepAssignment"> & {
  * Use `create(StepAssignmentSchema)` to create a new message.
  */
 export const StepAssignmentSchema: GenMessage<StepAssignment> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 8);
+  messageDesc(file_pawl_v1_worker, 13);
 
 /**
  * Revocation takes work back. An answer to it comes too late. The credit that
@@ -754,7 +1059,7 @@ export type Revocation = Message<"pawl.v1.Revocation"> & {
  * Use `create(RevocationSchema)` to create a new message.
  */
 export const RevocationSchema: GenMessage<Revocation> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 9);
+  messageDesc(file_pawl_v1_worker, 14);
 
 /**
  * StepAnswers tells the holder of a turn of answers to steps of its visit, as
@@ -791,7 +1096,7 @@ export type StepAnswers = Message<"pawl.v1.StepAnswers"> & {
  * Use `create(StepAnswersSchema)` to create a new message.
  */
 export const StepAnswersSchema: GenMessage<StepAnswers> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 10);
+  messageDesc(file_pawl_v1_worker, 15);
 
 /**
  * WorkReceipt says what became of one request.
@@ -900,7 +1205,7 @@ export type WorkReceipt = Message<"pawl.v1.WorkReceipt"> & {
  * Use `create(WorkReceiptSchema)` to create a new message.
  */
 export const WorkReceiptSchema: GenMessage<WorkReceipt> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 11);
+  messageDesc(file_pawl_v1_worker, 16);
 
 /**
  * WorkerHeartbeat says that work is under way.
@@ -922,7 +1227,7 @@ export type WorkerHeartbeat = Message<"pawl.v1.WorkerHeartbeat"> & {
  * Use `create(WorkerHeartbeatSchema)` to create a new message.
  */
 export const WorkerHeartbeatSchema: GenMessage<WorkerHeartbeat> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 12);
+  messageDesc(file_pawl_v1_worker, 17);
 
 /**
  * LeaseExtension tells the leases after a heartbeat.
@@ -951,7 +1256,7 @@ export type LeaseExtension = Message<"pawl.v1.LeaseExtension"> & {
  * Use `create(LeaseExtensionSchema)` to create a new message.
  */
 export const LeaseExtensionSchema: GenMessage<LeaseExtension> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 13);
+  messageDesc(file_pawl_v1_worker, 18);
 
 /**
  * WorkerOutput is a piece of the output of a turn that is under way. It is kept
@@ -989,7 +1294,7 @@ export type WorkerOutput = Message<"pawl.v1.WorkerOutput"> & {
  * Use `create(WorkerOutputSchema)` to create a new message.
  */
 export const WorkerOutputSchema: GenMessage<WorkerOutput> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 14);
+  messageDesc(file_pawl_v1_worker, 19);
 
 /**
  * OutputProgress answers a piece of output.
@@ -1010,7 +1315,7 @@ export type OutputProgress = Message<"pawl.v1.OutputProgress"> & {
  * Use `create(OutputProgressSchema)` to create a new message.
  */
 export const OutputProgressSchema: GenMessage<OutputProgress> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 15);
+  messageDesc(file_pawl_v1_worker, 20);
 
 /**
  * WorkRelease gives work back unfinished.
@@ -1048,7 +1353,7 @@ export type WorkRelease = Message<"pawl.v1.WorkRelease"> & {
  * Use `create(WorkReleaseSchema)` to create a new message.
  */
 export const WorkReleaseSchema: GenMessage<WorkRelease> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 16);
+  messageDesc(file_pawl_v1_worker, 21);
 
 /**
  * WorkerDrain says that a worker is going.
@@ -1063,7 +1368,7 @@ export type WorkerDrain = Message<"pawl.v1.WorkerDrain"> & {
  * Use `create(WorkerDrainSchema)` to create a new message.
  */
 export const WorkerDrainSchema: GenMessage<WorkerDrain> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 17);
+  messageDesc(file_pawl_v1_worker, 22);
 
 /**
  * ServerDrain says that the sidecar is going: nothing more is assigned, answers
@@ -1086,7 +1391,7 @@ export type ServerDrain = Message<"pawl.v1.ServerDrain"> & {
  * Use `create(ServerDrainSchema)` to create a new message.
  */
 export const ServerDrainSchema: GenMessage<ServerDrain> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 18);
+  messageDesc(file_pawl_v1_worker, 23);
 
 /**
  * RevokeCause says why work was taken back.
@@ -1180,6 +1485,19 @@ export const WorkerService: GenService<{
     methodKind: "bidi_streaming";
     input: typeof WorkRequestSchema;
     output: typeof WorkResponseSchema;
+  },
+  /**
+   * Lists the workers that are connected, what they hold, and the work that is
+   * ready and that nobody has. It changes nothing. Scope runs:read.
+   *
+   * Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+   *
+   * @generated from rpc pawl.v1.WorkerService.ListWorkers
+   */
+  listWorkers: {
+    methodKind: "unary";
+    input: typeof ListWorkersRequestSchema;
+    output: typeof ListWorkersResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_pawl_v1_worker, 0);

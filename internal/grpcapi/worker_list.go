@@ -1,0 +1,50 @@
+package grpcapi
+
+import (
+	"context"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// ListWorkers implements pawl.v1.WorkerService.
+func (s *workerService) ListWorkers(ctx context.Context, in *pawlv1.ListWorkersRequest) (*pawlv1.ListWorkersResponse, error) {
+	list, err := s.runs.engine.ListWorkers(callOf(ctx, in.GetNamespace()))
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.ListWorkersResponse{TotalWorkers: int32(list.Total)}
+	for i := range list.Workers {
+		out.Workers = append(out.Workers, workerToProto(&list.Workers[i]))
+	}
+	for i := range list.Ready {
+		ready := &list.Ready[i]
+		out.Ready = append(out.Ready, &pawlv1.ReadyWork{
+			Pack:   packRefToProto(ready.Class.PackID, ready.Class.PackVersion, ready.Class.Digest),
+			Prompt: ready.Class.Prompt, Agent: ready.Class.Agent, Tool: ready.Class.Tool,
+			Count: int32(ready.Count), Workers: int32(ready.Workers),
+		})
+	}
+	return out, nil
+}
+
+func workerToProto(w *runtime.WorkerView) *pawlv1.ConnectedWorker {
+	out := &pawlv1.ConnectedWorker{
+		WorkerId: w.ID, Principal: w.Principal, Client: w.Client,
+		Packs: w.Offer.Packs, Prompts: w.Offer.Prompts, Agents: w.Offer.Agents, Tools: w.Offer.Tools,
+		TurnCapacity: int32(w.Offer.Turns), StepCapacity: int32(w.Offer.Steps),
+		HeldTurns: int32(w.HeldTurns), HeldSteps: int32(w.HeldSteps),
+		ConnectedAt: timeToProto(w.ConnectedAt), SeenAt: timeToProto(w.SeenAt), Draining: w.Draining,
+	}
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		out.Turns = append(out.Turns, &pawlv1.HeldWork{
+			RunId: t.RunID, TurnSeq: t.Turn, Attempt: int32(t.Attempt), Since: timeToProto(t.Since), Deadline: timeToProto(t.Deadline),
+		})
+	}
+	for i := range w.Steps {
+		t := &w.Steps[i]
+		out.Steps = append(out.Steps, &pawlv1.HeldWork{RunId: t.RunID, Step: t.Step, Tool: t.Tool, Attempt: int32(t.Attempt)})
+	}
+	return out
+}

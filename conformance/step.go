@@ -29,6 +29,7 @@ var runnerVerbs = map[string]func(*play, step) (any, error){
 	"await":      (*play).await,
 	"cut":        (*play).cut,
 	"down":       (*play).down,
+	"effects":    (*play).effects,
 	"executions": (*play).executions,
 	"freeze":     (*play).freeze,
 	"join":       (*play).join,

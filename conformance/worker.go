@@ -117,9 +117,20 @@ func (p *play) tell(s step, key, op string) (any, error) {
 // executions counts how often the tools were executed by all workers, the dead
 // ones included.
 func (p *play) executions(s step) (any, error) {
-	counts := map[string]any{}
+	return p.counted("executions", s, func(map[string]any) any { return new(int) })
+}
+
+// effects counts what the tools changed in a world that takes each idempotency key
+// once, whichever worker came with it.
+func (p *play) effects(s step) (any, error) {
+	return p.counted("effects", s, func(event map[string]any) any { return event["idempotency_key"] })
+}
+
+// counted counts the different executions of the tools, as key tells them apart.
+func (p *play) counted(what string, s step, key func(map[string]any) any) (any, error) {
+	different := map[string]map[any]bool{}
 	for name := range s.args {
-		counts[name] = float64(0)
+		different[name] = map[any]bool{}
 	}
 	for _, w := range p.workers {
 		events, err := w.driver.settled()
@@ -127,11 +138,14 @@ func (p *play) executions(s step) (any, error) {
 			return nil, err
 		}
 		for _, event := range events {
-			if tool, ok := event["tool"].(string); ok && event["kind"] == "tool" {
-				count, _ := counts[tool].(float64)
-				counts[tool] = count + 1
+			if tool, ok := event["tool"].(string); ok && event["kind"] == "tool" && different[tool] != nil {
+				different[tool][key(event)] = true
 			}
 		}
 	}
-	return counts, match("executions", s.args, any(counts))
+	counts := map[string]any{}
+	for name, keys := range different {
+		counts[name] = float64(len(keys))
+	}
+	return counts, match(what, s.args, any(counts))
 }

@@ -112,7 +112,7 @@ func (h *ownHost) step(ctx context.Context, c stepCall) (string, error) {
 }
 
 func (h *ownHost) answer(ctx context.Context, step *pawlv1.Step) (string, error) {
-	result, failed := h.p.tool(ctx, step.GetTool(), step.GetPayloadJson(), step.GetStep(), step.GetAttempt())
+	result, failed := h.p.tool(ctx, step.GetTool(), toolCall{step.GetPayloadJson(), step.GetStep(), step.GetAttempt(), step.GetIdempotencyKey()})
 	req := &pawlv1.ResolveStepRequest{
 		RunId: h.info.GetTurn().GetRunId(), Step: step.GetStep(), Tool: step.GetTool(), Attempt: step.GetAttempt(),
 		TurnToken: h.info.GetTurn().GetToken(), Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(result)},

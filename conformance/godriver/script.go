@@ -140,10 +140,21 @@ func (p *player) hold(ctx context.Context, name string) error {
 	}
 }
 
+// toolCall is what a tool is told of its call.
+type toolCall struct {
+	payload string
+	step    uint32
+	attempt int32
+	// once is the idempotency key.
+	once string
+}
+
 // tool executes a step.
-func (p *player) tool(ctx context.Context, name, payload string, step uint32, attempt int32) (json.RawMessage, error) {
+func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMessage, error) {
 	act := next(p, "tool ", name, p.acts(name))
-	p.out.event(map[string]any{"kind": "tool", "tool": name, "payload": parsed(payload), "step": step, "attempt": attempt})
+	p.out.event(map[string]any{
+		"kind": "tool", "tool": name, "payload": parsed(c.payload), "step": c.step, "attempt": c.attempt, "idempotency_key": c.once,
+	})
 	if err := p.hold(ctx, act.Hold); err != nil {
 		return nil, err
 	}

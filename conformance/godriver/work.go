@@ -82,7 +82,7 @@ func toolFuncs(p *player, scripts map[string][]toolAct) map[string]worker.ToolFu
 	for name := range scripts {
 		funcs[name] = func(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
 			lease := s.Assignment.GetLease()
-			return p.tool(ctx, name, s.Assignment.GetPayloadJson(), lease.GetStep(), lease.GetAttempt())
+			return p.tool(ctx, name, toolCall{s.Assignment.GetPayloadJson(), lease.GetStep(), lease.GetAttempt(), s.IdempotencyKey()})
 		}
 	}
 	return funcs

@@ -205,7 +205,7 @@ class Driver:
         player = Player(args, self._holds)
         run = self._run(args)
         handlers = {name: player.turn("turn", name) for name in args.get("turns", {})}
-        tools = {name: player.local_tool(name) for name in args.get("tools", {})}
+        tools = {name: player.tool(name) for name in args.get("tools", {})}
         return canon(run.drive(handlers, tools=tools).run)
 
     # Records

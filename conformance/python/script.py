@@ -96,21 +96,19 @@ class Player:
                 raise
 
     def tool(self, name: str) -> Callable[[Any], Any]:
-        """The handler of a tool in a worker."""
+        """The handler of a tool, in a worker or in a run that is driven here."""
+        return lambda payload: self._make(name, payload, pawl.current_call())
 
-        def handle(payload: Any) -> Any:
-            call = pawl.current_call()
-            return self._make(name, payload, call.step, call.attempt)
-
-        return handle
-
-    def local_tool(self, name: str) -> Callable[[Any], Any]:
-        """A tool of a run that is driven here."""
-        return lambda payload: self._make(name, payload, 0, 0)
-
-    def _make(self, name: str, payload: Any, step: int, attempt: int) -> Any:
+    def _make(self, name: str, payload: Any, call: pawl.ToolCall) -> Any:
         act = self._next("tool", name)
-        event("tool", tool=name, payload=payload, step=step, attempt=attempt)
+        event(
+            "tool",
+            tool=name,
+            payload=payload,
+            step=call.step,
+            attempt=call.attempt,
+            idempotency_key=call.idempotency_key,
+        )
         if "hold" in act:
             self._holds.wait(act["hold"])
         if "raise" in act:

@@ -16,7 +16,7 @@ import urllib.request
 from functools import partial
 from typing import Any
 
-from pawl import Reply, Turn, Worker
+from pawl import Reply, Turn, Worker, current_call
 
 NAME = "payments"
 LOOK: dict[str, dict[str, Any]] = {
@@ -70,8 +70,9 @@ def sum_up(turn: Turn) -> Reply:
 
 
 def ask(service: str, path: str, payload: Any) -> Any:
-    """Calls the service."""
-    request = urllib.request.Request(service + path, json.dumps(payload).encode())
+    """Calls the service; it takes a call once, however often the tool is called."""
+    once = {"Idempotency-Key": current_call().idempotency_key}
+    request = urllib.request.Request(service + path, json.dumps(payload).encode(), once)
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)
 

@@ -16,12 +16,14 @@ class Service:
     def __init__(self) -> None:
         self.running, self.configured = {"pool_size": 4}, {"pool_size": 4}
         self.changes: list[str] = []
+        self._answers: dict[str, Any] = {}
         service = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                answer = json.dumps(service.answer(self.path, given)).encode()
+                key = self.headers["Idempotency-Key"]
+                answer = json.dumps(service.once(key, self.path, given)).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
@@ -41,6 +43,12 @@ class Service:
     def healthy(self) -> bool:
         """Whether everybody who wants a connection gets one."""
         return self.running["pool_size"] >= WANTED
+
+    def once(self, key: str, path: str, given: dict[str, Any]) -> Any:
+        """The answer to a call; one that comes again under its key changes nothing."""
+        if key not in self._answers:
+            self._answers[key] = self.answer(path, given)
+        return self._answers[key]
 
     def answer(self, path: str, given: dict[str, Any]) -> Any:
         """What a path of its control port does."""

@@ -62,12 +62,14 @@ func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.
 // sender is the object of [DelegationURI].
 func sender(from *machine.Delegation, origin string) *structpb.Value {
 	fields := map[string]*structpb.Value{
-		"run":          structpb.NewStringValue(from.Row.RunID),
-		"step":         structpb.NewNumberValue(float64(from.Row.Step)),
-		"attempt":      structpb.NewNumberValue(float64(from.Row.Attempt)),
-		"depth":        structpb.NewNumberValue(float64(from.Depth)),
-		"wall_time_ms": structpb.NewNumberValue(float64(from.WallTime.Milliseconds())),
-		"origin":       structpb.NewStringValue(origin),
+		"run":     structpb.NewStringValue(from.Row.RunID),
+		"step":    structpb.NewNumberValue(float64(from.Row.Step)),
+		"attempt": structpb.NewNumberValue(float64(from.Row.Attempt)),
+		// The same for every attempt, unlike the message's id: what the agent keys its effects by.
+		"idempotency_key": structpb.NewStringValue(machine.IdempotencyKey(from.Row.RunID, from.Row.Step)),
+		"depth":           structpb.NewNumberValue(float64(from.Depth)),
+		"wall_time_ms":    structpb.NewNumberValue(float64(from.WallTime.Milliseconds())),
+		"origin":          structpb.NewStringValue(origin),
 	}
 	if from.Traceparent != "" {
 		fields["traceparent"] = structpb.NewStringValue(from.Traceparent)

@@ -12,6 +12,10 @@ import (
 // namedTest finds `package: TestName` in a page.
 var namedTest = regexp.MustCompile("`([a-z0-9/]+): (Test[A-Za-z0-9]+)`")
 
+// clientTest finds `path/of/test_file.py: test_name` and `path/of/file.spec.ts: words of
+// the test` in a page, and scenarios in the same way.
+var clientTest = regexp.MustCompile("`((?:clients|conformance|examples)/[A-Za-z0-9_./-]+\\.(?:py|ts|yaml)): ([^`]+)`")
+
 // TestFaultsHaveTests: each fault of docs/faults.md has a test, and each test and
 // scenario that the page names exists.
 func TestFaultsHaveTests(t *testing.T) {
@@ -22,13 +26,19 @@ func TestFaultsHaveTests(t *testing.T) {
 	}
 	rows := 0
 	for line := range strings.Lines(string(page)) {
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| fault |") {
+		if !strings.HasPrefix(line, "| ") || strings.Contains(line, "| fault |") {
 			continue
 		}
 		rows++
 		tests := namedTest.FindAllStringSubmatch(line, -1)
-		if len(tests) == 0 {
+		clients := clientTest.FindAllStringSubmatch(line, -1)
+		if len(tests)+len(clients) == 0 {
 			t.Errorf("no test: %s", line)
+		}
+		for _, test := range clients {
+			if source, err := os.ReadFile("../../" + test[1]); err != nil || !strings.Contains(string(source), test[2]) {
+				t.Errorf("%s has no %q: %v", test[1], test[2], err)
+			}
 		}
 		for _, test := range tests {
 			if !strings.Contains(testsOf(t, test[1]), "func "+test[2]+"(") {

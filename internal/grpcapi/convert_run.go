@@ -21,7 +21,7 @@ func runToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 		State: s.Current, Seq: s.Seq, VisitSeq: s.VisitSeq, AllowedEvents: allowed,
 		CreatedAt: timeToProto(s.CreatedAt), UpdatedAt: timeToProto(s.At),
 		Deadline: timeToProto(s.Deadline), StateTimeoutAt: timeToProto(s.StateTimeoutAt),
-		QueuedInputs: int32(len(s.Queue)), Steps: stepsToProto(s.Steps), LastStep: s.LastStep,
+		QueuedInputs: int32(len(s.Queue)), Steps: stepsToProto(s.RunID, s.Steps), LastStep: s.LastStep,
 		Artifacts: headsToProto(s.Artifacts), ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Parent: parentToProto(s.Parent), Depth: int32(s.Depth), Limits: limitsToProto(s.Limits),
 		Awaiting: pawlv1.Awaiting(s.Awaiting), StatusAt: timeToProto(s.StatusAt), Task: taskToProto(s.Task),
@@ -101,19 +101,19 @@ func limitsToProto(l machine.Limits) *pawlv1.RunLimits {
 }
 
 // stepsToProto converts steps without payload and answer.
-func stepsToProto(in []machine.ToolStep) []*pawlv1.Step {
+func stepsToProto(run string, in []machine.ToolStep) []*pawlv1.Step {
 	var out []*pawlv1.Step
 	for i := range in {
-		out = append(out, stepToProto(&in[i]))
+		out = append(out, stepToProto(run, &in[i]))
 	}
 	return out
 }
 
-func stepToProto(s *machine.ToolStep) *pawlv1.Step {
+func stepToProto(run string, s *machine.ToolStep) *pawlv1.Step {
 	return &pawlv1.Step{
 		Step: s.Step, Key: s.Key, Tool: s.Tool, Status: pawlv1.StepStatus(s.Status), Attempt: int32(s.Attempt),
 		TurnSeq: s.TurnSeq, Deadline: timeToProto(s.Deadline), Delegation: s.Delegation,
-		Remote: remoteToProto(s.Remote),
+		Remote: remoteToProto(s.Remote), IdempotencyKey: machine.IdempotencyKey(run, s.Step),
 	}
 }
 

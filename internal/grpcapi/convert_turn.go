@@ -31,14 +31,14 @@ func turnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
 		})
 	}
 	for i := range v.Steps {
-		out.Steps = append(out.Steps, stepViewToProto(&v.Steps[i]))
+		out.Steps = append(out.Steps, stepViewToProto(v.Run.RunID, &v.Steps[i]))
 	}
 	return out
 }
 
 // stepViewToProto converts a step with its payload and answer.
-func stepViewToProto(v *runtime.StepView) *pawlv1.Step {
-	out := stepToProto(&v.ToolStep)
+func stepViewToProto(run string, v *runtime.StepView) *pawlv1.Step {
+	out := stepToProto(run, &v.ToolStep)
 	out.PayloadJson, out.ResultJson, out.Error = string(v.Payload), string(v.Result), faultToProto(v.Error)
 	return out
 }
@@ -49,10 +49,10 @@ func outcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRe
 	if a.Step == 0 {
 		return out
 	}
-	out.Step = &pawlv1.Step{Step: a.Step, Key: a.Key, Tool: req.Tool, Status: pawlv1.StepStatus(a.Status)}
+	out.Step = stepToProto(s.RunID, &machine.ToolStep{Step: a.Step, Key: a.Key, Tool: req.Tool, Status: a.Status})
 	for i := range s.Steps {
 		if s.Steps[i].Step == a.Step {
-			out.Step = stepToProto(&s.Steps[i])
+			out.Step = stepToProto(s.RunID, &s.Steps[i])
 		}
 	}
 	out.Step.PayloadJson, out.Step.ResultJson, out.Step.Error = string(req.Payload), string(a.Result), faultToProto(a.Error)

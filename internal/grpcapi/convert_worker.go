@@ -60,6 +60,7 @@ func stepAssignmentToProto(d *runtime.StepDelivery) *pawlv1.StepAssignment {
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
 		TurnSeq: d.Step.TurnSeq, RequestedAt: timeToProto(d.RequestedAt), Deadline: timeToProto(d.Step.Deadline),
 		Timeout: durationpb.New(d.Left), Pack: packRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest), Traceparent: d.Traceparent,
+		IdempotencyKey: machine.IdempotencyKey(d.RunID, d.StepLease.Step),
 	}
 }
 

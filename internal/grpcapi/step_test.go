@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // requestStep asks for one tool call and fails the test unless it is pending.
@@ -112,5 +114,35 @@ func TestResolveOfUnknownRun(t *testing.T) {
 	})
 	if err != nil || got.GetDisposition() != pawlv1.Disposition_DISPOSITION_IGNORED_UNKNOWN_RUN {
 		t.Fatalf("ResolveStep %v, %v", got, err)
+	}
+}
+
+// TestStepsHaveOneIdempotencyKey (8.5): wherever a step is told, its idempotency key
+// is the same, and no attempt is part of it.
+func TestStepsHaveOneIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	turn := r.start(ctx).GetTurn()
+	want := turn.GetRunId() + "/1"
+	asked := r.requestStep(ctx, turn, "run_tests", `{"path": "."}`)
+	view, err := r.runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: turn.GetRunId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivery := runtime.StepDelivery{Run: &machine.State{RunID: turn.GetRunId()}}
+	delivery.StepLease = runtime.StepLease{RunID: turn.GetRunId(), Step: 1, Attempt: 3}
+	for where, got := range map[string]string{
+		"RequestStep": asked.GetIdempotencyKey(),
+		"GetTurn":     view.GetSteps()[0].GetIdempotencyKey(),
+		"GetRun":      run.GetRun().GetSteps()[0].GetIdempotencyKey(),
+		"assignment":  stepAssignmentToProto(&delivery).GetIdempotencyKey(),
+	} {
+		if got != want {
+			t.Errorf("%s: %q, want %q", where, got, want)
+		}
 	}
 }

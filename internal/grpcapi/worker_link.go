@@ -134,7 +134,7 @@ func (l *workLink) Revoke(r runtime.Revocation) {
 func (l *workLink) StepsAnswered(run string, turn uint64, steps []runtime.StepView) {
 	out := &pawlv1.StepAnswers{RunId: run, TurnSeq: turn}
 	for i := range steps {
-		out.Steps = append(out.Steps, stepViewToProto(&steps[i]))
+		out.Steps = append(out.Steps, stepViewToProto(run, &steps[i]))
 	}
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_StepAnswers{StepAnswers: out}})
 }

@@ -16,6 +16,11 @@ type Step struct {
 	cancel     context.CancelFunc
 }
 
+// IdempotencyKey is "RUN/STEP", the same for every attempt of the call: what the
+// tool changes elsewhere is keyed by it, so that an attempt whose answer was lost,
+// came too late or was an error has no second effect there.
+func (s *Step) IdempotencyKey() string { return s.Assignment.GetIdempotencyKey() }
+
 // lease is the step's; the worker's mutex must be held.
 func (s *Step) lease() *pawlv1.StepLease { return s.Assignment.GetLease() }
 

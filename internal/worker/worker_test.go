@@ -39,8 +39,9 @@ type sidecar struct {
 	server *grpcapi.Server
 	// conn is the workers', and can be cut; runs has a wire of its own, so that the
 	// test's own calls are never lost.
-	conn *grpc.ClientConn
-	runs pawlv1.RunServiceClient
+	conn  *grpc.ClientConn
+	runs  pawlv1.RunServiceClient
+	packs pawlv1.PackServiceClient
 
 	mu   sync.Mutex
 	open []net.Conn
@@ -77,7 +78,8 @@ func newSidecar(t *testing.T) *sidecar {
 	s.conn = s.dial(s.tracked)
 	sure := s.dial(dialTCP)
 	s.runs = pawlv1.NewRunServiceClient(sure)
-	if _, err := pawlv1.NewPackServiceClient(sure).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
+	s.packs = pawlv1.NewPackServiceClient(sure)
+	if _, err := s.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
 		t.Fatal(err)
 	}
 	return s

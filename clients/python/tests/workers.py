@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 from pawl import Run, RunStatus, Worker
 
@@ -28,3 +31,11 @@ async def ended(run: Run, seconds: float = WAIT) -> RunStatus:
     waited = await asyncio.to_thread(run.wait, timeout=seconds)
     assert not waited.timed_out, waited.run
     return waited.run.status
+
+
+def variant(path: Path, pack_id: str, bounds: dict[str, Any]) -> bytes:
+    """A pack of the tests under another id, with other bounds."""
+    pack = json.loads(path.read_text())
+    pack["id"] = pack_id
+    pack["workflow"]["engine"]["x_pawl"].update(bounds)
+    return json.dumps(pack).encode()

@@ -12,13 +12,18 @@ import type { WorkInit } from "./session.js";
 
 /** The tool call that a handler makes now. The payload cannot override these. */
 export interface ToolCall {
-  /** With `step` and `attempt`: an idempotency key for what the tool does elsewhere. */
   readonly runId: string;
   readonly step: number;
   readonly tool: string;
   readonly attempt: number;
   /** Unique in the visit. */
   readonly key: string;
+  /**
+   * "RUN/STEP", the same for every attempt of the call: hand it to whatever the tool changes
+   * elsewhere, so that an attempt whose answer was lost, came too late or was an error has
+   * no second effect there. Not `attempt`, which rises exactly then.
+   */
+  readonly idempotencyKey: string;
   readonly turnSeq: number;
   /** When its outcome counts as unknown. */
   readonly deadline: Date | undefined;
@@ -38,11 +43,14 @@ export class HeldStep extends Held {
     super();
     this.lease = lease;
     this.traceparent = assignment.traceparent;
-    const { key, turnSeq, deadline, payload } = plain(StepAssignmentSchema, assignment);
+    const { key, idempotencyKey, turnSeq, deadline, payload } = plain(
+      StepAssignmentSchema,
+      assignment,
+    );
     this.payload = payload ?? {};
     const { runId, step, tool, attempt } = lease;
     const signal = this.handlerSignal;
-    this.call = { runId, step, tool, attempt, key, turnSeq, deadline, signal };
+    this.call = { runId, step, tool, attempt, key, idempotencyKey, turnSeq, deadline, signal };
   }
 
   /** As errors name it. */

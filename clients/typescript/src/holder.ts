@@ -4,6 +4,7 @@ import { PawlError } from "./errors.js";
 import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
 import { RecordKind, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { faultOf } from "./handler_fault.js";
+import type { ToolCall } from "./held_step.js";
 import type { Json, Plain } from "./plain.js";
 import type { TurnRef } from "./request.js";
 import { newId } from "./retry.js";
@@ -13,10 +14,12 @@ import { deniedBy, type Step, type StepCall, type TurnHost } from "./turn.js";
 import type { Artifacts, Slots } from "./values.js";
 
 /** A tool that is executed here. What it throws is the error of the step. */
-export type Tool = (payload: Json) => Promise<Json> | Json;
+export type Tool = (payload: Json, call: ToolCall) => Promise<Json> | Json;
 
 /** Tools by name. */
 export type Tools = Readonly<{ [name: string]: Tool }>;
+
+type StepAnswer = Parameters<Run["resolveStep"]>[2];
 
 const ANSWERS = [RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED];
 const MOST_REFETCHES = 5;
@@ -104,13 +107,33 @@ export class Holder implements TurnHost {
     let body: Plain<StepResolved> | undefined;
     let attempt = step.attempt;
     do {
-      body = await this.#resolve(step, attempt, await outcomeOf(tool, step.payload ?? {}));
+      body = await this.#resolve(step, attempt, await this.#outcome(tool, step, attempt));
       attempt = body?.next ?? 0;
     } while (attempt > 0);
     return body;
   }
 
-  async #resolve(step: Step, attempt: number, answer: Parameters<Run["resolveStep"]>[2]) {
+  async #outcome(tool: Tool, step: Step, attempt: number): Promise<StepAnswer> {
+    const { key, idempotencyKey, turnSeq, deadline } = step;
+    const call: ToolCall = {
+      runId: this.turn.runId,
+      step: step.step,
+      tool: step.tool,
+      attempt,
+      key,
+      idempotencyKey,
+      turnSeq,
+      deadline,
+      signal: this.signal ?? new AbortController().signal,
+    };
+    try {
+      return { result: (await tool(step.payload ?? {}, call)) ?? null };
+    } catch (error) {
+      return { error: faultOf(error) };
+    }
+  }
+
+  async #resolve(step: Step, attempt: number, answer: StepAnswer) {
     const given = await this.withToken((turn) =>
       this.run.resolveStep(step.step, step.tool, answer, {
         attempt,
@@ -132,14 +155,6 @@ export class Holder implements TurnHost {
       }
     }
     return { ...step, status: StepStatus.CANCELLED };
-  }
-}
-
-async function outcomeOf(tool: Tool, payload: Json): Promise<Parameters<Run["resolveStep"]>[2]> {
-  try {
-    return { result: (await tool(payload)) ?? null };
-  } catch (error) {
-    return { error: faultOf(error) };
   }
 }
 

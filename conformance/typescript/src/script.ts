@@ -148,11 +148,12 @@ export class Player {
     }
   }
 
-  /** The handler of a tool; without a call where the run is driven here. */
-  tool(name: string): (payload: Json, call?: ToolCall) => Promise<Json> {
+  /** The handler of a tool, in a worker or in a run that is driven here. */
+  tool(name: string): (payload: Json, call: ToolCall) => Promise<Json> {
     return async (payload, call) => {
       const act = this.#next<ToolAct>("tools", name, this.script.tools?.[name]);
-      event("tool", { tool: name, payload, step: call?.step ?? 0, attempt: call?.attempt ?? 0 });
+      const { step, attempt, idempotencyKey: idempotency_key } = call;
+      event("tool", { tool: name, payload, step, attempt, idempotency_key });
       if (act.hold !== undefined) {
         await this.holds.wait(act.hold);
       }

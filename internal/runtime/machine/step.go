@@ -14,6 +14,13 @@ const (
 	DefaultMaxPendingSteps   = 8
 )
 
+// IdempotencyKey names a step in all its attempts, "RUN/STEP": what a tool changes
+// outside is keyed by it, so that an attempt whose answer is not known has no second
+// effect. Never the attempt: that one rises exactly when it matters.
+func IdempotencyKey(run string, step uint32) string {
+	return run + "/" + strconv.FormatUint(uint64(step), 10)
+}
+
 // tool is how a tool's steps are run, defaults filled in.
 func (g *Graph) tool(name string) Tool {
 	tool := g.Tools[name]

@@ -70,7 +70,6 @@ from pawl._errors import (
     VariablesError,
     WorkerReplacedError,
 )
-from pawl._held import ToolCall, current_call
 from pawl._history import (
     ArtifactChange,
     CountChange,
@@ -143,6 +142,7 @@ from pawl._runs import (
     TurnRef,
 )
 from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
+from pawl._tool_call import ToolCall, current_call
 from pawl._turn import AsyncTurn, Turn, TurnView
 from pawl._turn_requests import StepCall
 from pawl._values import (

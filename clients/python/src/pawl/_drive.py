@@ -29,6 +29,7 @@ from pawl._outcomes import Outcome, Reply, RunResult, values_of
 from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
 from pawl._runs import RunInfo, Step, TurnInfo, TurnRef
 from pawl._settings import Settings
+from pawl._tool_call import ToolCall, within
 from pawl._turn import default_key, denied, result_of
 from pawl._turn_requests import StepCall
 from pawl._values import ArtifactLike, Fault, Json, parts_of
@@ -144,7 +145,7 @@ class Holder:
         while number:
             result: Json | Fault
             try:
-                result = yield Handle(local, (step.payload,))
+                result = yield Handle(within(self._call_of(step, number), local), (step.payload,))
             except Exception as error:
                 result = fault_of(error)[0]
             body = yield from self._resolve(step, number, result)
@@ -152,6 +153,18 @@ class Holder:
                 return body
             number = body.next
         return None
+
+    def _call_of(self, step: Step, number: int) -> ToolCall:
+        return ToolCall(
+            run_id=self.turn.run_id,
+            step=step.step,
+            tool=step.tool,
+            attempt=number,
+            key=step.key,
+            idempotency_key=step.idempotency_key,
+            turn_seq=step.turn_seq,
+            deadline=step.deadline,
+        )
 
     def _resolve(self, step: Step, number: int, result: Json | Fault) -> Flow[StepResolved | None]:
         answer = yield from self.with_token(

@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
-from pawl import _tracing
+from pawl import _tool_call, _tracing
 from pawl._convert import from_proto, instant, parse_json
 from pawl._errors import SuspendTurn, TurnStaleError
 from pawl._runs import Step, TurnInfo, TurnRef
 from pawl._values import Json
 from pawl.v1 import worker_pb2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """The tool call that a handler makes now; see `current_call`.
-
-    (run_id, step, attempt) identifies it: use it as idempotency key of what the tool
-    does elsewhere. The payload cannot override these.
-    """
-
-    run_id: str
-    step: int
-    tool: str
-    attempt: int
-    key: str
-    turn_seq: int
-    deadline: datetime | None
-
-
-_current: contextvars.ContextVar[ToolCall] = contextvars.ContextVar("pawl_call")
-
-
-def current_call() -> ToolCall:
-    """The tool call that this handler makes. Raises LookupError elsewhere."""
-    return _current.get()
 
 
 class Held:
@@ -64,19 +37,20 @@ class HeldStep(Held):
         self.traceparent = assignment.traceparent
         self.payload: Json = parse_json(assignment.payload_json)
         deadline = assignment.deadline if assignment.HasField("deadline") else None
-        self.call = ToolCall(
+        self.call = _tool_call.ToolCall(
             run_id=assignment.lease.run_id,
             step=assignment.lease.step,
             tool=assignment.lease.tool,
             attempt=assignment.lease.attempt,
             key=assignment.key,
+            idempotency_key=assignment.idempotency_key,
             turn_seq=assignment.turn_seq,
             deadline=None if deadline is None else instant(deadline),
         )
 
     def enter(self) -> None:
         """Makes the call, and its trace, the current ones of this context."""
-        _current.set(self.call)
+        _tool_call.enter(self.call)
         _tracing.enter(self.traceparent)
 
 

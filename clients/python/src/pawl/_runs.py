@@ -76,6 +76,8 @@ class ForkedFrom:
 class Step:
     """One tool call. `payload`, `result` and `error` are None where bodies are left out.
 
+    `idempotency_key` is "RUN/STEP", the same for every attempt: what the tool changes
+    elsewhere is keyed by it.
     `remote` is what is known of a delegation's other side; None: nothing, or a tool.
     """
 
@@ -90,6 +92,7 @@ class Step:
     payload: Json
     result: Json
     error: Fault | None
+    idempotency_key: str
     remote: Remote | None
 
 

@@ -1,8 +1,6 @@
 package trace
 
 import (
-	"strconv"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -39,7 +37,7 @@ func (f *Fold) beginStep(at int64, b *machine.StepRequested, parent SpanID) {
 	s.text("gen_ai.operation.name", "execute_tool")
 	s.text("gen_ai.tool.name", b.Tool)
 	s.text("gen_ai.tool.type", "function")
-	s.text("gen_ai.tool.call.id", f.run+"/"+strconv.FormatUint(uint64(b.Step), 10))
+	s.text("gen_ai.tool.call.id", machine.IdempotencyKey(f.run, b.Step))
 	s.number("pawl.step", int64(b.Step))
 	s.number("pawl.attempt", int64(b.Attempt))
 	if b.Delegation {

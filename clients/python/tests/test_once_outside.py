@@ -1,0 +1,134 @@
+"""8.5: what a tool changes elsewhere is keyed by its call, not by the attempt of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+
+import pytest
+
+from conftest import STEPS
+from pawl import (
+    AsyncTurn,
+    Client,
+    FailTurnError,
+    Reply,
+    RunStatus,
+    Turn,
+    Worker,
+    current_call,
+)
+from pawl.testing import Sidecar
+from workers import WAIT, ended, serving, variant
+
+
+class Ledger:
+    """The world outside: it takes each key once."""
+
+    def __init__(self) -> None:
+        self.effects: Counter[str] = Counter()
+        self.calls = 0
+
+    def charge(self) -> int:
+        """One call, and its attempt."""
+        call = current_call()
+        self.calls += 1
+        self.effects[call.idempotency_key] += 1
+        return call.attempt
+
+
+TWICE = {"tools": {"add": {"attempts": 3, "timeout_sec": 1, "on_unknown": "retry"}}}
+
+
+@pytest.mark.parametrize("flavour", ["sync", "async"])
+@pytest.mark.parametrize("fault", ["fails", "answers too late"])
+async def test_a_worker_s_tool(sidecar: Sidecar, client: Client, fault: str, flavour: str) -> None:
+    client.register_pack(variant(STEPS, "once-outside", TWICE), filename="x.json")
+    ledger, over = Ledger(), threading.Event()
+    worker = Worker(address=sidecar.address, packs=["once-outside"], steps=2)
+
+    def work() -> int:
+        if ledger.charge() == 1:
+            if fault == "answers too late":
+                over.wait(WAIT)
+            raise FailTurnError("LOST", "no answer")
+        return 3
+
+    if flavour == "sync":
+        worker.tool("add")(lambda payload: work())
+    elif fault == "fails":
+
+        @worker.tool("add")
+        async def add(payload: object) -> int:
+            return work()
+
+    else:
+
+        @worker.tool("add")
+        async def slow(payload: object) -> int:
+            if ledger.charge() == 1:
+                await asyncio.Event().wait()
+            return 3
+
+    @worker.prompt("calc")
+    async def calc(turn: AsyncTurn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        await turn.step("add", {"a": 1, "b": 2})
+        return Reply(event="Done")
+
+    try:
+        async with serving(worker):
+            run = client.start("once-outside", variables={"n": 1})
+            assert await ended(run) is RunStatus.COMPLETED
+    finally:
+        over.set()
+    assert ledger.calls == 2
+    assert list(ledger.effects) == [f"{run.id}/1"]
+
+
+def test_a_tool_of_a_run_that_is_driven_here(client: Client) -> None:
+    client.register_pack(variant(STEPS, "once-outside", TWICE), filename="x.json")
+    ledger = Ledger()
+
+    def add(payload: object) -> int:
+        if ledger.charge() < 3:
+            raise FailTurnError("LOST", "no answer")
+        return 3
+
+    def handler(turn: Turn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        turn.step("add", {"a": 1, "b": 2})
+        assert [step.idempotency_key for step in turn.steps] in ([], [f"{turn.run_id}/1"])
+        return Reply(event="Done")
+
+    result = client.run("once-outside", handler, tools={"add": add}, variables={"n": 1})
+    assert result.status is RunStatus.COMPLETED
+    assert ledger.calls == 3
+    assert list(ledger.effects) == [f"{result.run.run_id}/1"]
+    with pytest.raises(LookupError):
+        current_call()
+
+
+async def test_a_tool_of_a_run_that_is_driven_here_asynchronously(sidecar: Sidecar) -> None:
+    ledger = Ledger()
+
+    async def add(payload: object) -> int:
+        if ledger.charge() < 3:
+            raise FailTurnError("LOST", "no answer")
+        return 3
+
+    async def handler(turn: AsyncTurn) -> Reply:
+        if not turn.terminal:
+            await turn.step("add", {"a": 1, "b": 2})
+        return Reply(event="" if turn.terminal else "Done")
+
+    async with sidecar.async_client() as client:
+        content = variant(STEPS, "once-outside", TWICE)
+        await client.register_pack(content, filename="x.json")
+        result = await client.run("once-outside", handler, tools={"add": add}, variables={"n": 1})
+    assert result.status is RunStatus.COMPLETED
+    assert ledger.calls == 3
+    assert list(ledger.effects) == [f"{result.run.run_id}/1"]

@@ -1,0 +1,74 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// ledger is the world outside: it takes each idempotency key once.
+type ledger struct {
+	mu      sync.Mutex
+	effects map[string]int
+	calls   int
+}
+
+func (l *ledger) charge(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	if l.effects[key] == 0 {
+		l.effects[key] = l.calls
+	}
+}
+
+// TestOneEffectOutside (8.5): a tool that fails, or answers too late, after its effect
+// is called again; a world that goes by the call's idempotency key has one effect.
+func TestOneEffectOutside(t *testing.T) {
+	t.Parallel()
+	const bounds = `"retry": {"max_attempts": 3}, "tools": {"add": {"attempts": 3, "timeout_sec": 1, "on_unknown": "retry"}}`
+	for name, bad := range map[string]worker.ToolFunc{
+		"fails": func(context.Context, *worker.Step) (json.RawMessage, error) {
+			return nil, &worker.Failure{Code: "LOST", Message: "no answer"}
+		},
+		"answers too late": func(ctx context.Context, _ *worker.Step) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, ctx := newSidecar(t), testContext(t)
+			content := strings.Replace(strings.Replace(pack, `"retry": {"max_attempts": 3}`, bounds, 1), `"1.0.0"`, `"1.1.0"`, 1)
+			if _, err := s.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(content)}); err != nil {
+				t.Fatal(err)
+			}
+			var told ledger
+			told.effects = map[string]int{}
+			tool := func(ctx context.Context, st *worker.Step) (json.RawMessage, error) {
+				told.charge(st.IdempotencyKey())
+				if st.Assignment.GetLease().GetAttempt() < 3 {
+					return bad(ctx, st)
+				}
+				return json.RawMessage(`2`), nil
+			}
+			turn, _ := counting(1, nil)
+			stop := s.work(ctx, worker.Config{
+				ID: "w", Prompts: map[string]worker.TurnFunc{"counter": turn}, Tools: map[string]worker.ToolFunc{"add": tool},
+			})
+			defer stop()
+			run := s.start(ctx)
+			if got := s.ended(ctx, run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+				t.Fatalf("the run is %v", got)
+			}
+			if told.calls != 3 || len(told.effects) != 1 || told.effects[run+"/1"] != 1 {
+				t.Errorf("%d calls, effects %v, want 3 and one of %s/1", told.calls, told.effects, run)
+			}
+		})
+	}
+}

@@ -1001,6 +1001,9 @@ type Step struct {
 	ResultJson string `protobuf:"bytes,10,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
 	// Error; unset unless status is ERROR and bodies are given.
 	Error *Fault `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
+	// "RUN/STEP", the same for every attempt: the idempotency key of what the tool
+	// changes outside, for whoever makes the call. Always set.
+	IdempotencyKey string `protobuf:"bytes,12,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// What is known of a delegation's other side; unset: nothing yet, or a tool.
 	Remote        *Remote `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1112,6 +1115,13 @@ func (x *Step) GetError() *Fault {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *Step) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
 }
 
 func (x *Step) GetRemote() *Remote {
@@ -7427,7 +7437,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x12max_artifact_bytes\x18\x02 \x01(\x03R\x10maxArtifactBytes\x123\n" +
 	"\x16max_run_artifact_bytes\x18\x03 \x01(\x03R\x13maxRunArtifactBytes\x12*\n" +
 	"\x11max_message_bytes\x18\x04 \x01(\x03R\x0fmaxMessageBytes\x12*\n" +
-	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\x8d\x03\n" +
+	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\xb6\x03\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -7444,6 +7454,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	" \x01(\tR\n" +
 	"resultJson\x12$\n" +
 	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\x12'\n" +
+	"\x0fidempotency_key\x18\f \x01(\tR\x0eidempotencyKey\x12'\n" +
 	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\"\xe9\x04\n" +
 	"\tRunFilter\x12\x1c\n" +
 	"\x04pack\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12C\n" +

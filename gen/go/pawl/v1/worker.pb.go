@@ -1662,9 +1662,13 @@ type StepAssignment struct {
 	Pack *PackRef `protobuf:"bytes,8,opt,name=pack,proto3" json:"pack,omitempty"`
 	// W3C trace context of this attempt, the parent of what its executor traces.
 	// Default: empty, the run is in no trace.
-	Traceparent   string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Traceparent string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// "RUN/STEP", the same for every attempt of the step: hand it to whatever the
+	// tool changes outside as its idempotency key, so that an attempt whose answer
+	// was lost, came too late or was an error has no second effect. Always set.
+	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *StepAssignment) Reset() {
@@ -1756,6 +1760,13 @@ func (x *StepAssignment) GetPack() *PackRef {
 func (x *StepAssignment) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *StepAssignment) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
 	}
 	return ""
 }
@@ -2669,7 +2680,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfe\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa7\x03\n" +
 	"\x0eStepAssignment\x12(\n" +
 	"\x05lease\x18\x01 \x01(\v2\x12.pawl.v1.StepLeaseR\x05lease\x12!\n" +
 	"\fpayload_json\x18\x02 \x01(\tR\vpayloadJson\x12\x10\n" +
@@ -2679,7 +2690,9 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x123\n" +
 	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12$\n" +
 	"\x04pack\x18\b \x01(\v2\x10.pawl.v1.PackRefR\x04pack\x12 \n" +
-	"\vtraceparent\x18\t \x01(\tR\vtraceparent\"\x94\x01\n" +
+	"\vtraceparent\x18\t \x01(\tR\vtraceparent\x12'\n" +
+	"\x0fidempotency_key\x18\n" +
+	" \x01(\tR\x0eidempotencyKey\"\x94\x01\n" +
 	"\n" +
 	"Revocation\x12(\n" +
 	"\x04turn\x18\x01 \x01(\v2\x12.pawl.v1.TurnLeaseH\x00R\x04turn\x12(\n" +

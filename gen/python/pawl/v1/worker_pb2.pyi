@@ -276,7 +276,7 @@ class TurnAssignment(_message.Message):
     def __init__(self, lease: _Optional[_Union[TurnLease, _Mapping]] = ..., turn: _Optional[_Union[_run_pb2.GetTurnResponse, _Mapping]] = ..., agent: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class StepAssignment(_message.Message):
-    __slots__ = ("lease", "payload_json", "key", "turn_seq", "requested_at", "deadline", "timeout", "pack", "traceparent")
+    __slots__ = ("lease", "payload_json", "key", "turn_seq", "requested_at", "deadline", "timeout", "pack", "traceparent", "idempotency_key")
     LEASE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -286,6 +286,7 @@ class StepAssignment(_message.Message):
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     PACK_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     lease: StepLease
     payload_json: str
     key: str
@@ -295,7 +296,8 @@ class StepAssignment(_message.Message):
     timeout: _duration_pb2.Duration
     pack: _record_pb2.PackRef
     traceparent: str
-    def __init__(self, lease: _Optional[_Union[StepLease, _Mapping]] = ..., payload_json: _Optional[str] = ..., key: _Optional[str] = ..., turn_seq: _Optional[int] = ..., requested_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    idempotency_key: str
+    def __init__(self, lease: _Optional[_Union[StepLease, _Mapping]] = ..., payload_json: _Optional[str] = ..., key: _Optional[str] = ..., turn_seq: _Optional[int] = ..., requested_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., traceparent: _Optional[str] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("turn", "step", "cause")

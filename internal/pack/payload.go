@@ -10,7 +10,7 @@ import (
 )
 
 // compileParameters compiles the parameters of a tool as JSON Schema. References
-// that leave the schema are errors.
+// that leave the schema are errors, and so is a schema that costs too much.
 func compileParameters(tool string, raw json.RawMessage) (*schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -23,6 +23,9 @@ func compileParameters(tool string, raw json.RawMessage) (*schema, error) {
 	}
 	compiled, err := c.Compile(url)
 	if err != nil {
+		return nil, err
+	}
+	if err := (schemaCost{}).check(compiled); err != nil {
 		return nil, err
 	}
 	return &schema{compiled: compiled, doc: doc}, nil
@@ -40,7 +43,9 @@ func schemaFaults(err error) []schemaFault {
 
 // CheckPayload checks the payload of a tool call, one JSON object (empty = {}),
 // against the parameters that the pack declares for the tool. A tool without
-// parameters, declared or not, takes any object. Faults come ordered by field.
+// parameters, declared or not, takes any object. Faults come ordered by field. A
+// payload whose check would take more than 250 000 applications of a schema is
+// refused unchecked.
 func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
 	value, fault := payloadValue(payload)
 	if fault != nil {
@@ -49,6 +54,9 @@ func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
 	s := p.schemas[tool]
 	if s == nil {
 		return nil
+	}
+	if !s.affordable(value) {
+		return []FieldError{{"payload", fmt.Sprintf("checking it takes more than %d applications of the tool's schema", maxApplications)}}
 	}
 	var out []FieldError
 	for _, f := range s.validate(value) {

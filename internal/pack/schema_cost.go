@@ -1,0 +1,225 @@
+package pack
+
+import (
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// What the parameters of a tool may cost. A schema is small and its work is not: 24
+// definitions that each name the one before twice are 2^24 checks of one value. One
+// application of a schema to a value takes about a microsecond.
+const (
+	// maxApplied bounds the schemas that a pack may apply to one and the same value.
+	maxApplied = 4096
+	// maxApplications bounds the work of one check of one payload, about a quarter of
+	// a second. It counts, rather than takes the time, so that a busy machine refuses
+	// no payload that a quiet one takes.
+	maxApplications = 250_000
+	// constantsPerApplication are the values of an enum, or the required names, that
+	// weigh as much as one more schema.
+	constantsPerApplication = 16
+)
+
+// schemaCost says how many schemas a compiled schema applies to one value. Its error
+// names what has no such number.
+type schemaCost map[*jsonschema.Schema]int
+
+// applying marks a schema whose cost is being counted.
+const applying = -1
+
+// check walks everything that a schema can apply, and refuses what no payload could
+// be checked against in bounded time.
+func (c schemaCost) check(s *jsonschema.Schema) error {
+	if s == nil {
+		return nil
+	}
+	if _, seen := c[s]; seen {
+		return nil
+	}
+	if _, err := c.applied(s); err != nil {
+		return err
+	}
+	for _, sub := range append(sameValue(s), innerValue(s)...) {
+		if err := c.check(sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applied counts a schema and those that it applies to the same value.
+func (c schemaCost) applied(s *jsonschema.Schema) (int, error) {
+	switch n := c[s]; {
+	case n == applying:
+		return 0, fmt.Errorf("%s applies itself to the same value", location(s))
+	case n > 0:
+		return n, nil
+	}
+	if s.DynamicRef != nil || s.RecursiveRef != nil {
+		return 0, fmt.Errorf("%s: dynamic references are not supported; allowed: $ref", location(s))
+	}
+	c[s] = applying
+	total := weight(s)
+	for _, sub := range sameValue(s) {
+		n, err := c.applied(sub)
+		if err != nil {
+			return 0, err
+		}
+		if total += n; total > maxApplied {
+			return 0, fmt.Errorf("%s applies more than %d schemas to one value", location(s), maxApplied)
+		}
+	}
+	c[s] = total
+	return total, nil
+}
+
+// location is where in the document a schema stands.
+func location(s *jsonschema.Schema) string {
+	for i := range s.Location {
+		if s.Location[i] == '#' {
+			return quote(s.Location[i:])
+		}
+	}
+	return quote(s.Location)
+}
+
+// weight is the work of a schema's own keywords.
+func weight(s *jsonschema.Schema) int {
+	n := len(s.Required) + len(s.DependentRequired)
+	if s.Enum != nil {
+		n += len(s.Enum.Values)
+	}
+	return 1 + n/constantsPerApplication
+}
+
+// sameValue lists the schemas that a schema applies to its own value.
+func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := make([]*jsonschema.Schema, 0, 4)
+	for _, sub := range []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else} {
+		if sub != nil {
+			out = append(out, sub)
+		}
+	}
+	out = append(append(append(out, s.AllOf...), s.AnyOf...), s.OneOf...)
+	for _, sub := range s.DependentSchemas {
+		out = append(out, sub)
+	}
+	for _, dep := range s.Dependencies {
+		if sub, ok := dep.(*jsonschema.Schema); ok {
+			out = append(out, sub)
+		}
+	}
+	return out
+}
+
+// innerValue lists the schemas that a schema applies to values inside of its own.
+func innerValue(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := everyMember(s)
+	for _, sub := range s.Properties {
+		out = append(out, sub)
+	}
+	for _, sub := range s.PatternProperties {
+		out = append(out, sub)
+	}
+	return append(append(out, everyItem(s)...), placedItems(s)...)
+}
+
+// everyMember lists the schemas for any member of an object and for its name.
+func everyMember(s *jsonschema.Schema) []*jsonschema.Schema {
+	return present(s.AdditionalProperties, s.UnevaluatedProperties, s.PropertyNames)
+}
+
+// everyItem lists the schemas for any item of an array.
+func everyItem(s *jsonschema.Schema) []*jsonschema.Schema {
+	return present(s.Items, s.AdditionalItems, s.Items2020, s.Contains, s.UnevaluatedItems)
+}
+
+// placedItems lists the schemas for the items at their own places.
+func placedItems(s *jsonschema.Schema) []*jsonschema.Schema {
+	if items, ok := s.Items.([]*jsonschema.Schema); ok {
+		return items
+	}
+	return s.PrefixItems
+}
+
+// present keeps what is a schema: keywords may be absent, or booleans.
+func present(keywords ...any) []*jsonschema.Schema {
+	out := make([]*jsonschema.Schema, 0, len(keywords)+4)
+	for _, k := range keywords {
+		if sub, ok := k.(*jsonschema.Schema); ok && sub != nil {
+			out = append(out, sub)
+		}
+	}
+	return out
+}
+
+// applications counts the work of one check, up to a limit.
+type applications struct{ n, limit int }
+
+// count adds what a schema applies to a value and inside of it. It never counts less
+// than the library does: alternatives are counted whole. It says whether the limit holds.
+func (a *applications) count(s *jsonschema.Schema, value any) bool {
+	if a.n += weight(s); a.n > a.limit {
+		return false
+	}
+	for _, sub := range sameValue(s) {
+		if !a.count(sub, value) {
+			return false
+		}
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		return a.members(s, v)
+	case []any:
+		return a.items(s, v)
+	}
+	return true
+}
+
+func (a *applications) members(s *jsonschema.Schema, object map[string]any) bool {
+	every := everyMember(s)
+	for name, value := range object {
+		if sub := s.Properties[name]; sub != nil && !a.count(sub, value) {
+			return false
+		}
+		for pattern, sub := range s.PatternProperties {
+			a.n++
+			if pattern.MatchString(name) && !a.count(sub, value) {
+				return false
+			}
+		}
+		if !a.all(every, value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *applications) items(s *jsonschema.Schema, list []any) bool {
+	every, placed := everyItem(s), placedItems(s)
+	for i, value := range list {
+		if i < len(placed) && !a.count(placed[i], value) {
+			return false
+		}
+		if !a.all(every, value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *applications) all(schemas []*jsonschema.Schema, value any) bool {
+	for _, sub := range schemas {
+		if !a.count(sub, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// affordable says whether a check of a value stays within maxApplications.
+func (s *schema) affordable(value any) bool {
+	a := applications{limit: maxApplications}
+	return a.count(s.compiled, value)
+}

@@ -14,13 +14,15 @@ type checker struct {
 	lists map[string]string
 	// listed are the tools that some prompt lists.
 	listed map[string]bool
+	// requireBounded makes an endless loop an error.
+	requireBounded bool
 	// sources are the skill sources, sorted; nil until needed.
 	sources []string
 }
 
 // check applies all rules and resolves the templates and schemas of the pack.
-func (p *Pack) check(found *findings) {
-	c := &checker{p: p, doc: p.Doc, f: found, tpl: newTemplates(p.Doc.Fragments), lists: map[string]string{}, listed: map[string]bool{}}
+func (p *Pack) check(found *findings, requireBounded bool) {
+	c := &checker{requireBounded: requireBounded, p: p, doc: p.Doc, f: found, tpl: newTemplates(p.Doc.Fragments), lists: map[string]string{}, listed: map[string]bool{}}
 	p.uses, p.schemas, p.slots = map[string]*templateUse{}, map[string]*schema{}, map[string]bool{}
 	if w := p.Doc.Workflow; w != nil {
 		for _, s := range w.States {
@@ -94,6 +96,9 @@ func (c *checker) tools() {
 			continue
 		}
 		c.p.schemas[name] = s
+		if err := (schemaCost{}).check(s.compiled); err != nil {
+			c.f.tightened(ruleToolSchema, pointer("tools", name, "parameters"), "", "the schema costs too much to check: %v", err)
+		}
 	}
 }
 

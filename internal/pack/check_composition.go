@@ -48,35 +48,37 @@ type composing struct {
 	*checker
 	at string
 	in *Composition
-	// order is the place of each step id in document order, nested ones included;
-	// top the place of the top-level step that holds it.
-	order, top map[string]int
+	// order is the place of each step id in document order, nested ones included, and
+	// places its pointer.
+	order  map[string]int
+	places []string
 	// targets are the steps that some branch leads to.
 	targets map[string]bool
 	evalIDs map[string]bool
 }
 
 func newComposing(c *checker, at string, in *Composition) *composing {
-	w := &composing{checker: c, at: at, in: in, order: map[string]int{}, top: map[string]int{}, targets: map[string]bool{}, evalIDs: map[string]bool{}}
+	w := &composing{checker: c, at: at, in: in, order: map[string]int{}, targets: map[string]bool{}, evalIDs: map[string]bool{}}
 	for i := range c.doc.Evals {
 		w.evalIDs[c.doc.Evals[i].ID] = true
 	}
 	for i := range in.Steps {
-		w.collect(at+pointer("steps", index(i)), &in.Steps[i], i)
+		w.collect(at+pointer("steps", index(i)), &in.Steps[i])
 	}
 	return w
 }
 
 // collect numbers a step and those nested in it.
-func (w *composing) collect(at string, s *Step, top int) {
+func (w *composing) collect(at string, s *Step) {
 	if _, twice := w.order[s.ID]; twice {
 		w.f.err("PP0010-5", at+"/id", "Rename one of them.", "the step id %s is used twice in this composition", quote(s.ID))
 	} else {
-		w.order[s.ID], w.top[s.ID] = len(w.order), top
+		w.order[s.ID] = len(w.order)
+		w.places = append(w.places, at)
 	}
 	w.targets[s.Then], w.targets[s.Else] = true, true
 	for i := range s.Branches {
-		w.collect(at+pointer("branches", index(i)), &s.Branches[i], top)
+		w.collect(at+pointer("branches", index(i)), &s.Branches[i])
 	}
 }
 
@@ -190,36 +192,60 @@ func (w *composing) join(i int) {
 	}
 }
 
-// acyclic checks the order that sequence, depends_on and branches make.
+// acyclic checks the order that sequence, depends_on and branches make, of nested
+// steps too.
 func (w *composing) acyclic() {
+	o := order{composing: w, graph: make([][]residualEdge, 2*len(w.order))}
 	steps := w.in.Steps
-	graph := make([][]residualEdge, len(steps))
-	edge := func(from, to string) {
-		i, ok := w.top[from]
-		j, ok2 := w.top[to]
-		if ok && ok2 && (i != j || from == to) {
-			graph[i] = append(graph[i], residualEdge{event: steps[i].ID, to: j})
-		}
-	}
 	for i := range steps {
 		if i > 0 && len(steps[i].DependsOn) == 0 {
-			edge(steps[i-1].ID, steps[i].ID)
+			o.after(steps[i-1].ID, steps[i].ID)
 		}
-		w.edges(&steps[i], edge)
+		o.step(&steps[i])
 	}
-	if start, ids := findCycle(graph, slices.Repeat([]bool{true}, len(steps))); start != none {
-		w.f.err("PP0010-15", w.at+pointer("steps", index(start)), "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
+	start, ids := findCycle(o.graph, slices.Repeat([]bool{true}, len(o.graph)))
+	if start == none {
+		return
+	}
+	ids = slices.Compact(ids)
+	w.f.tightened("PP0010-15", w.places[start/2], "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
+}
+
+// order is what must happen before what in a composition: of the step in place n the
+// beginning is node 2n and the end is node 2n+1, so that what is nested in a step lies
+// between the two.
+type order struct {
+	*composing
+	graph [][]residualEdge
+}
+
+// step adds what is known of a step and of those nested in it.
+func (o *order) step(s *Step) {
+	own := 2 * o.order[s.ID]
+	o.edge(s.ID, own, own+1)
+	for _, dep := range s.DependsOn {
+		o.after(dep, s.ID)
+	}
+	o.after(s.ID, s.Then)
+	o.after(s.ID, s.Else)
+	for i := range s.Branches {
+		branch := &s.Branches[i]
+		inner := 2 * o.order[branch.ID]
+		o.edge(s.ID, own, inner)
+		o.edge(branch.ID, inner+1, own+1)
+		o.step(branch)
 	}
 }
 
-// edges adds the edges of a step and of the steps nested in it.
-func (w *composing) edges(s *Step, edge func(from, to string)) {
-	for _, dep := range s.DependsOn {
-		edge(dep, s.ID)
+// after adds that a step begins when another one has ended.
+func (o *order) after(first, then string) {
+	i, known := o.order[first]
+	j, also := o.order[then]
+	if known && also {
+		o.edge(first, 2*i+1, 2*j)
 	}
-	edge(s.ID, s.Then)
-	edge(s.ID, s.Else)
-	for i := range s.Branches {
-		w.edges(&s.Branches[i], edge)
-	}
+}
+
+func (o *order) edge(id string, from, to int) {
+	o.graph[from] = append(o.graph[from], residualEdge{event: id, to: to})
 }

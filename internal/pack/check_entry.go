@@ -130,11 +130,16 @@ func (c *checker) reachability(starts []start) {
 	}
 }
 
-// endless warns of entries whose runs need not end. A pack with errors is not
+// endless tells of entries whose runs need not end: warnings, or errors where bounds
+// are required. A pack with errors is not
 // analysed: its graph is not what the author meant.
 func (c *checker) endless(starts []start) {
 	if c.f.errors > 0 {
 		return
+	}
+	tell := c.f.warn
+	if c.requireBounded {
+		tell = c.f.err
 	}
 	a := c.p.newAnalysis()
 	for _, s := range starts {
@@ -146,7 +151,7 @@ func (c *checker) endless(starts []start) {
 		if !t.Exact {
 			what = "cannot be shown to end"
 		}
-		c.f.warn("PP0005-2", pointer("workflow", "states", t.CycleStart), "Set max_visits on a state of the cycle, or engine.budget.max_total_visits.",
+		tell("PP0005-2", pointer("workflow", "states", t.CycleStart), "Set max_visits on a state of the cycle, or engine.budget.max_total_visits.",
 			"from %s the cycle through %s by the events %s %s; also limited by %s", quote(s.state), quote(t.CycleStart), names(t.Cycle), what, names(t.AlsoLimitedBy))
 	}
 }

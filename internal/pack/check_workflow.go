@@ -211,8 +211,8 @@ func (c *checker) budget() {
 	if n := c.f.root.get("workflow").get("engine").get("budget"); n != nil {
 		for _, m := range n.members {
 			if !slices.Contains([]string{"max_total_visits", "max_tool_calls", "max_wall_time_sec"}, m.name) {
-				c.f.warn(ruleBudgetKey, pointer("workflow", "engine", "budget", m.name), "Check the spelling.",
-					"the budget %s is not known and not enforced; known: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.name))
+				c.f.tightened(ruleBudgetKey, pointer("workflow", "engine", "budget", m.name), "Check the spelling.",
+					"the budget %s is not known; allowed: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.name))
 			}
 		}
 	}

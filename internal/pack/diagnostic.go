@@ -56,6 +56,8 @@ type findings struct {
 	dropped int
 	// errors counts the findings of SeverityError, dropped ones included.
 	errors int
+	// accepted: the document was accepted by an earlier version of the rules.
+	accepted bool
 }
 
 func newFindings() *findings { return &findings{seen: map[string]bool{}} }
@@ -69,6 +71,16 @@ func (f *findings) err(code, pointer, hint, format string, args ...any) {
 // warn reports what lets the pack pass, about the value at pointer.
 func (f *findings) warn(code, pointer, hint, format string, args ...any) {
 	f.report(Diagnostic{Code: code, Severity: SeverityWarning, Pointer: pointer, Hint: hint}, format, args)
+}
+
+// tightened reports what refuses a new pack, by a rule that is younger than packs that
+// may be registered: these stay as they are, since runs depend on them.
+func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
+	if f.accepted {
+		f.warn(code, pointer, hint, format, args...)
+		return
+	}
+	f.err(code, pointer, hint, format, args...)
 }
 
 // report places a finding in the source and files it. The same finding twice is

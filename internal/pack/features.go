@@ -100,7 +100,7 @@ var features = []Feature{
 	{"workflow.states.*.artifacts.*.mode", "", Enforced, ""},
 	{"workflow.states.*.artifacts.*.description", "", HandedOn, ""},
 	{"workflow.engine.budget", "", Enforced, ""},
-	{"workflow.engine.budget.*", "unknown keys", Warned, "not enforced"},
+	{"workflow.engine.budget.*", "unknown keys", Refused, "check the spelling"},
 	{"workflow.engine.x_pawl", "", Enforced, "unknown keys are errors"},
 	{"workflow.engine.*", "unknown keys", Warned, "no effect"},
 

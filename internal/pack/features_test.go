@@ -175,7 +175,7 @@ var featureTests = map[string]func(*testing.T){
 	"workflow.states.*.artifacts.*.mode |":                                alters(`workflow.states.s.artifacts.x.mode = "append"`),
 	"workflow.states.*.artifacts.*.description |":                         handed(`workflow.states.s.artifacts.x.description = "d"`, "/workflow/states/s/artifacts/x/description"),
 	"workflow.engine.budget |":                                            alters(`workflow.engine.budget = {"max_tool_calls":3}`),
-	"workflow.engine.budget.* | unknown keys":                             finds(ruleBudgetKey, w, `workflow.engine.budget.max_cost = 3`),
+	"workflow.engine.budget.* | unknown keys":                             finds(ruleBudgetKey, e, `workflow.engine.budget.max_cost = 3`),
 	"workflow.engine.x_pawl |":                                            alters(`workflow.engine.x_pawl = {"max_steps":3}`),
 	"workflow.engine.* | unknown keys":                                    finds("PP0005-4", w, `workflow.engine.more = 3`),
 

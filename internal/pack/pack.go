@@ -12,6 +12,12 @@ type Options struct {
 	// "1.5.0". Empty accepts what either of them accepts and warns of the
 	// difference.
 	Strict string
+	// RequireBounded makes an error of every entry whose runs need not end by the
+	// pack's own guards: see [Termination].
+	RequireBounded bool
+	// Accepted says that the document is one that this or an earlier version has
+	// accepted. Rules that are younger than it only warn.
+	Accepted bool
 	// Limits of the document; zero fields take their default.
 	Limits Limits
 }
@@ -57,8 +63,8 @@ func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 	if root == nil {
 		return nil, found.sorted(), nil
 	}
-	found.root = root
-	p, err := build(root, opts.Strict, found)
+	found.root, found.accepted = root, opts.Accepted
+	p, err := build(root, opts, found)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,9 +77,9 @@ func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 }
 
 // build applies the schemas and the rules to a tree.
-func build(root *node, strict string, found *findings) (*Pack, error) {
+func build(root *node, opts Options, found *findings) (*Pack, error) {
 	value := root.plain()
-	if err := checkSchema(value, strict, found); err != nil {
+	if err := checkSchema(value, opts.Strict, found); err != nil {
 		return nil, err
 	}
 	form, err := canonical(value)
@@ -90,6 +96,6 @@ func build(root *node, strict string, found *findings) (*Pack, error) {
 	}
 	doc.fill()
 	p := &Pack{ID: doc.ID, Version: doc.Version, Digest: digestOf(form), Canonical: form, Doc: doc}
-	p.check(found)
+	p.check(found, opts.RequireBounded)
 	return p, nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // compileParameters compiles the parameters of a tool as JSON Schema. References
-// that leave the schema are errors, and so is a schema that costs too much.
+// that leave the schema are errors.
 func compileParameters(tool string, raw json.RawMessage) (*schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -23,9 +23,6 @@ func compileParameters(tool string, raw json.RawMessage) (*schema, error) {
 	}
 	compiled, err := c.Compile(url)
 	if err != nil {
-		return nil, err
-	}
-	if err := (schemaCost{}).check(compiled); err != nil {
 		return nil, err
 	}
 	return &schema{compiled: compiled, doc: doc}, nil

@@ -77,7 +77,7 @@ var rules = []Rule{
 	{ruleFragment, true, false, "fragments exist, nest at most 8 deep, have no cycle and expand to at most 1 MiB"},
 	{ruleMedia, false, true, "an artifact's type is a media type"},
 	{ruleUnnameable, false, true, "artifacts and fragments have names that a template can write"},
-	{ruleBudgetKey, false, true, "engine.budget has only known keys"},
+	{ruleBudgetKey, true, false, "engine.budget has only known keys"},
 	{ruleToolSchema, true, false, "a tool's parameters are a JSON Schema without outside references"},
 	{ruleLiteral, false, true, "double braces that are not a placeholder are meant literally"},
 	{ruleMore, false, true, "at most 200 findings are listed"},

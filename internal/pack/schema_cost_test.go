@@ -39,7 +39,11 @@ func TestCostlySchemasAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := compileParameters("t", []byte(c.schema))
+			s, err := compileParameters("t", []byte(c.schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = schemaCost{}.check(s.compiled)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want an error with %q", err, c.says)
 			}
@@ -65,7 +69,11 @@ func TestOrdinarySchemasAreAffordable(t *testing.T) {
 		"ten levels":     doubling(10, "allOf"),
 		"long enum":      `{"enum":["` + strings.Repeat(`a","`, 20_000) + `b"]}`,
 	} {
-		if _, err := compileParameters("t", []byte(text)); err != nil {
+		s, err := compileParameters("t", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (schemaCost{}).check(s.compiled); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -29,7 +29,7 @@ func writes(values map[string]any, types map[string]string) ([]*pawlv1.ArtifactW
 func artifactValue(value any, mediaType string) (*pawlv1.ArtifactValue, error) {
 	text, isText := value.(string)
 	switch {
-	case isText && (mediaType == "" || strings.HasPrefix(mediaType, "text/")):
+	case isText && (mediaType == "" || strings.HasPrefix(strings.ToLower(mediaType), "text/")):
 		return &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: text}}, nil
 	case isText && !isJSON(mediaType):
 		raw, err := base64.StdEncoding.DecodeString(text)
@@ -47,7 +47,7 @@ func artifactValue(value any, mediaType string) (*pawlv1.ArtifactValue, error) {
 
 func isJSON(mediaType string) bool {
 	base, _, _ := strings.Cut(mediaType, ";")
-	base = strings.TrimSpace(base)
+	base = strings.ToLower(strings.TrimSpace(base))
 	return base == "application/json" || strings.HasSuffix(base, "+json")
 }
 

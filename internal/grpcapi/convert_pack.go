@@ -118,6 +118,7 @@ func graphToProto(p *pack.Pack, g *machine.Graph) *pawlv1.GetPackGraphResponse {
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.States)) {
 		node := nodeToProto(g.States[name], name == g.Entry)
+		node.Tools, node.Skills = callable(g.Prompts[node.GetPrompt()]), skillFilter(p, name)
 		if p.Doc.Workflow != nil && p.Doc.Workflow.States[name] != nil {
 			node.Description = p.Doc.Workflow.States[name].Description
 		}
@@ -141,6 +142,11 @@ func nodeToProto(n *machine.Node, entry bool) *pawlv1.GraphNode {
 		OnMaxVisits: n.OnMaxVisits, Orchestration: pawlv1.Orchestration(n.Orchestration + 1),
 		Persistent: n.Persistent, Artifacts: slices.Sorted(slices.Values(n.Artifacts)),
 	}
+}
+
+// callable lists the tools of a prompt that are not blocked, sorted.
+func callable(p *machine.Prompt) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.Tools)), func(tool string) bool { return p.Blocklist[tool] })
 }
 
 // edgesToProto lists a state's edges by kind and event.

@@ -2,6 +2,9 @@ package grpcapi
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,8 +171,29 @@ func TestSettings(t *testing.T) {
 	}
 	r.emit(ctx, got.GetTurn(), "Ask")
 	got, err = r.runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: turn.GetRunId()})
-	if err != nil || strings.Contains(got.GetSettingsJson(), "skills") || got.GetAllowedEvents() != nil || got.GetTerminal() {
+	if err != nil || strings.Contains(got.GetSettingsJson(), `"skills"`) || !strings.Contains(got.GetSettingsJson(), `"skills_filter":"none"`) || got.GetAllowedEvents() != nil || got.GetTerminal() {
 		t.Fatalf("settings %v, %v", got, err)
+	}
+}
+
+// TestSkillFilterIsHandedOn: a filter below a source, or of an inline skill, hands on the
+// source with the filter; "none" hands on the filter alone.
+func TestSkillFilterIsHandedOn(t *testing.T) {
+	t.Parallel()
+	sources := []json.RawMessage{
+		json.RawMessage(`"./skills/"`), json.RawMessage(`{"path":"./other","preload":true}`),
+		json.RawMessage(`{"name":"tone","description":"d","instructions":"i"}`),
+	}
+	for filter, want := range map[string]string{
+		"": "012", "none": "", "./skills": "0", "./skills/billing": "0", "./other": "1", "tone": "2", "./nowhere": "", ".": "01",
+	} {
+		got := ""
+		for _, kept := range filterSkills(sources, filter) {
+			got += fmt.Sprint(slices.IndexFunc(sources, func(s json.RawMessage) bool { return string(s) == string(kept) }))
+		}
+		if got != want {
+			t.Errorf("filter %q keeps %q, want %q", filter, got, want)
+		}
 	}
 }
 

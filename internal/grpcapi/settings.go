@@ -69,8 +69,12 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	if evals := mergeEvals(doc.Evals, own["evals"]); len(evals) > 0 {
 		settings["evals"] = evals
 	}
-	if skills := filterSkills(doc.Skills, skillFilter(p, state)); len(skills) > 0 {
+	filter := skillFilter(p, state)
+	if skills := filterSkills(doc.Skills, filter); len(skills) > 0 {
 		settings["skills"] = skills
+	}
+	if filter != "" {
+		settings["skills_filter"] = filter
 	}
 	text, err := json.Marshal(settings)
 	if err != nil {
@@ -118,7 +122,9 @@ func skillFilter(p *pack.Pack, state string) string {
 	return *p.Doc.Workflow.States[state].Skills
 }
 
-// filterSkills keeps the sources at or below the filter's path (RFC 0008).
+// filterSkills keeps the sources at, below or above the filter's path, and the inline
+// skill of that name (RFC 0008). Of a source above it the executor takes what the filter,
+// which it gets as skills_filter, names.
 func filterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	switch filter {
 	case "":
@@ -129,14 +135,20 @@ func filterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	var kept []json.RawMessage
 	for _, raw := range sources {
 		var source pack.SkillSource
-		if json.Unmarshal(raw, &source) == nil && within(source.Path, filter) {
+		if json.Unmarshal(raw, &source) != nil {
+			continue
+		}
+		at := source.Path + source.Name
+		if at != "" && (within(at, filter) || within(filter, at)) {
 			kept = append(kept, raw)
 		}
 	}
 	return kept
 }
 
+// within says whether a path is a folder or lies in it.
 func within(path, folder string) bool {
+	path = strings.TrimSuffix(path, "/")
 	folder = strings.TrimSuffix(folder, "/")
 	return path == folder || strings.HasPrefix(path, folder+"/")
 }

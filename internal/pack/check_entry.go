@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"mime"
 	"slices"
 )
 
@@ -64,7 +65,8 @@ func (c *checker) member(key string, def *AgentDef) {
 
 func (c *checker) modes(at string, modes []string) {
 	for i, m := range modes {
-		if !mediaRange.MatchString(m) {
+		// Parameters (text/plain; charset=utf-8) are RFC 2045's and no fault.
+		if base, _, err := mime.ParseMediaType(m); err != nil || !mediaRange.MatchString(base) {
 			c.f.warn("PP0007-6", at+pointer(index(i)), "For example text/plain or image/*.", "the mode %s does not look like type/subtype", quote(m))
 		}
 	}

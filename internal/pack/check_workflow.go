@@ -117,12 +117,22 @@ func (c *checker) slots() {
 				continue
 			}
 			x, y := states[other].Artifacts[a], states[name].Artifacts[a]
-			if x.Type != y.Type || modeOf(x.Mode) != modeOf(y.Mode) {
+			if mediaType(x.Type) != mediaType(y.Type) || modeOf(x.Mode) != modeOf(y.Mode) {
 				c.f.err(ruleSlot, pointer("workflow", "states", name, "artifacts", a), "Use the same type and mode in all states.",
 					"the artifact %s is %s/%s here and %s/%s in the state %s; it is one slot", quote(a), y.Type, modeName(y.Mode), x.Type, modeName(x.Mode), quote(other))
 			}
 		}
 	}
+}
+
+// mediaType is a media type in its normal form: two ways to write one are equal. What is
+// none is taken as it is.
+func mediaType(text string) string {
+	base, parameters, err := mime.ParseMediaType(text)
+	if err != nil {
+		return text
+	}
+	return mime.FormatMediaType(base, parameters)
 }
 
 func modeName(mode string) string {

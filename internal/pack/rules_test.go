@@ -213,6 +213,7 @@ var ruleCases = []ruleCase{
 		agents = {"entry":"a","members":{"a":{}}}`, "not an agent member"},
 	{"PP0007-5", e, "/prompts/a/tools/0", `prompts.a.tools = ["a"]
 		agents = {"entry":"a","members":{"a":{}}}`, "lists itself"},
+	{"PP0007-6", w, "/agents/members/a/input_modes/0", `agents = {"entry":"a","members":{"a":{"input_modes":["text/plain; charset="]}}}`, "type/subtype"},
 	{"PP0007-6", w, "/agents/members/a/input_modes/0", `agents = {"entry":"a","members":{"a":{"input_modes":["text"]}}}`, "type/subtype"},
 	{"PP0008-1", w, "/skills/1/name", `skills = [{"name":"x","description":"d","instructions":"i"},{"name":"x","description":"d","instructions":"i"}]`, "declared twice"},
 	{"PP0008-3", w, "/workflow/states/s/skills", `workflow.states.s.skills = "./other"
@@ -384,5 +385,20 @@ func TestWhatIsAllowed(t *testing.T) {
 				t.Errorf("%v\n%s", err, render(ds))
 			}
 		})
+	}
+}
+
+// TestMediaTypesMayHaveParameters: RFC 2045's parameters are no fault of a mode, and two
+// ways to write one type are one slot.
+func TestMediaTypesMayHaveParameters(t *testing.T) {
+	t.Parallel()
+	for _, change := range []string{
+		`agents = {"entry":"a","members":{"a":{"input_modes":["text/plain; charset=utf-8"],"output_modes":["application/json;profile=\"x y\""]}}}`,
+		"workflow.states.s.artifacts = {\"x\":{\"type\":\"text/plain; charset=utf-8\"}}\nworkflow.states.e.artifacts = {\"x\":{\"type\":\"Text/Plain;charset=utf-8\"}}",
+	} {
+		p, found, err := Load(changed(t, change), Options{})
+		if err != nil || p == nil || len(found) > 0 {
+			t.Errorf("%s: %v\n%s", change, err, render(found))
+		}
 	}
 }

@@ -609,7 +609,13 @@ type GraphNode struct {
 	// True: messages of earlier visits are handed to the next one.
 	Persistent bool `protobuf:"varint,9,opt,name=persistent,proto3" json:"persistent,omitempty"`
 	// Artifacts that it declares, sorted. Empty: none.
-	Artifacts     []string `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	Artifacts []string `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Tools that its prompt lists and does not block, sorted; agents of the pack that it may
+	// delegate to among them. The operator's allowlist is not applied. Empty: none.
+	Tools []string `protobuf:"bytes,11,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Its filter of the pack's skills as the pack has it: a path, the name of an inline
+	// skill, or "none". Empty: all skills.
+	Skills        string `protobuf:"bytes,12,opt,name=skills,proto3" json:"skills,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -712,6 +718,20 @@ func (x *GraphNode) GetArtifacts() []string {
 		return x.Artifacts
 	}
 	return nil
+}
+
+func (x *GraphNode) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GraphNode) GetSkills() string {
+	if x != nil {
+		return x.Skills
+	}
+	return ""
 }
 
 // GraphEdge is one edge of a compiled graph.
@@ -1610,7 +1630,7 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"size_bytes\x18\b \x01(\x03R\tsizeBytes\x12\x14\n" +
 	"\x05entry\x18\t \x01(\tR\x05entry\x12\x16\n" +
 	"\x06agents\x18\n" +
-	" \x03(\tR\x06agents\"\xca\x02\n" +
+	" \x03(\tR\x06agents\"\xf8\x02\n" +
 	"\tGraphNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x12 \n" +
@@ -1625,7 +1645,9 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"persistent\x18\t \x01(\bR\n" +
 	"persistent\x12\x1c\n" +
 	"\tartifacts\x18\n" +
-	" \x03(\tR\tartifacts\"\x93\x01\n" +
+	" \x03(\tR\tartifacts\x12\x14\n" +
+	"\x05tools\x18\v \x03(\tR\x05tools\x12\x16\n" +
+	"\x06skills\x18\f \x01(\tR\x06skills\"\x93\x01\n" +
 	"\tGraphEdge\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x0e\n" +

@@ -113,7 +113,7 @@ class Pack(_message.Message):
     def __init__(self, id: _Optional[str] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., is_default: bool = ..., registered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., size_bytes: _Optional[int] = ..., entry: _Optional[str] = ..., agents: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GraphNode(_message.Message):
-    __slots__ = ("name", "prompt", "description", "entry", "terminal", "max_visits", "on_max_visits", "orchestration", "persistent", "artifacts")
+    __slots__ = ("name", "prompt", "description", "entry", "terminal", "max_visits", "on_max_visits", "orchestration", "persistent", "artifacts", "tools", "skills")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +124,8 @@ class GraphNode(_message.Message):
     ORCHESTRATION_FIELD_NUMBER: _ClassVar[int]
     PERSISTENT_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    SKILLS_FIELD_NUMBER: _ClassVar[int]
     name: str
     prompt: str
     description: str
@@ -134,7 +136,9 @@ class GraphNode(_message.Message):
     orchestration: Orchestration
     persistent: bool
     artifacts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., prompt: _Optional[str] = ..., description: _Optional[str] = ..., entry: bool = ..., terminal: bool = ..., max_visits: _Optional[int] = ..., on_max_visits: _Optional[str] = ..., orchestration: _Optional[_Union[Orchestration, str]] = ..., persistent: bool = ..., artifacts: _Optional[_Iterable[str]] = ...) -> None: ...
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    skills: str
+    def __init__(self, name: _Optional[str] = ..., prompt: _Optional[str] = ..., description: _Optional[str] = ..., entry: bool = ..., terminal: bool = ..., max_visits: _Optional[int] = ..., on_max_visits: _Optional[str] = ..., orchestration: _Optional[_Union[Orchestration, str]] = ..., persistent: bool = ..., artifacts: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., skills: _Optional[str] = ...) -> None: ...
 
 class GraphEdge(_message.Message):
     __slots__ = ("event", "to", "kind", "max_iterations")

@@ -86,7 +86,7 @@ func drawRun(ctx context.Context, p *cli.Printer, c *client, conn *grpc.ClientCo
 	if err != nil {
 		return err
 	}
-	loaded, found, err := pack.Load(kept.GetContent(), pack.Options{})
+	loaded, found, err := pack.Load(kept.GetContent(), pack.Options{Accepted: true})
 	if err != nil {
 		return err
 	}

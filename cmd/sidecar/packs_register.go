@@ -38,6 +38,7 @@ func newPacksRegister(p *cli.Printer, c *client) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	bindStrict(cmd, &req.StrictSchema)
+	bindBounded(cmd, &req.RequireBounded)
 	fs.BoolVar(&keepDefault, "keep-default", false, "leave the version that the bare id means")
 	fs.BoolVar(&req.MoveVersion, "move", false, "let a taken id@version point to these bytes")
 	return cmd
@@ -59,6 +60,11 @@ func bindStrict(cmd *cobra.Command, schema *string) {
 	cmd.Flags().StringVar(schema, "strict", "", fmt.Sprintf("apply one published schema exactly: %s; alone: %s", "1.4.0 or 1.5.0", strictDefault))
 	cmd.Flags().Lookup("strict").NoOptDefVal = strictDefault
 	completeFrom(cmd, "strict", "1.4.0", "1.5.0")
+}
+
+// bindBounded adds --require-bounded.
+func bindBounded(cmd *cobra.Command, bounded *bool) {
+	cmd.Flags().BoolVar(bounded, "require-bounded", false, "refuse a pack with a loop that nothing of the pack bounds")
 }
 
 // strictDefault is the schema of the specification.

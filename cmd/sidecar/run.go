@@ -108,7 +108,7 @@ func describe(d *answers.Driver, content []byte) error {
 	if err != nil || loaded == nil {
 		return err
 	}
-	d.States, d.Agents, d.Types = loaded.States(), loaded.Members(), map[string]string{}
+	d.States, d.Agents, d.Types = loaded.States(), loaded.Agents(), map[string]string{}
 	if loaded.Doc.Workflow == nil {
 		return nil
 	}

@@ -26,9 +26,9 @@ type checked struct {
 }
 
 func newValidate(p *cli.Printer) *cobra.Command {
-	strict := ""
+	opts := pack.Options{}
 	cmd := &cobra.Command{
-		Use:   "validate [--strict] FILE...",
+		Use:   "validate [--strict] [--require-bounded] FILE...",
 		Short: "Check PromptPack files and say whether their loops end",
 		Long: `Checks PromptPack files (JSON or YAML; - is standard input) against all rules of
 the format and says of each entry what bounds its loop, or which cycle nothing
@@ -37,7 +37,7 @@ bounds.
 Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, paths []string) error {
-			files, err := validateAll(paths, strict)
+			files, err := validateAll(paths, opts)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -49,11 +49,12 @@ Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
 			return errors.Join(err, validateExit(files))
 		},
 	}
-	bindStrict(cmd, &strict)
+	bindStrict(cmd, &opts.Strict)
+	bindBounded(cmd, &opts.RequireBounded)
 	return cmd
 }
 
-func validateAll(paths []string, strict string) ([]checked, error) {
+func validateAll(paths []string, opts pack.Options) ([]checked, error) {
 	files := make([]checked, 0, len(paths))
 	for _, path := range paths {
 		f := checked{Path: path, Diagnostics: []pack.Diagnostic{}}
@@ -63,7 +64,7 @@ func validateAll(paths []string, strict string) ([]checked, error) {
 			files = append(files, f)
 			continue
 		}
-		loaded, found, err := pack.Load(content, pack.Options{Strict: strict})
+		loaded, found, err := pack.Load(content, opts)
 		if err != nil {
 			return nil, err
 		}

@@ -95,7 +95,7 @@ func (g *graphs) pack(ctx context.Context, digest string) (*pack.Pack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pack %s: %w", digest, err)
 	}
-	loaded, found, err := pack.Load(row.Canonical, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}})
+	loaded, found, err := pack.Load(row.Canonical, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}, Accepted: true})
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func VerifyFile(path string) (v Verified, err error) {
 	}
 	defer func() { err = errors.Join(err, store.Discard(x)) }()
 	v.RunID = x.RunID
-	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}})
+	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}, Accepted: true})
 	if err != nil {
 		return v, err
 	}

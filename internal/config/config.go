@@ -57,6 +57,11 @@ type Config struct {
 	PushAllow []string `yaml:"push_allow" json:"push_allow"`
 	// Packs are files registered before the sidecar reports ready.
 	Packs []string `yaml:"pack" json:"pack"`
+	// Strict is the published schema, 1.4.0 or 1.5.0, that packs must follow to the
+	// letter to be registered, where the caller names none; "" = the union of both.
+	Strict string `yaml:"strict" json:"strict"`
+	// RequireBounded refuses packs with a loop that nothing of the pack bounds.
+	RequireBounded bool `yaml:"require_bounded" json:"require_bounded"`
 	// AllowTools are the tools that may be called at all; "*" is every tool.
 	// Default none: an empty list admits nothing.
 	AllowTools []string `yaml:"allow_tool" json:"allow_tool"`
@@ -86,6 +91,12 @@ type Config struct {
 
 	// DrainTimeout bounds how long calls in flight may finish after SIGTERM. Default 20s.
 	DrainTimeout time.Duration `yaml:"drain_timeout" json:"-"`
+	// WallTime is how long a run may take whose pack and starter do not say; 0 = no
+	// bound. Default 0.
+	WallTime time.Duration `yaml:"wall_time" json:"-"`
+	// MaxWallTime is how long any run may take, whatever its pack says; 0 = no bound.
+	// Default 0.
+	MaxWallTime time.Duration `yaml:"max_wall_time" json:"-"`
 	// Lease is how long a worker holds a turn without a sign of life, where the pack
 	// does not say (x_pawl.lease_sec). Default 1m.
 	Lease time.Duration `yaml:"lease" json:"-"`
@@ -191,11 +202,13 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		DrainTimeout string `json:"drain_timeout"`
+		WallTime     string `json:"wall_time"`
+		MaxWallTime  string `json:"max_wall_time"`
 		Lease        string `json:"lease"`
 		StepGrace    string `json:"step_grace"`
 		RestartGrace string `json:"restart_grace"`
 		BlobGrace    string `json:"blob_grace"`
-	}{plain(c), c.DrainTimeout.String(), c.Lease.String(), c.StepGrace.String(), c.RestartGrace.String(), c.BlobGrace.String()})
+	}{plain(c), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(), c.RestartGrace.String(), c.BlobGrace.String()})
 }
 
 // Secured reports whether callers are authenticated or the wire is encrypted,

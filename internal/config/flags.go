@@ -30,6 +30,9 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringArrayVar(&c.PushAllow, "push-allow", c.PushAllow, "private address or CIDR that push notifications and webhooks may go to (repeatable)")
 	fs.StringVar(&c.A2ACardKey, "a2a-card-key", c.A2ACardKey, "PEM file of the private key that signs agent cards")
 	fs.StringArrayVar(&c.Packs, "pack", c.Packs, "pack file to register before serving (repeatable)")
+	fs.StringVar(&c.Strict, "strict", c.Strict, "published schema that packs must follow to the letter: 1.4.0 or 1.5.0")
+	fs.Lookup("strict").NoOptDefVal = "1.4.0"
+	fs.BoolVar(&c.RequireBounded, "require-bounded", c.RequireBounded, "refuse packs with a loop that nothing of the pack bounds")
 	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called, '*' for all (repeatable; none by default)")
 	fs.BoolVar(&c.InsecureBind, "insecure-bind", c.InsecureBind, "permit an address other than loopback without TLS and tokens")
 	fs.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM file of the server's certificate chain")
@@ -41,6 +44,8 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.Float64Var(&c.TraceSample, "trace-sample", c.TraceSample, "share of runs that begin a trace, 0 to 1")
 	fs.BoolVar(&c.Channelz, "channelz", c.Channelz, "serve gRPC's own introspection to principals with the scope admin")
 	fs.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long calls in flight may finish after SIGTERM")
+	fs.DurationVar(&c.WallTime, "wall-time", c.WallTime, "how long a run may take whose pack and starter do not say; 0 = no bound")
+	fs.DurationVar(&c.MaxWallTime, "max-wall-time", c.MaxWallTime, "how long any run may take, whatever its pack says; 0 = no bound")
 	fs.DurationVar(&c.Lease, "lease", c.Lease, "how long a worker holds a turn without a sign of life, where the pack does not say")
 	fs.DurationVar(&c.StepGrace, "step-grace", c.StepGrace, "how long a step waits for the worker that was lost with it")
 	fs.DurationVar(&c.RestartGrace, "restart-grace", c.RestartGrace, "how long after the start a step waits for the worker that had it before")

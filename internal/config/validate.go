@@ -177,10 +177,19 @@ func (c *Config) words(l *list) {
 		l.add("drain_timeout", "%s is not above 0s", c.DrainTimeout)
 	}
 	between(l, "lease", c.Lease, time.Second, 24*time.Hour)
+	between(l, "wall_time", c.WallTime, 0, longestRun)
+	between(l, "max_wall_time", c.MaxWallTime, 0, longestRun)
+	if c.MaxWallTime > 0 && c.WallTime > c.MaxWallTime {
+		l.add("wall_time", "%s is above max_wall_time (%s)", c.WallTime, c.MaxWallTime)
+	}
+	oneOf(l, "strict", c.Strict, "", "1.4.0", "1.5.0")
 	between(l, "step_grace", c.StepGrace, time.Millisecond, time.Hour)
 	between(l, "restart_grace", c.RestartGrace, time.Millisecond, time.Hour)
 	between(l, "blob_grace", c.BlobGrace, time.Minute, 10*365*24*time.Hour)
 }
+
+// longestRun bounds the wall times, as packs do theirs: 100 years.
+const longestRun = 876_000 * time.Hour
 
 func oneOf(l *list, field, got string, allowed ...string) {
 	if !slices.Contains(allowed, got) {

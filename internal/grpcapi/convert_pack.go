@@ -18,7 +18,7 @@ func packToProto(row *machine.PackRow, p *pack.Pack) *pawlv1.Pack {
 	}
 	out := &pawlv1.Pack{
 		Id: row.ID, Version: row.Version, Digest: row.Digest, Name: p.Doc.Name, Description: p.Doc.Description,
-		IsDefault: row.Default, RegisteredAt: timeToProto(row.RegisteredAt), SizeBytes: int64(len(document)), Agents: p.Members(),
+		IsDefault: row.Default, RegisteredAt: timeToProto(row.RegisteredAt), SizeBytes: int64(len(document)), Agents: p.Agents(),
 	}
 	if p.Doc.Workflow != nil {
 		out.Entry = p.Doc.Workflow.Entry
@@ -44,7 +44,7 @@ func diagnosticsToProto(in []pack.Diagnostic) []*pawlv1.Diagnostic {
 // terminationsToProto analyses a pack: its workflow's entry and its agents'.
 func terminationsToProto(p *pack.Pack) (*pawlv1.Termination, []*pawlv1.Termination) {
 	var agents []*pawlv1.Termination
-	for _, member := range p.Members() {
+	for _, member := range p.Agents() {
 		if t, err := p.AnalyzeEntry(pack.Entry{Agent: member}); err == nil {
 			out := terminationToProto(p, t)
 			out.Agent = member

@@ -23,6 +23,7 @@ type packService struct {
 func (s *packService) ValidatePack(ctx context.Context, in *pawlv1.ValidatePackRequest) (*pawlv1.ValidatePackResponse, error) {
 	got, err := s.engine.ValidatePack(runtime.RegisterRequest{
 		Call: callOf(ctx, in.GetNamespace()), Document: in.GetContent(), Strict: in.GetStrictSchema(),
+		RequireBounded: in.GetRequireBounded(),
 	})
 	if err != nil {
 		return nil, err
@@ -39,7 +40,8 @@ func (s *packService) ValidatePack(ctx context.Context, in *pawlv1.ValidatePackR
 func (s *packService) RegisterPack(ctx context.Context, in *pawlv1.RegisterPackRequest) (*pawlv1.RegisterPackResponse, error) {
 	req := runtime.RegisterRequest{
 		Call: callOf(ctx, in.GetNamespace()), Document: in.GetContent(), Strict: in.GetStrictSchema(),
-		Move: in.GetMoveVersion(), KeepDefault: in.MakeDefault != nil && !in.GetMakeDefault(),
+		RequireBounded: in.GetRequireBounded(),
+		Move:           in.GetMoveVersion(), KeepDefault: in.MakeDefault != nil && !in.GetMakeDefault(),
 	}
 	got, err := s.engine.RegisterPack(ctx, req)
 	if err != nil {
@@ -117,11 +119,7 @@ func noEntry(err error) error {
 	if !errors.As(err, &entry) {
 		return err
 	}
-	code := machine.CodeInvalidArgument
-	if entry.Name == "" {
-		code = machine.CodeFailedPrecondition
-	}
-	return &machine.Refusal{Code: code, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Error(), Allowed: entry.Allowed}
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Error(), Allowed: entry.Allowed}
 }
 
 // packRefused adds to the refusal of a pack with errors one field violation for

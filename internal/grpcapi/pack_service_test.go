@@ -95,6 +95,9 @@ func TestGetPackGraph(t *testing.T) {
 	if err != nil || whole.GetEntry() != "work" || len(whole.GetNodes()) != 5 || !whole.GetNodes()[0].GetEntry() || whole.GetNodes()[0].GetDescription() != "Does it" {
 		t.Fatalf("GetPackGraph %v, %v", whole, err)
 	}
+	if node := whole.GetNodes()[0]; !slices.Equal(node.GetTools(), []string{"run_tests", "write_file"}) || node.GetSkills() != "" {
+		t.Fatalf("tools %v, skills %q", node.GetTools(), node.GetSkills())
+	}
 	kinds := map[pawlv1.EdgeKind]int{}
 	for _, e := range whole.GetEdges() {
 		kinds[e.GetKind()]++

@@ -43,10 +43,6 @@ func (p *Pack) check(found *findings, requireBounded bool) {
 	c.agents()
 	c.workflow()
 	c.entries()
-	if c.doc.Workflow == nil && c.doc.Agents == nil {
-		c.f.warn(ruleNothing, "", "Add a workflow, or list prompts under agents.members.",
-			"the pack has neither a workflow nor agents; it can be registered but nothing of it can be started")
-	}
 }
 
 // doubleBraces is {{variable}}, whatever name stands for the variable.

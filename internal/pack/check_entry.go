@@ -88,7 +88,7 @@ func (c *checker) entries() {
 		c.reachability(starts)
 		c.endless(starts)
 	}
-	for _, member := range c.p.Members() {
+	for _, member := range c.p.Agents() {
 		if s := c.p.agentStart(member); s.prompt && c.doc.Prompts[member] != nil {
 			starts = append(starts, s)
 		}

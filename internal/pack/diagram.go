@@ -75,8 +75,8 @@ func (p *Pack) Diagram() *Diagram {
 	for _, name := range p.States() {
 		p.drawState(d, name, members)
 	}
-	for _, member := range members {
-		p.drawAgent(d, member, members)
+	for _, agent := range p.Agents() {
+		p.drawAgent(d, agent, members)
 	}
 	return d
 }

@@ -9,10 +9,11 @@ import (
 // agentPrefix names the one-state graph of a prompt-backed agent.
 const agentPrefix = "agent:"
 
-// Entry says where a run begins. The zero value is the workflow's entry, or the
-// entry agent of a pack without a workflow.
+// Entry says where a run begins. The zero value is the workflow's entry, the entry
+// agent of a pack without a workflow, or the only prompt of a pack without either.
 type Entry struct {
-	// Agent is the key of an agent member.
+	// Agent is the key of an agent member; in a pack with neither a workflow nor agents,
+	// of any prompt.
 	Agent string
 	// State begins at any state of the workflow; it needs the right to do so and
 	// is recorded as an override. Not together with Agent.
@@ -23,7 +24,7 @@ type Entry struct {
 type EntryError struct {
 	// Field is "agent", "state" or "entry".
 	Field string
-	// Name was asked for; empty when the pack cannot be started at all.
+	// Name was asked for; empty when nothing was and the pack does not say what to take.
 	Name string
 	// Allowed are the names that exist, sorted.
 	Allowed []string
@@ -31,7 +32,7 @@ type EntryError struct {
 
 func (e *EntryError) Error() string {
 	if e.Name == "" {
-		return "pack: it has neither a workflow nor agents, so nothing of it can be started"
+		return "pack: it has neither a workflow nor agents and more than one prompt; name one of them as agent: " + strings.Join(e.Allowed, ", ")
 	}
 	if len(e.Allowed) == 0 {
 		return fmt.Sprintf("pack: %s %q does not exist; the pack has none", e.Field, e.Name)
@@ -51,7 +52,7 @@ type start struct {
 
 // resolve turns an entry into the state that a run enters first.
 func (p *Pack) resolve(entry Entry) (start, error) {
-	members, states := p.Members(), p.States()
+	agents, states := p.Agents(), p.States()
 	switch {
 	case entry.Agent != "" && entry.State != "":
 		return start{}, &EntryError{Field: "entry", Name: entry.Agent + " and " + entry.State, Allowed: []string{"an agent or a state, not both"}}
@@ -61,8 +62,8 @@ func (p *Pack) resolve(entry Entry) (start, error) {
 		}
 		return start{state: entry.State}, nil
 	case entry.Agent != "":
-		if !slices.Contains(members, entry.Agent) {
-			return start{}, &EntryError{Field: "agent", Name: entry.Agent, Allowed: members}
+		if !slices.Contains(agents, entry.Agent) {
+			return start{}, &EntryError{Field: "agent", Name: entry.Agent, Allowed: agents}
 		}
 		return p.agentStart(entry.Agent), nil
 	case p.Doc.Workflow != nil:
@@ -70,7 +71,10 @@ func (p *Pack) resolve(entry Entry) (start, error) {
 	case p.Doc.Agents != nil:
 		return p.agentStart(p.Doc.Agents.Entry), nil
 	}
-	return start{}, &EntryError{Field: "entry"}
+	if len(agents) == 1 {
+		return p.agentStart(agents[0]), nil
+	}
+	return start{}, &EntryError{Field: "agent", Allowed: agents}
 }
 
 // Overrides reports whether an entry begins at another state than the workflow's
@@ -82,6 +86,9 @@ func (p *Pack) Overrides(entry Entry) bool {
 // agentStart is where a member's runs begin: in its workflow state (RFC 0011) or
 // in the one-state graph of its prompt.
 func (p *Pack) agentStart(member string) start {
+	if p.bare() {
+		return start{state: agentPrefix + member, agent: member, prompt: true}
+	}
 	if def := p.Doc.Agents.Members[member]; def != nil && def.State != "" {
 		return start{state: def.State, agent: member}
 	}
@@ -114,6 +121,18 @@ func (p *Pack) Members() []string {
 	}
 	return names
 }
+
+// Agents lists what a run can be started as by name, sorted: the members, or every
+// prompt of a pack with neither a workflow nor agents. Only members are agents to others.
+func (p *Pack) Agents() []string {
+	if p.bare() {
+		return keys(p.Doc.Prompts)
+	}
+	return p.Members()
+}
+
+// bare says whether the pack is nothing but prompts.
+func (p *Pack) bare() bool { return p.Doc.Workflow == nil && p.Doc.Agents == nil }
 
 // States lists the workflow states, sorted; nil without a workflow.
 func (p *Pack) States() []string {

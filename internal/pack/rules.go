@@ -36,7 +36,6 @@ const (
 	ruleSyntaxKind = "PPPAWL-19"
 	ruleFeature    = "PPPAWL-20"
 	ruleComposed   = "PPPAWL-21"
-	ruleNothing    = "PPPAWL-22"
 	ruleFragment   = "PPPAWL-23"
 	ruleMedia      = "PPPAWL-24"
 	ruleUnnameable = "PPPAWL-25"
@@ -73,7 +72,6 @@ var rules = []Rule{
 	{ruleSyntaxKind, true, false, "template_engine.syntax is {{variable}}"},
 	{ruleFeature, true, false, "template_engine.features asks for nothing beyond basic_substitution and fragments"},
 	{ruleComposed, true, false, "no reachable state is orchestrated by a composition"},
-	{ruleNothing, false, true, "the pack has a workflow or agents, else nothing of it can be started"},
 	{ruleFragment, true, false, "fragments exist, nest at most 8 deep, have no cycle and expand to at most 1 MiB"},
 	{ruleMedia, false, true, "an artifact's type is a media type"},
 	{ruleUnnameable, false, true, "artifacts and fragments have names that a template can write"},

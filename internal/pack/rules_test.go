@@ -151,7 +151,6 @@ var ruleCases = []ruleCase{
 	{ruleComposed, e, "/workflow/states/s/orchestration", `workflow.states.s.orchestration = "composition"
 		workflow.states.s.composition = "c"
 		compositions.c = {"version":1,"steps":[{"id":"x","kind":"tool","tool":"t"}]}`, "not supported yet"},
-	{ruleNothing, w, "", `workflow = -`, "neither a workflow nor agents"},
 	{ruleFragment, e, "/prompts/b/system_template", `prompts.b.system_template = "{{fragments.none}}"`, "the pack has: f"},
 	{ruleFragment, e, "/prompts/b/system_template", `prompts.b.system_template = "{{fragments.f.x}}"`, "no members"},
 	{ruleFragment, e, "/fragments/f", `fragments.f = "{{fragments.f}}"`, "contain each other"},

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -113,9 +114,32 @@ func TestEntryErrors(t *testing.T) {
 			t.Errorf("%+v: %v", entry, err)
 		}
 	}
-	bare, _, _ := Load(changed(t, "workflow = -"), Options{})
-	if _, err := bare.Compile(Entry{}); err == nil || !strings.Contains(err.Error(), "neither a workflow nor agents") {
-		t.Errorf("nothing to start: %v", err)
+}
+
+// TestPromptsOfABarePackCanBeStarted: one turn each, by key; the only one without a name.
+func TestPromptsOfABarePackCanBeStarted(t *testing.T) {
+	t.Parallel()
+	bare := mustLoad(t, changed(t, "workflow = -"))
+	var none *EntryError
+	if _, err := bare.Compile(Entry{}); !errors.As(err, &none) || none.Name != "" || !slices.Equal(none.Allowed, []string{"a", "b"}) {
+		t.Errorf("which of them: %v", err)
+	}
+	if _, err := bare.Compile(Entry{Agent: "t"}); !errors.As(err, &none) || !slices.Equal(none.Allowed, []string{"a", "b"}) {
+		t.Errorf("a tool: %v", err)
+	}
+	g, err := bare.Compile(Entry{Agent: "a"})
+	if err != nil || len(g.States) != 1 || !g.States["agent:a"].Terminal || g.Prompts["a"] == nil || g.Tools["t"].Agent {
+		t.Errorf("graph %+v, %v", g, err)
+	}
+	if values, faults, err := bare.CheckVariables(Entry{Agent: "a"}, []byte(`{"v":"x"}`)); err != nil || len(faults) > 0 || string(values) != `{"v":"x"}` {
+		t.Errorf("variables %s, %v, %v", values, faults, err)
+	}
+	if len(bare.Members()) != 0 {
+		t.Errorf("agents to others: %v", bare.Members())
+	}
+	only := mustLoad(t, changed(t, "workflow = -\nprompts.b = -"))
+	if g, err := only.Compile(Entry{}); err != nil || g.Entry != "agent:a" {
+		t.Errorf("the only prompt: %+v, %v", g, err)
 	}
 }
 

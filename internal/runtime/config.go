@@ -40,6 +40,10 @@ type Config struct {
 
 	// Limits are copied into every run at its start. Defaults as on the type.
 	Limits machine.Limits
+	// DefaultWallTime is the wall time of a run whose pack and starter give none; 0 =
+	// none. MaxWallTime is what no run's may exceed; 0 = no ceiling. Both are fixed at
+	// a run's start.
+	DefaultWallTime, MaxWallTime time.Duration
 	// AllowTools are the tools that runs may call; "*" is every tool. Default
 	// none: an empty list admits nothing.
 	AllowTools []string
@@ -152,6 +156,7 @@ func (c Config) validate() error {
 		{"MaxVariableBytes", int64(c.MaxVariableBytes)}, {"MaxLabels", int64(c.MaxLabels)},
 		{"MaxRunsInFlight", int64(c.MaxRunsInFlight)},
 		{"TimersInFlight", int64(c.TimersInFlight)}, {"Heartbeat", int64(c.Heartbeat)},
+		{"DefaultWallTime", int64(c.DefaultWallTime)}, {"MaxWallTime", int64(c.MaxWallTime)},
 		{"Lease", int64(c.Lease)}, {"StepGrace", int64(c.StepGrace)}, {"RestartGrace", int64(c.RestartGrace)}, {"MaxWorkers", int64(c.MaxWorkers)},
 		{"MaxWorkerTurns", int64(c.MaxWorkerTurns)}, {"MaxWorkerSteps", int64(c.MaxWorkerSteps)},
 		{"MaxBlobBytes", c.MaxBlobBytes}, {"BlobGrace", int64(c.BlobGrace)},

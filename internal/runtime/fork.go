@@ -109,7 +109,7 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 	}
 	fork := machine.Fork{
 		Namespace: source.ns, RunID: c.key.id, EntryOverride: from.EntryOverride, Execution: req.Execution,
-		Labels: setOver(untraced(from.Labels), req.Labels), Limits: e.cfg.Limits, MaxWallTime: req.MaxWallTime, MaxSteps: req.MaxSteps,
+		Labels: setOver(untraced(from.Labels), req.Labels), Limits: e.cfg.Limits, MaxWallTime: e.wallTime(prog.graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
 		Seq: req.AtSeq, From: from, Changes: compactWrites(prog.graph, req.Artifacts),
 	}
 	if fork.Execution == machine.ExecutionUnset {

@@ -17,6 +17,9 @@ type RegisterRequest struct {
 	Document []byte
 	// Strict names a published schema to apply exactly; "" = Config.Pack's.
 	Strict string
+	// RequireBounded refuses a pack with an entry whose loop nothing of the pack
+	// bounds. Config.Pack may ask for it of every pack.
+	RequireBounded bool
 	// Move lets a taken id@version name other bytes.
 	Move bool
 	// KeepDefault leaves what the bare id means; else it means this version.
@@ -48,6 +51,7 @@ func (e *Engine) loadPack(req *RegisterRequest) (PackAnswer, error) {
 	if req.Strict != "" {
 		opts.Strict = req.Strict
 	}
+	opts.RequireBounded = opts.RequireBounded || req.RequireBounded
 	loaded, found, err := pack.Load(req.Document, opts)
 	if err != nil {
 		return PackAnswer{}, &machine.Refusal{
@@ -138,7 +142,7 @@ func (e *Engine) GetPack(ctx context.Context, call Call, ref string) (PackAnswer
 	if len(document) == 0 {
 		document = row.Canonical
 	}
-	loaded, found, err := pack.Load(document, pack.Options{Limits: e.cfg.Pack.Limits})
+	loaded, found, err := pack.Load(document, pack.Options{Limits: e.cfg.Pack.Limits, Accepted: true})
 	if err != nil {
 		return PackAnswer{}, fmt.Errorf("runtime: pack %q: %w", ref, err)
 	}

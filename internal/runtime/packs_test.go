@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -110,5 +111,72 @@ func TestRefusedPacks(t *testing.T) {
 	wantReason(t, err, "PACK_NOT_FOUND")
 	if err.(*machine.Refusal).Field != "pack" {
 		t.Fatalf("field %q", err.(*machine.Refusal).Field)
+	}
+}
+
+// TestRequireBounded: the caller or the operator may refuse loops that nothing of the
+// pack bounds; a wall time bounds no loop.
+func TestRequireBounded(t *testing.T) {
+	t.Parallel()
+	bounded := strings.Replace(loopPack, `"budget": {`, `"budget": {"max_total_visits": 9, `, 1)
+	for _, operator := range []bool{false, true} {
+		r := newRig(t)
+		r.cfg.Pack.RequireBounded = operator
+		r.open()
+		register := func(document string, asked bool) error {
+			_, err := r.RegisterPack(context.Background(), runtime.RegisterRequest{
+				Call: runtime.Call{Principal: everyone}, Document: []byte(document), RequireBounded: asked, Move: true,
+			})
+			return err
+		}
+		wantReason(t, register(loopPack, true), "PACK_INVALID")
+		if err := register(bounded, true); err != nil {
+			t.Errorf("a bounded pack, operator %v: %v", operator, err)
+		}
+		if err := register(loopPack, false); (err != nil) != operator {
+			t.Errorf("not asked for, operator %v: %v", operator, err)
+		}
+		// What was registered before the operator asked is still run.
+		r.start("s1")
+	}
+}
+
+// TestOperatorsWallTime: a default where nobody says, a ceiling whoever says.
+func TestOperatorsWallTime(t *testing.T) {
+	t.Parallel()
+	silent := strings.Replace(loopPack, `"budget": {"max_wall_time_sec": 3600},`, "", 1)
+	for name, c := range map[string]struct {
+		document                    string
+		asked, byDefault, max, want time.Duration
+	}{
+		"nobody says":                    {silent, 0, 0, 0, 0},
+		"the default":                    {silent, 0, time.Minute, 0, time.Minute},
+		"the pack before the default":    {loopPack, 0, time.Minute, 0, time.Hour},
+		"the starter before the default": {silent, 2 * time.Minute, time.Minute, 0, 2 * time.Minute},
+		"the ceiling for nobody":         {silent, 0, 0, 10 * time.Minute, 10 * time.Minute},
+		"the ceiling over the pack":      {loopPack, 0, 0, 10 * time.Minute, 10 * time.Minute},
+		"the ceiling over the starter":   {silent, time.Hour, 0, 10 * time.Minute, 10 * time.Minute},
+		"the starter below the ceiling":  {loopPack, time.Minute, 0, 10 * time.Minute, time.Minute},
+		"the default below the ceiling":  {silent, 0, time.Minute, 10 * time.Minute, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(cfg *runtime.Config) { cfg.DefaultWallTime, cfg.MaxWallTime = c.byDefault, c.max })
+			if _, err := r.RegisterPack(context.Background(), runtime.RegisterRequest{
+				Call: runtime.Call{Principal: everyone}, Document: []byte(c.document), Move: true,
+			}); err != nil {
+				t.Fatal(err)
+			}
+			req := startRequest("s1")
+			req.MaxWallTime = c.asked
+			s := r.startWith(req).State
+			got := time.Duration(0)
+			if s.Deadline != 0 {
+				got = time.Duration(s.Deadline - s.CreatedAt)
+			}
+			if got != c.want {
+				t.Errorf("wall time %s, want %s", got, c.want)
+			}
+		})
 	}
 }

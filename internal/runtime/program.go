@@ -16,13 +16,27 @@ type program struct {
 	graph *machine.Graph
 }
 
-// maxPrograms bounds the compiled programs and the packs held in memory.
-const maxPrograms = 512
+// maxRefs bounds the references whose digests are remembered.
+const maxRefs = 512
+
+// maxHeldBytes bounds the packs and programs held in memory by the size of their
+// documents, each program counted as its pack once more. What is read and compiled of a
+// document takes some ten times its size.
+const maxHeldBytes = 32 << 20
 
 type programKey struct {
 	digest string
 	entry  pack.Entry
 }
+
+// heldPack is a pack with the programs that were made of it.
+type heldPack struct {
+	pack     *pack.Pack
+	compiled map[pack.Entry]*program
+}
+
+// bytes is what it counts for.
+func (h *heldPack) bytes() int { return len(h.pack.Canonical) * (1 + len(h.compiled)) }
 
 type refKey struct {
 	ns  uint32
@@ -35,10 +49,11 @@ type programs struct {
 	store Store
 	opts  pack.Options
 
-	mu       sync.RWMutex
-	compiled map[programKey]*program
-	packs    map[string]*pack.Pack
-	refs     map[refKey]string
+	mu   sync.RWMutex
+	held map[string]*heldPack
+	// bytes is the sum over held, at most limit but for one pack that is larger.
+	bytes, limit int
+	refs         map[refKey]string
 	// epoch counts the registrations: a reference that was looked up before one
 	// is not remembered after it.
 	epoch int
@@ -46,8 +61,8 @@ type programs struct {
 
 func newPrograms(store Store, opts pack.Options) *programs {
 	return &programs{
-		store: store, opts: opts,
-		compiled: make(map[programKey]*program), packs: make(map[string]*pack.Pack), refs: make(map[refKey]string),
+		store: store, opts: opts, limit: maxHeldBytes,
+		held: make(map[string]*heldPack), refs: make(map[refKey]string),
 	}
 }
 
@@ -75,10 +90,7 @@ func (p *programs) start(ctx context.Context, ns uint32, ref string, entry pack.
 
 // get compiles a pack for an entry, once.
 func (p *programs) get(ctx context.Context, ns uint32, key programKey) (*program, error) {
-	p.mu.RLock()
-	prog := p.compiled[key]
-	p.mu.RUnlock()
-	if prog != nil {
+	if prog := p.compiled(key); prog != nil {
 		return prog, nil
 	}
 	loaded, err := p.pack(ctx, ns, key.digest)
@@ -89,17 +101,58 @@ func (p *programs) get(ctx context.Context, ns uint32, key programKey) (*program
 	if err != nil {
 		return nil, entryRefused(err)
 	}
+	return p.hold(loaded, &key.entry, graph), nil
+}
+
+func (p *programs) compiled(key programKey) *program {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if h := p.held[key.digest]; h != nil {
+		return h.compiled[key.entry]
+	}
+	return nil
+}
+
+// hold remembers a pack and, unless entry is nil, its program for that entry, and
+// forgets others where there are too many.
+func (p *programs) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if prog := p.compiled[key]; prog != nil {
-		return prog, nil
+	h := p.held[loaded.Digest]
+	if h == nil {
+		h = &heldPack{pack: loaded, compiled: make(map[pack.Entry]*program)}
+		p.held[loaded.Digest] = h
+		p.bytes += h.bytes()
 	}
-	if len(p.compiled) >= maxPrograms {
-		clear(p.compiled)
+	var prog *program
+	if entry != nil {
+		if prog = h.compiled[*entry]; prog == nil {
+			prog = &program{pack: h.pack, graph: graph}
+			h.compiled[*entry] = prog
+			p.bytes += len(h.pack.Canonical)
+		}
 	}
-	prog = &program{pack: loaded, graph: graph}
-	p.compiled[key] = prog
-	return prog, nil
+	p.forget(loaded.Digest)
+	return prog
+}
+
+// forget drops packs, in no order, until the rest fits; never the one in use. One that
+// alone is too large loses its programs.
+func (p *programs) forget(inUse string) {
+	for digest, h := range p.held {
+		if p.bytes <= p.limit {
+			return
+		}
+		if digest != inUse {
+			p.bytes -= h.bytes()
+			delete(p.held, digest)
+		}
+	}
+	if h := p.held[inUse]; p.bytes > p.limit {
+		p.bytes -= h.bytes()
+		clear(h.compiled)
+		p.bytes += h.bytes()
+	}
 }
 
 // entryRefused gives an entry that the pack does not have its typed form.
@@ -108,12 +161,8 @@ func entryRefused(err error) error {
 	if !errors.As(err, &entry) {
 		return err
 	}
-	code := machine.CodeInvalidArgument
-	if entry.Name == "" {
-		code = machine.CodeFailedPrecondition
-	}
 	return &machine.Refusal{
-		Code: code, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Error(), Allowed: entry.Allowed,
+		Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Error(), Allowed: entry.Allowed,
 	}
 }
 
@@ -133,7 +182,7 @@ func (p *programs) resolve(ctx context.Context, ns uint32, ref string) (string, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.epoch == epoch {
-		if len(p.refs) >= maxPrograms {
+		if len(p.refs) >= maxRefs {
 			clear(p.refs)
 		}
 		p.refs[key] = row.Digest
@@ -152,16 +201,16 @@ func (p *programs) registered() {
 // pack returns a checked pack by its digest.
 func (p *programs) pack(ctx context.Context, ns uint32, digest string) (*pack.Pack, error) {
 	p.mu.RLock()
-	loaded := p.packs[digest]
+	h := p.held[digest]
 	p.mu.RUnlock()
-	if loaded != nil {
-		return loaded, nil
+	if h != nil {
+		return h.pack, nil
 	}
 	row, err := p.row(ctx, ns, digest)
 	if err != nil {
 		return nil, err
 	}
-	loaded, found, err := pack.Load(row.Canonical, pack.Options{Limits: p.opts.Limits})
+	loaded, found, err := pack.Load(row.Canonical, pack.Options{Limits: p.opts.Limits, Accepted: true})
 	if err != nil {
 		return nil, fmt.Errorf("runtime: pack %s: %w", digest, err)
 	}
@@ -171,12 +220,7 @@ func (p *programs) pack(ctx context.Context, ns uint32, digest string) (*pack.Pa
 	if len(row.Source) > 0 {
 		loaded.Source = row.Source
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.packs) >= maxPrograms {
-		clear(p.packs)
-	}
-	p.packs[digest] = loaded
+	p.hold(loaded, nil, nil)
 	return loaded, nil
 }
 

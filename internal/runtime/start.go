@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
@@ -109,8 +110,21 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	return machine.Start{
 		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution,
 		Variables: variables, Input: req.Input, Labels: e.traced(id, req.Labels, req.Traceparent), Limits: e.cfg.Limits,
-		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: req.MaxWallTime, MaxSteps: req.MaxSteps,
+		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.wallTime(prog.graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
 	}, nil
+}
+
+// wallTime is what a run may take where its starter asks for a time (0 = nothing asked):
+// the operator's default where the pack says nothing either, and never more than the
+// operator's ceiling.
+func (e *Engine) wallTime(g *machine.Graph, asked time.Duration) time.Duration {
+	if g.Budget.MaxWallTime == 0 {
+		asked = orDefault(asked, e.cfg.DefaultWallTime)
+	}
+	if ceiling := e.cfg.MaxWallTime; ceiling > 0 && (asked == 0 || asked > ceiling) {
+		return ceiling
+	}
+	return asked
 }
 
 // startVariables checks the variables and fills in the defaults. All faults are

@@ -117,7 +117,7 @@ func (e *Engine) ImportRun(ctx context.Context, call Call, in io.Reader) (st *ma
 
 // unpackedPack reads the pack of a file and compiles it for the run.
 func (e *Engine) unpackedPack(x machine.Export, at int64) (machine.PackRow, *machine.Graph, error) {
-	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: e.cfg.Pack.Limits})
+	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: e.cfg.Pack.Limits, Accepted: true})
 	if err != nil || loaded == nil {
 		return machine.PackRow{}, nil, exportInvalid(fmt.Sprintf("its pack is not accepted: %v %v", found, err))
 	}

@@ -481,7 +481,8 @@ type Pack struct {
 	SizeBytes int64 `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Entry state of the workflow; empty: none.
 	Entry string `protobuf:"bytes,9,opt,name=entry,proto3" json:"entry,omitempty"`
-	// Member keys of its agents, sorted. Empty: none.
+	// What can be started as agent, sorted: member keys of its agents, or all prompt keys
+	// of a pack with neither workflow nor agents. Empty: none.
 	Agents        []string `protobuf:"bytes,10,rep,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -829,9 +830,12 @@ type ValidatePackRequest struct {
 	Filename string `protobuf:"bytes,3,opt,name=filename,proto3" json:"filename,omitempty"`
 	// Applies one published schema exactly: "1.4.0" or "1.5.0". Default: empty,
 	// the union of both.
-	StrictSchema  string `protobuf:"bytes,4,opt,name=strict_schema,json=strictSchema,proto3" json:"strict_schema,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StrictSchema string `protobuf:"bytes,4,opt,name=strict_schema,json=strictSchema,proto3" json:"strict_schema,omitempty"`
+	// Makes an error of an entry whose loop nothing of the pack bounds. Default false;
+	// the operator may ask for it of every pack.
+	RequireBounded bool `protobuf:"varint,5,opt,name=require_bounded,json=requireBounded,proto3" json:"require_bounded,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ValidatePackRequest) Reset() {
@@ -890,6 +894,13 @@ func (x *ValidatePackRequest) GetStrictSchema() string {
 		return x.StrictSchema
 	}
 	return ""
+}
+
+func (x *ValidatePackRequest) GetRequireBounded() bool {
+	if x != nil {
+		return x.RequireBounded
+	}
+	return false
 }
 
 // ValidatePackResponse is what was found.
@@ -1010,9 +1021,12 @@ type RegisterPackRequest struct {
 	MakeDefault *bool `protobuf:"varint,5,opt,name=make_default,json=makeDefault,proto3,oneof" json:"make_default,omitempty"`
 	// Lets a taken id@version point to other bytes. Runs keep the bytes that they
 	// started with. Default false.
-	MoveVersion   bool `protobuf:"varint,6,opt,name=move_version,json=moveVersion,proto3" json:"move_version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MoveVersion bool `protobuf:"varint,6,opt,name=move_version,json=moveVersion,proto3" json:"move_version,omitempty"`
+	// Refuses a document with an entry whose loop nothing of the pack bounds. Default
+	// false; the operator may ask for it of every pack.
+	RequireBounded bool `protobuf:"varint,7,opt,name=require_bounded,json=requireBounded,proto3" json:"require_bounded,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RegisterPackRequest) Reset() {
@@ -1083,6 +1097,13 @@ func (x *RegisterPackRequest) GetMakeDefault() bool {
 func (x *RegisterPackRequest) GetMoveVersion() bool {
 	if x != nil {
 		return x.MoveVersion
+	}
+	return false
+}
+
+func (x *RegisterPackRequest) GetRequireBounded() bool {
+	if x != nil {
+		return x.RequireBounded
 	}
 	return false
 }
@@ -1441,7 +1462,8 @@ type GetPackGraphRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// "id", "id@version" or "sha256:<64 hex>"; required.
 	Pack string `protobuf:"bytes,2,opt,name=pack,proto3" json:"pack,omitempty"`
-	// Member key of an agent. Default: empty, the workflow's entry.
+	// Member key of an agent, or a prompt key of a pack with neither workflow nor agents.
+	// Default: empty, the entry of a run that names none.
 	Agent         string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1653,12 +1675,13 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\tR\x02to\x12%\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x11.pawl.v1.EdgeKindR\x04kind\x12%\n" +
-	"\x0emax_iterations\x18\x05 \x01(\x05R\rmaxIterations\"\xda\x01\n" +
+	"\x0emax_iterations\x18\x05 \x01(\x05R\rmaxIterations\"\x83\x02\n" +
 	"\x13ValidatePackRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12!\n" +
 	"\acontent\x18\x02 \x01(\fB\a\xbaH\x04z\x02\x10\x01R\acontent\x12$\n" +
 	"\bfilename\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\bfilename\x12:\n" +
-	"\rstrict_schema\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x051.4.0R\x051.5.0R\fstrictSchema\"\x9c\x02\n" +
+	"\rstrict_schema\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x051.4.0R\x051.5.0R\fstrictSchema\x12'\n" +
+	"\x0frequire_bounded\x18\x05 \x01(\bR\x0erequireBounded\"\x9c\x02\n" +
 	"\x14ValidatePackResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x0e\n" +
@@ -1666,14 +1689,15 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x125\n" +
 	"\vdiagnostics\x18\x05 \x03(\v2\x13.pawl.v1.DiagnosticR\vdiagnostics\x126\n" +
 	"\vtermination\x18\x06 \x01(\v2\x14.pawl.v1.TerminationR\vtermination\x12C\n" +
-	"\x12agent_terminations\x18\a \x03(\v2\x14.pawl.v1.TerminationR\x11agentTerminations\"\xb6\x02\n" +
+	"\x12agent_terminations\x18\a \x03(\v2\x14.pawl.v1.TerminationR\x11agentTerminations\"\xdf\x02\n" +
 	"\x13RegisterPackRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12!\n" +
 	"\acontent\x18\x02 \x01(\fB\a\xbaH\x04z\x02\x10\x01R\acontent\x12$\n" +
 	"\bfilename\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\bfilename\x12:\n" +
 	"\rstrict_schema\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x051.4.0R\x051.5.0R\fstrictSchema\x12&\n" +
 	"\fmake_default\x18\x05 \x01(\bH\x00R\vmakeDefault\x88\x01\x01\x12!\n" +
-	"\fmove_version\x18\x06 \x01(\bR\vmoveVersionB\x0f\n" +
+	"\fmove_version\x18\x06 \x01(\bR\vmoveVersion\x12'\n" +
+	"\x0frequire_bounded\x18\a \x01(\bR\x0erequireBoundedB\x0f\n" +
 	"\r_make_default\"\x8b\x02\n" +
 	"\x14RegisterPackResponse\x12!\n" +
 	"\x04pack\x18\x01 \x01(\v2\r.pawl.v1.PackR\x04pack\x125\n" +

@@ -71,8 +71,7 @@ type PackServiceClient interface {
 	// DOT. Scope runs:read, runs:write or packs:write.
 	//
 	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
-	// those that there are), FAILED_PRECONDITION (NO_SUCH_ENTRY: neither workflow
-	// nor agents).
+	// those that there are).
 	GetPackGraph(ctx context.Context, in *GetPackGraphRequest, opts ...grpc.CallOption) (*GetPackGraphResponse, error)
 }
 
@@ -177,8 +176,7 @@ type PackServiceServer interface {
 	// DOT. Scope runs:read, runs:write or packs:write.
 	//
 	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
-	// those that there are), FAILED_PRECONDITION (NO_SUCH_ENTRY: neither workflow
-	// nor agents).
+	// those that there are).
 	GetPackGraph(context.Context, *GetPackGraphRequest) (*GetPackGraphResponse, error)
 	mustEmbedUnimplementedPackServiceServer()
 }

@@ -154,16 +154,18 @@ class GraphEdge(_message.Message):
     def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., max_iterations: _Optional[int] = ..., **kwargs) -> None: ...
 
 class ValidatePackRequest(_message.Message):
-    __slots__ = ("namespace", "content", "filename", "strict_schema")
+    __slots__ = ("namespace", "content", "filename", "strict_schema", "require_bounded")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     FILENAME_FIELD_NUMBER: _ClassVar[int]
     STRICT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    REQUIRE_BOUNDED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     content: bytes
     filename: str
     strict_schema: str
-    def __init__(self, namespace: _Optional[str] = ..., content: _Optional[bytes] = ..., filename: _Optional[str] = ..., strict_schema: _Optional[str] = ...) -> None: ...
+    require_bounded: bool
+    def __init__(self, namespace: _Optional[str] = ..., content: _Optional[bytes] = ..., filename: _Optional[str] = ..., strict_schema: _Optional[str] = ..., require_bounded: bool = ...) -> None: ...
 
 class ValidatePackResponse(_message.Message):
     __slots__ = ("ok", "digest", "id", "version", "diagnostics", "termination", "agent_terminations")
@@ -184,20 +186,22 @@ class ValidatePackResponse(_message.Message):
     def __init__(self, ok: bool = ..., digest: _Optional[str] = ..., id: _Optional[str] = ..., version: _Optional[str] = ..., diagnostics: _Optional[_Iterable[_Union[Diagnostic, _Mapping]]] = ..., termination: _Optional[_Union[Termination, _Mapping]] = ..., agent_terminations: _Optional[_Iterable[_Union[Termination, _Mapping]]] = ...) -> None: ...
 
 class RegisterPackRequest(_message.Message):
-    __slots__ = ("namespace", "content", "filename", "strict_schema", "make_default", "move_version")
+    __slots__ = ("namespace", "content", "filename", "strict_schema", "make_default", "move_version", "require_bounded")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     FILENAME_FIELD_NUMBER: _ClassVar[int]
     STRICT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     MAKE_DEFAULT_FIELD_NUMBER: _ClassVar[int]
     MOVE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    REQUIRE_BOUNDED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     content: bytes
     filename: str
     strict_schema: str
     make_default: bool
     move_version: bool
-    def __init__(self, namespace: _Optional[str] = ..., content: _Optional[bytes] = ..., filename: _Optional[str] = ..., strict_schema: _Optional[str] = ..., make_default: bool = ..., move_version: bool = ...) -> None: ...
+    require_bounded: bool
+    def __init__(self, namespace: _Optional[str] = ..., content: _Optional[bytes] = ..., filename: _Optional[str] = ..., strict_schema: _Optional[str] = ..., make_default: bool = ..., move_version: bool = ..., require_bounded: bool = ...) -> None: ...
 
 class RegisterPackResponse(_message.Message):
     __slots__ = ("pack", "diagnostics", "termination", "agent_terminations", "duplicate")

@@ -133,8 +133,7 @@ class PackServiceServicer(object):
         DOT. Scope runs:read, runs:write or packs:write.
 
         Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
-        those that there are), FAILED_PRECONDITION (NO_SUCH_ENTRY: neither workflow
-        nor agents).
+        those that there are).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -232,8 +232,7 @@ class RunServiceServicer(object):
         """Starts a run. Scope runs:write; admin to enter a workflow at another state
         than its entry.
 
-        Errors: NOT_FOUND (PACK_NOT_FOUND), FAILED_PRECONDITION (NO_SUCH_ENTRY: the
-        pack has neither workflow nor agents), INVALID_ARGUMENT (NO_SUCH_ENTRY with
+        Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
         those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
         INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
         MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).

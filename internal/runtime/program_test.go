@@ -1,0 +1,65 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// packShelf is a store that only has packs.
+type packShelf struct {
+	Store
+	rows map[string]machine.PackRow
+}
+
+func (s packShelf) Pack(_ context.Context, _ uint32, ref string) (machine.PackRow, error) {
+	row, ok := s.rows[ref]
+	if !ok {
+		return row, machine.ErrNoPack
+	}
+	return row, nil
+}
+
+// TestProgramsAreBoundedByBytes: large packs take the room of many small ones, whatever
+// is in use is compiled, and what is counted is what is held.
+func TestProgramsAreBoundedByBytes(t *testing.T) {
+	t.Parallel()
+	shelf := packShelf{rows: map[string]machine.PackRow{}}
+	for i := range 40 {
+		text := fmt.Sprintf(`{"id":"p%d","name":"P","version":"1.0.0","template_engine":{"version":"v1","syntax":"{{variable}}"},
+			"prompts":{"a":{"id":"a","name":"A","version":"1.0.0","system_template":"%s"}}}`, i, strings.Repeat("x", 1000*(1+i%4)))
+		loaded, found, err := pack.Load([]byte(text), pack.Options{})
+		if err != nil || loaded == nil {
+			t.Fatal(found, err)
+		}
+		shelf.rows[fmt.Sprint(i)] = machine.PackRow{Digest: loaded.Digest, Canonical: loaded.Canonical}
+		shelf.rows[loaded.Digest] = shelf.rows[fmt.Sprint(i)]
+	}
+	p := newPrograms(shelf, pack.Options{})
+	p.limit = 20_000
+	for round := range 3 {
+		for i := range 40 {
+			for _, entry := range []pack.Entry{{}, {Agent: "a"}} {
+				prog, err := p.start(context.Background(), 0, fmt.Sprint(i), entry)
+				if err != nil || prog.pack.ID != fmt.Sprintf("p%d", i) || prog.graph == nil {
+					t.Fatalf("round %d, pack %d: %+v, %v", round, i, prog, err)
+				}
+				held := 0
+				for _, h := range p.held {
+					held += h.bytes()
+				}
+				if held != p.bytes || held > p.limit {
+					t.Fatalf("counted %d, held %d, limit %d", p.bytes, held, p.limit)
+				}
+			}
+		}
+	}
+	p.limit = 1
+	if prog, err := p.start(context.Background(), 0, "3", pack.Entry{}); err != nil || prog == nil || len(p.held) != 1 {
+		t.Fatalf("a pack above the limit: %+v, %v, %d held", prog, err, len(p.held))
+	}
+}

@@ -1268,8 +1268,8 @@ type StartRunRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Pack: "id", "id@version" or "sha256:<64 hex>"; required.
 	Pack string `protobuf:"bytes,2,opt,name=pack,proto3" json:"pack,omitempty"`
-	// Where to begin. Default: unset, the workflow's entry, or the entry agent of a
-	// pack without workflow.
+	// Where to begin. Default: unset, the workflow's entry, the entry agent of a pack
+	// without workflow, or the only prompt of a pack without either.
 	//
 	// Types that are valid to be assigned to Entry:
 	//
@@ -1412,7 +1412,8 @@ type isStartRunRequest_Entry interface {
 }
 
 type StartRunRequest_Agent struct {
-	// Member key of an agent.
+	// Member key of an agent; of a pack with neither workflow nor agents the key of any
+	// prompt, which runs one turn.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3,oneof"`
 }
 
@@ -3264,7 +3265,9 @@ type GetTurnResponse struct {
 	VariablesJson string `protobuf:"bytes,10,opt,name=variables_json,json=variablesJson,proto3" json:"variables_json,omitempty"`
 	// What the pack hands on to the executor, as one compact JSON object with the
 	// pack's own keys: parameters, model_overrides, validators, evals, skills,
-	// tool_policy, media, pipeline, tested_models. Absent keys: not in the pack.
+	// tool_policy, media, pipeline, tested_models; and skills_filter, the state's own
+	// skills where it has any: a path, the name of an inline skill, or "none". skills are
+	// then those at, below or above that path. Absent keys: not in the pack.
 	SettingsJson string `protobuf:"bytes,11,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"`
 	// True: completing this turn ends the run.
 	Terminal bool `protobuf:"varint,12,opt,name=terminal,proto3" json:"terminal,omitempty"`

@@ -718,14 +718,15 @@ export type StartRunRequest = Message<"pawl.v1.StartRunRequest"> & {
   pack: string;
 
   /**
-   * Where to begin. Default: unset, the workflow's entry, or the entry agent of a
-   * pack without workflow.
+   * Where to begin. Default: unset, the workflow's entry, the entry agent of a pack
+   * without workflow, or the only prompt of a pack without either.
    *
    * @generated from oneof pawl.v1.StartRunRequest.entry
    */
   entry: {
     /**
-     * Member key of an agent.
+     * Member key of an agent; of a pack with neither workflow nor agents the key of any
+     * prompt, which runs one turn.
      *
      * @generated from field: string agent = 3;
      */
@@ -1964,7 +1965,9 @@ export type GetTurnResponse = Message<"pawl.v1.GetTurnResponse"> & {
   /**
    * What the pack hands on to the executor, as one compact JSON object with the
    * pack's own keys: parameters, model_overrides, validators, evals, skills,
-   * tool_policy, media, pipeline, tested_models. Absent keys: not in the pack.
+   * tool_policy, media, pipeline, tested_models; and skills_filter, the state's own
+   * skills where it has any: a path, the name of an inline skill, or "none". skills are
+   * then those at, below or above that path. Absent keys: not in the pack.
    *
    * @generated from field: string settings_json = 11;
    */
@@ -4528,8 +4531,7 @@ export const RunService: GenService<{
    * Starts a run. Scope runs:write; admin to enter a workflow at another state
    * than its entry.
    *
-   * Errors: NOT_FOUND (PACK_NOT_FOUND), FAILED_PRECONDITION (NO_SUCH_ENTRY: the
-   * pack has neither workflow nor agents), INVALID_ARGUMENT (NO_SUCH_ENTRY with
+   * Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
    * those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
    * INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
    * MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).

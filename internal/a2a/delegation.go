@@ -2,7 +2,9 @@ package a2a
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -24,17 +26,61 @@ type delegation struct {
 	Traceparent string `json:"traceparent"`
 	// Origin is the base URL of the sender's sidecar.
 	Origin string `json:"origin"`
+	// Answerer is set for an answer to a question: whose word it is.
+	Answerer *answerer `json:"answerer"`
+}
+
+// answerer is a principal of the sender's sidecar, with its rights when it answered.
+type answerer struct {
+	Principal string   `json:"principal"`
+	Scopes    []string `json:"scopes"`
+}
+
+// maxAnswerer bounds the name of an answerer, bytes; each sidecar on the way adds its
+// own to it.
+const maxAnswerer = 512
+
+// delegationOf reads the object of a message; nil = it has none.
+func delegationOf(msg *a2apb.Message) (*delegation, error) {
+	value := msg.GetMetadata().GetFields()[DelegationURI]
+	if value == nil {
+		return nil, nil
+	}
+	var d delegation
+	if json.Unmarshal(valueFromProto(value), &d) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
+		return nil, failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", DelegationURI)
+	}
+	if a := d.Answerer; a != nil && (a.Principal == "" || len(a.Principal) > maxAnswerer || strings.ContainsFunc(a.Principal, unicode.IsControl)) {
+		return nil, failAt(invalidParams, "message.metadata", "%s: answerer.principal: want 1 to %d bytes without control characters", DelegationURI, maxAnswerer)
+	}
+	return &d, nil
+}
+
+// answers says who speaks in an answer to a question: within a sidecar whoever the
+// journal names, over the wire the caller in that name, with none but the caller's
+// rights. A message that names nobody is the caller's.
+func (s *Service) answers(m *sending) (runtime.Call, error) {
+	call := m.caller
+	if !m.wants(DelegationURI) {
+		return call, nil
+	}
+	d, err := delegationOf(m.req.GetMessage())
+	if err != nil || d == nil || d.Answerer == nil {
+		return call, err
+	}
+	speaker := runtime.Answerer(d.Answerer.Principal, d.Answerer.Scopes)
+	if !s.cfg.Within {
+		speaker = call.Principal.Behalf(speaker)
+	}
+	call.Principal = speaker
+	return call, nil
 }
 
 // delegate makes a start one of a child run.
 func delegate(start *runtime.StartRequest, msg *a2apb.Message) error {
-	value := msg.GetMetadata().GetFields()[DelegationURI]
-	if value == nil {
-		return nil
-	}
-	var d delegation
-	if json.Unmarshal(valueFromProto(value), &d) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
-		return failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", DelegationURI)
+	d, err := delegationOf(msg)
+	if err != nil || d == nil {
+		return err
 	}
 	if d.Depth >= machine.MaxDepth {
 		return &machine.Refusal{

@@ -15,7 +15,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
-	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -128,12 +127,10 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	}
 	client := httpClient(remote.CA)
 	headers := a2aclient.ServiceParams{}
-	options := []agentcard.ResolveOption{agentcard.WithPath(base.RequestURI())}
 	if remote.Token != "" {
 		headers.Append("Authorization", "Bearer "+remote.Token)
-		options = append(options, agentcard.WithRequestHeader("Authorization", "Bearer "+remote.Token))
 	}
-	card, err := agentcard.NewResolver(client).Resolve(ctx, base.Scheme+"://"+base.Host, options...)
+	card, err := fetchCard(ctx, client, remote)
 	if err != nil {
 		return nil, cardFault(err)
 	}
@@ -159,7 +156,7 @@ func cardFault(err error) error {
 // choose takes the card's first interface of our version and bindings that is on
 // an allowed host. A card that names none is a lie or a mistake; neither is sent
 // anything.
-func choose(card *a2a.AgentCard, base *url.URL, allow []string) (*a2a.AgentInterface, error) {
+func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface, error) {
 	var why []string
 	for _, face := range card.SupportedInterfaces {
 		if face == nil {
@@ -169,7 +166,7 @@ func choose(card *a2a.AgentCard, base *url.URL, allow []string) (*a2a.AgentInter
 		switch {
 		case err != nil:
 			why = append(why, err.Error())
-		case face.ProtocolVersion != ProtocolVersion && !strings.HasPrefix(string(face.ProtocolVersion), ProtocolVersion+"."):
+		case face.ProtocolVersion != ProtocolVersion && !strings.HasPrefix(face.ProtocolVersion, ProtocolVersion+"."):
 			why = append(why, fmt.Sprintf("%s speaks version %q", face.URL, face.ProtocolVersion))
 		case base.Scheme == "https" && strings.HasPrefix(face.URL, "http:"):
 			why = append(why, face.URL+" is not encrypted, as the card is")
@@ -185,8 +182,8 @@ func choose(card *a2a.AgentCard, base *url.URL, allow []string) (*a2a.AgentInter
 }
 
 // hostOf is the HOST:PORT, or HOST, of an interface.
-func hostOf(face *a2a.AgentInterface) (string, error) {
-	switch face.ProtocolBinding {
+func hostOf(face *foreignInterface) (string, error) {
+	switch a2a.TransportProtocol(face.ProtocolBinding) {
 	case a2a.TransportProtocolGRPC:
 		if _, _, err := net.SplitHostPort(face.URL); err != nil {
 			return "", fmt.Errorf("%s is no HOST:PORT", face.URL)
@@ -210,8 +207,8 @@ func allowed(host string, base *url.URL, allow []string) bool {
 	return name == base.Hostname() || slices.Contains(allow, host) || slices.Contains(allow, name)
 }
 
-func wireTo(face *a2a.AgentInterface, encrypted bool, client *http.Client, ca *x509.CertPool) (wire, error) {
-	switch face.ProtocolBinding {
+func wireTo(face *foreignInterface, encrypted bool, client *http.Client, ca *x509.CertPool) (wire, error) {
+	switch a2a.TransportProtocol(face.ProtocolBinding) {
 	case a2a.TransportProtocolJSONRPC:
 		return httpWire{a2aclient.NewJSONRPCTransport(face.URL, client)}, nil
 	case a2a.TransportProtocolHTTPJSON:

@@ -45,7 +45,7 @@ func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.Age
 // request is the message as it goes out. A delegation whose agent is not a sidecar
 // finds its variables in the metadata all the same.
 func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
-	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{DelegationURI: sender(from, p.origin)}}
+	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{DelegationURI: sender(from, m.Answerer, p.origin)}}
 	if len(m.Variables) > 0 {
 		metadata.Fields["variables"] = valueToProto(m.Variables)
 	}
@@ -59,8 +59,8 @@ func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.
 	}
 }
 
-// sender is the object of [DelegationURI].
-func sender(from *machine.Delegation, origin string) *structpb.Value {
+// sender is the object of [DelegationURI]; who answers a question, if it is one.
+func sender(from *machine.Delegation, who machine.Answerer, origin string) *structpb.Value {
 	fields := map[string]*structpb.Value{
 		"run":     structpb.NewStringValue(from.Row.RunID),
 		"step":    structpb.NewNumberValue(float64(from.Row.Step)),
@@ -73,6 +73,16 @@ func sender(from *machine.Delegation, origin string) *structpb.Value {
 	}
 	if from.Traceparent != "" {
 		fields["traceparent"] = structpb.NewStringValue(from.Traceparent)
+	}
+	if who.Name != "" {
+		scopes := make([]*structpb.Value, len(who.Scopes))
+		for i, scope := range who.Scopes {
+			scopes[i] = structpb.NewStringValue(scope)
+		}
+		fields["answerer"] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"principal": structpb.NewStringValue(who.Name),
+			"scopes":    structpb.NewListValue(&structpb.ListValue{Values: scopes}),
+		}})
 	}
 	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 }

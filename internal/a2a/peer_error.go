@@ -16,8 +16,15 @@ import (
 // maxForeignError is how much of an agent's error is read, bytes.
 const maxForeignError = 64 << 10
 
-// errRefused is an agent's no that is no error of the protocol.
-var errRefused = errors.New("the agent refuses")
+var (
+	// errRefused is an agent's no that is no error of the protocol.
+	errRefused = errors.New("the agent refuses")
+	// errDenied is its no to who asks.
+	errDenied = errors.New("the agent refuses")
+)
+
+// scopeMissing is the reason with which a sidecar says no to who asks.
+const scopeMissing = "SCOPE_MISSING"
 
 // named is the error that the protocol calls by a reason; nil = none.
 func named(reason, message string) error {
@@ -45,6 +52,9 @@ func ofGRPC(err error) error {
 	if err := named(reason, st.Message()); err != nil {
 		return err
 	}
+	if reason == scopeMissing {
+		return fmt.Errorf("%w: %s: %s", errDenied, reason, st.Message())
+	}
 	switch st.Code() {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists, codes.NotFound,
 		codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
@@ -60,6 +70,10 @@ var passing = map[int]bool{
 	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
 }
 
+type errorDetail struct {
+	Reason string `json:"reason"`
+}
+
 // ofHTTP reads an answer of the HTTP bindings that is no success: the protocol's
 // own errors by their reason, others by their status.
 func ofHTTP(resp *http.Response) error {
@@ -71,20 +85,23 @@ func ofHTTP(resp *http.Response) error {
 	var body struct {
 		Error struct {
 			Message string `json:"message"`
-			Details []struct {
-				Reason string `json:"reason"`
-			} `json:"details"`
+			// Details are HTTP+JSON's, Data is JSON-RPC's.
+			Details []errorDetail `json:"details"`
+			Data    []errorDetail `json:"data"`
 		} `json:"error"`
 	}
 	_ = json.Unmarshal(raw, &body)
 	reason := ""
-	for _, detail := range body.Error.Details {
+	for _, detail := range append(body.Error.Details, body.Error.Data...) {
 		if detail.Reason != "" {
 			reason = detail.Reason
 		}
 	}
 	if err := named(reason, body.Error.Message); err != nil {
 		return err
+	}
+	if reason == scopeMissing {
+		return fmt.Errorf("%w: %s: %s", errDenied, reason, body.Error.Message)
 	}
 	said := fmt.Sprintf("%s %s: %s", resp.Status, reason, body.Error.Message)
 	if passing[resp.StatusCode] || resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented {

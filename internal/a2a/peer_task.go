@@ -96,6 +96,9 @@ func faultOf(err error) *machine.AgentFault {
 	if errors.Is(err, a2a.ErrTaskNotFound) {
 		return &machine.AgentFault{Kind: machine.AgentNoTask, Code: "AGENT_NO_TASK", Message: err.Error()}
 	}
+	if errors.Is(err, errDenied) {
+		return &machine.AgentFault{Kind: machine.AgentDenies, Code: "AGENT_REFUSED", Message: err.Error()}
+	}
 	for _, refusal := range refusals {
 		if errors.Is(err, refusal) {
 			return refuses("AGENT_REFUSED", err)

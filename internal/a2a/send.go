@@ -28,6 +28,9 @@ type sending struct {
 	req    *a2apb.SendMessageRequest
 	agent  *agent
 	caller runtime.Call
+	// speaker gives the answer to a question: whoever a delegation names, else the
+	// caller.
+	speaker runtime.Call
 	parts  []machine.Part
 	// id makes the send idempotent; "" = it is not.
 	id string
@@ -41,6 +44,9 @@ func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (ru
 		return runtime.Answer{}, nil, err
 	}
 	m := &sending{call: c, req: req, caller: s.caller(ctx)}
+	if m.speaker, err = s.answers(m); err != nil {
+		return runtime.Answer{}, nil, err
+	}
 	if m.agent, err = s.agentOf(ctx, req.GetTenant()); err != nil {
 		return runtime.Answer{}, nil, err
 	}
@@ -256,7 +262,7 @@ func (s *Service) resume(ctx context.Context, m *sending) (runtime.Answer, error
 		return answer, err
 	}
 	moved, err := s.cfg.Engine.EmitEvent(ctx, runtime.EmitRequest{
-		RunRef: runtime.RunRef{Call: m.caller, RunID: state.RunID}, Event: event, EventID: m.id, ExpectedSeq: state.VisitSeq,
+		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, Event: event, EventID: m.id, ExpectedSeq: state.VisitSeq,
 	})
 	if err != nil && answer.Duplicate {
 		// The message was taken before, and the run has gone on since.
@@ -267,7 +273,7 @@ func (s *Service) resume(ctx context.Context, m *sending) (runtime.Answer, error
 
 func (s *Service) input(ctx context.Context, m *sending, state *machine.State) (runtime.Answer, error) {
 	return s.cfg.Engine.SendInput(ctx, runtime.InputRequest{
-		RunRef: runtime.RunRef{Call: m.caller, RunID: state.RunID}, Parts: m.parts, MessageID: m.id,
+		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, Parts: m.parts, MessageID: m.id,
 		Envelope: envelopeFromProto(m.req.GetMessage(), m.req.GetMetadata()), Step: askingStep(state),
 	})
 }
@@ -310,7 +316,7 @@ func (s *Service) eventOf(ctx context.Context, m *sending, state *machine.State)
 	case !slices.Contains(events, named):
 		return "", failAt(invalidParams, "message.metadata", "%s: %q is none of %s", eventKey, clip(named, 100), strings.Join(events, ", "))
 	}
-	if !m.caller.Principal.Scopes.Has(runtime.ScopeEventsExternal) {
+	if !m.speaker.Principal.Scopes.Has(runtime.ScopeEventsExternal) {
 		return "", &machine.Refusal{
 			Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: []string{runtime.ScopeEventsExternal.String()},
 			Message: "the state is moved from outside, which takes this scope",

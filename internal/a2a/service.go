@@ -62,6 +62,9 @@ type Config struct {
 	URL string
 	// GRPCAddr is the public HOST:PORT of the gRPC port; "" = the bound address.
 	GRPCAddr string
+	// Within: the only caller is this sidecar's own outbox, whose word on who answers
+	// stands in the journal.
+	Within bool
 	// LenientVersion takes calls without A2A-Version as 1.0.
 	LenientVersion bool
 	// RequiredExtensions are those of [Extensions] that a caller must declare.

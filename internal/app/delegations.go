@@ -45,6 +45,7 @@ func newDelegations(opts options, engine *runtime.Engine) (*delegations, error) 
 	if err != nil {
 		return nil, err
 	}
+	conf.Within = true
 	service, err := a2a.New(conf, within{})
 	if err != nil {
 		return nil, err
@@ -117,13 +118,12 @@ func readRemotes(agents map[string]config.Agent) (map[string]a2a.Remote, error) 
 }
 
 // within is the host of the service that members of one sidecar talk through: its
-// only caller is the sidecar itself.
+// only caller is the sidecar itself, which starts, reads and cancels tasks. Whoever
+// answers their questions does that by rights of their own.
 type within struct{}
 
 func (within) Principal(context.Context) runtime.Principal {
-	return runtime.Principal{
-		Name: "pawl", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopeEventsExternal,
-	}
+	return runtime.Principal{Name: "pawl", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
 }
 
 // Admit is for HTTP, which this host does not have.

@@ -131,10 +131,15 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-// cardWith serves the agent's card with only one of its interfaces.
+// cardWith serves the helper's card with only one of its interfaces.
 func cardWith(t *testing.T, addr, binding string) string {
 	t.Helper()
-	card := fetchCard(t, "http://"+addr+"/a2a/team/helper/.well-known/agent-card.json")
+	return cardOf(t, addr, "team/helper", binding)
+}
+
+func cardOf(t *testing.T, addr, agent, binding string) string {
+	t.Helper()
+	card := fetchCard(t, "http://"+addr+"/a2a/"+agent+"/.well-known/agent-card.json")
 	var kept []any
 	for _, face := range card["supportedInterfaces"].([]any) {
 		if face.(map[string]any)["protocolBinding"] == binding {

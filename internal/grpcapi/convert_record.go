@@ -41,7 +41,7 @@ func runBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	case *machine.InputReceived:
 		out.Body = &pawlv1.Record_InputReceived{InputReceived: &pawlv1.InputReceived{
 			Parts: partsToProto(b.Parts), MessageId: b.MessageID, Queued: b.Queued,
-			Envelope: envelopeToProto(b.Envelope), Step: b.Step,
+			Envelope: envelopeToProto(b.Envelope), Step: b.Step, Scopes: b.Scopes,
 		}}
 	case *machine.ArtifactsSet:
 		out.Body = &pawlv1.Record_ArtifactsSet{ArtifactsSet: &pawlv1.ArtifactsSet{ArtifactsWritten: types.writesToProto(b.Artifacts)}}

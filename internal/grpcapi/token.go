@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -20,7 +21,8 @@ const MinTokenBytes = 16
 // Token is one static bearer token and what its holder may do.
 type Token struct {
 	// Principal is the holder's name; it is recorded on what the holder causes.
-	// 1 to 128 of letters, digits and . _ @ : / -; not "anonymous".
+	// 1 to 128 of letters, digits and . _ @ : / -; not "anonymous" nor one of the
+	// sidecar's own, "pawl", "sidecar" and "a2a".
 	Principal string
 	// Secret is what the holder sends as "authorization: Bearer <secret>", at
 	// least MinTokenBytes printable ASCII characters without spaces.
@@ -28,6 +30,9 @@ type Token struct {
 	// Scopes are the holder's rights, at least one.
 	Scopes runtime.Scopes
 }
+
+// reservedNames are the sidecar's own: it owns its delegations' tasks as "pawl".
+var reservedNames = []string{anonymous.Name, "pawl", "sidecar", "a2a"}
 
 var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
 
@@ -92,8 +97,8 @@ func parseToken(line string) (Token, error) {
 // validate reports the first fault of a token, without its secret.
 func (t Token) validate() error {
 	switch {
-	case !principalName.MatchString(t.Principal) || t.Principal == anonymous.Name:
-		return fmt.Errorf("principal %q: want 1 to 128 of letters, digits and . _ @ : / -, not %q", t.Principal, anonymous.Name)
+	case !principalName.MatchString(t.Principal) || slices.Contains(reservedNames, t.Principal):
+		return fmt.Errorf("principal %q: want 1 to 128 of letters, digits and . _ @ : / -, none of %s", t.Principal, strings.Join(reservedNames, ", "))
 	case len(t.Secret) < MinTokenBytes:
 		return fmt.Errorf("token of %q has %d characters; want at least %d", t.Principal, len(t.Secret), MinTokenBytes)
 	case !printable(t.Secret) || strings.Contains(t.Secret, " "):

@@ -64,7 +64,7 @@ func (d *delegation) advance(ctx context.Context) error {
 	case del.Remote.TaskID == "":
 		task, err = send(ctx, peer, &del)
 	case del.Remote.Answer != 0:
-		task, err = peer.Send(ctx, &del, answerOf(&del))
+		task, err = d.answer(ctx, peer, &del)
 	default:
 		task, err = d.follow(ctx, peer, &del)
 	}
@@ -81,6 +81,24 @@ func send(ctx context.Context, peer Peer, del *machine.Delegation) (machine.Agen
 		return machine.AgentTask{}, err
 	}
 	return peer.Send(ctx, del, message)
+}
+
+// answer gives the agent what its question was answered with. An answer that whoever
+// gave it had no right to is put back: the question stands, with the refusal, and
+// somebody else may answer it.
+func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
+	task, err := peer.Send(ctx, del, answerOf(del))
+	fault, ok := errors.AsType[*machine.AgentFault](err)
+	if !ok || fault.Kind != machine.AgentDenies {
+		return task, err
+	}
+	d.o.cfg.Log.WarnContext(ctx, "answer refused", "run", d.row.RunID, "step", d.row.Step, "principal", del.Answerer.Name, "error", err)
+	task, err = peer.Get(ctx, del.Remote.TaskID)
+	if err == nil && !task.State.Ended() {
+		refusal := fmt.Sprintf("The answer of %s was not taken: %s", del.Answerer.Name, clip(fault.Message, maxMessage))
+		task.Message = append(task.Message, machine.Part{Kind: machine.PartText, Text: refusal})
+	}
+	return task, err
 }
 
 // follow waits until the task asks or has ended, or the caller's answer is there

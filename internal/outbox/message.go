@@ -40,7 +40,7 @@ func messageOf(d *machine.Delegation) (machine.AgentMessage, error) {
 func answerOf(d *machine.Delegation) machine.AgentMessage {
 	return machine.AgentMessage{
 		ID:     fmt.Sprintf("%s/%d", messageID(&d.Row), d.Remote.Answer),
-		TaskID: d.Remote.TaskID, ContextID: d.Remote.ContextID, Parts: d.Answer,
+		TaskID: d.Remote.TaskID, ContextID: d.Remote.ContextID, Parts: d.Answer, Answerer: d.Answerer,
 	}
 }
 

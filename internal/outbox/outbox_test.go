@@ -265,7 +265,8 @@ func TestRestarts(t *testing.T) {
 		return machine.AgentTask{State: machine.AgentWorking}
 	}
 	a.mu.Unlock()
-	if _, err := r.SendInput(r.ctx, runtime.InputRequest{RunRef: r.ref(), Parts: text("that one"), Step: 1}); err != nil {
+	clerk := runtime.RunRef{RunID: r.run, Call: runtime.Call{Principal: runtime.Principal{Name: "clerk", Scopes: runtime.ScopeRunsWrite}}}
+	if _, err := r.SendInput(r.ctx, runtime.InputRequest{RunRef: clerk, Parts: text("that one"), Step: 1}); err != nil {
 		t.Fatal(err)
 	}
 	r.restart()
@@ -276,6 +277,9 @@ func TestRestarts(t *testing.T) {
 	got := a.messages()
 	if len(got) != 2 || got[0].Parts[0].Text != "slow" || got[1].Parts[0].Text != "that one" || got[1].TaskID != "task-1" {
 		t.Fatalf("the agent took %+v", got)
+	}
+	if who := got[1].Answerer; who.Name != "clerk" || !slices.Equal(who.Scopes, []string{"runs:write"}) || got[0].Answerer.Name != "" {
+		t.Errorf("the answer is the word of %+v, the message that of %+v", who, got[0].Answerer)
 	}
 	if step := r.steps()[0]; !strings.Contains(string(step.Result), "found") {
 		t.Fatalf("step %+v", step)

@@ -49,6 +49,18 @@ func (s Scopes) Names() []string {
 	return names
 }
 
+// Bounded leaves those rights of the set that are within another; Admin holds every
+// right.
+func (s Scopes) Bounded(by Scopes) Scopes {
+	switch {
+	case by&Admin != 0:
+		return s
+	case s&Admin != 0:
+		return by
+	}
+	return s & by
+}
+
 // String joins the names with spaces.
 func (s Scopes) String() string { return strings.Join(s.Names(), " ") }
 
@@ -74,6 +86,24 @@ type Principal struct {
 
 // Anonymous is the caller while authentication is off: every right but Admin.
 func Anonymous() Principal { return Principal{Name: AnonymousName, Scopes: AnonymousScopes} }
+
+// Answerer is the principal of an answer that was kept with the names of its rights.
+// Names that are not known give no right.
+func Answerer(name string, scopes []string) Principal {
+	p := Principal{Name: name}
+	for _, s := range scopes {
+		scope, _ := ScopeByName(s)
+		p.Scopes |= scope
+	}
+	return p
+}
+
+// Behalf is the principal of what p says in another's name, where the sidecar of p is
+// not this one: nobody here has seen the other. So it has no right that p lacks, and a
+// name that no principal of this sidecar has: "p>other".
+func (p Principal) Behalf(of Principal) Principal {
+	return Principal{Name: p.Name + ">" + of.Name, Scopes: of.Scopes.Bounded(p.Scopes)}
+}
 
 // MaySeeRuns reports whether runs exist at all for the principal. To one that
 // may not, every run is as absent as one that never was.

@@ -50,9 +50,9 @@ func (e *Engine) Delegation(ctx context.Context, row machine.OutboxRow) (machine
 	if del.Remote.Answer == 0 {
 		return del, nil
 	}
-	body, err := e.record(ctx, key, del.Remote.Answer)
-	if input, ok := body.(*machine.InputReceived); ok {
-		del.Answer = input.Parts
+	rec, err := e.recordAt(ctx, key, del.Remote.Answer)
+	if input, ok := rec.Body.(*machine.InputReceived); ok {
+		del.Answer, del.Answerer = input.Parts, machine.Answerer{Name: rec.Principal, Scopes: input.Scopes}
 	}
 	return del, err
 }

@@ -47,8 +47,9 @@ type ForkRequest struct {
 // returns it with its Origin and its open turn. The copy stands alone; pending
 // steps are not copied. Idempotent by RequestID like StartRun.
 //
-// Errors: PERMISSION_DENIED without the scope runs:write, or for an imported run
-// without events:external; NOT_FOUND
+// Errors: PERMISSION_DENIED without the scope runs:write, or without events:external
+// for an imported run, for one that has left a state of orchestration external, and
+// into the middle of another pack that has such a state; NOT_FOUND
 // RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
 // FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables
 // and labels, and of SetArtifacts for artifacts.
@@ -89,20 +90,16 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 	if err != nil {
 		return machine.Fork{}, err
 	}
-	if from.Imported {
-		// Its history is whoever made the file's: nobody is to get behind an approval
-		// who could not approve.
-		if err := policy.Require(req.Principal, policy.EventsExternal); err != nil {
-			return machine.Fork{}, denied(err)
-		}
-	}
-	own := *from
-	own.Imported = false
-	from = &own
 	prog, entry, err := e.forkProgram(ctx, source.ns, req.Pack, from)
 	if err != nil {
 		return machine.Fork{}, err
 	}
+	if err := e.checkApproval(ctx, source.ns, req.Principal, prog.graph, from); err != nil {
+		return machine.Fork{}, err
+	}
+	own := *from
+	own.Imported = false
+	from = &own
 	c.start = prog
 	if err := e.inflight.admit(ctx, e.cfg.Namespaces); err != nil {
 		return machine.Fork{}, err
@@ -130,6 +127,46 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 		return machine.Fork{}, err
 	}
 	return fork, e.copyBodies(ctx, source, prog.graph, &fork)
+}
+
+// checkApproval: nobody is to get behind an approval who could not approve. A copy
+// does once more, perhaps with other values, what the source was approved for; under
+// another pack it may begin behind a state that it never was in; and the history of an
+// imported run is whoever made the file's.
+func (e *Engine) checkApproval(ctx context.Context, ns uint32, p Principal, g *machine.Graph, from *machine.State) error {
+	behind := from.Imported || leftExternal(g, from)
+	if from.Digest != g.Digest {
+		prog, err := e.programs.of(ctx, ns, from)
+		if err != nil {
+			return err
+		}
+		behind = behind || leftExternal(prog.graph, from) || from.Current != g.Entry && hasExternal(g, from.Current)
+	}
+	if !behind {
+		return nil
+	}
+	return denied(policy.Require(p, policy.EventsExternal))
+}
+
+// leftExternal: the run has been in a state that is moved from outside, and gone on.
+func leftExternal(g *machine.Graph, s *machine.State) bool {
+	for _, visited := range s.Visits {
+		node := g.States[visited.State]
+		if node != nil && node.Orchestration == machine.External && (visited.State != s.Current || visited.N > 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasExternal: a state besides the current one is moved from outside.
+func hasExternal(g *machine.Graph, current string) bool {
+	for name, node := range g.States {
+		if node.Orchestration == machine.External && name != current {
+			return true
+		}
+	}
+	return false
 }
 
 // forkProgram is the program of the new run: the source's, or its entry in

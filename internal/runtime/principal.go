@@ -26,6 +26,9 @@ const (
 // Anonymous is every caller while authentication is off: all scopes but admin.
 func Anonymous() Principal { return policy.Anonymous() }
 
+// Answerer is the principal of an answer that was kept with the names of its rights.
+func Answerer(name string, scopes []string) Principal { return policy.Answerer(name, scopes) }
+
 // denied gives a refusal of the policy its typed form; nil stays nil.
 func denied(err error) error {
 	var d *policy.Denied

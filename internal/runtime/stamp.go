@@ -44,6 +44,12 @@ func (t *transit) stamp(outside bool) {
 		cmd.Assigned = t.asked.assignment()
 		b.piece(&cmd.Piece)
 		t.input.Command = cmd
+	case machine.SendInput:
+		if cmd.Step != 0 {
+			cmd.Scopes = t.c.principal.Scopes.Names()
+		}
+		b.plain(cmd)
+		t.input.Command = cmd
 	case machine.RequestSteps:
 		t.input.Command = t.stampSteps(cmd, &b)
 	case machine.ResolveStep:

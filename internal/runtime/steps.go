@@ -73,14 +73,19 @@ func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 
 // record reads the body of one record.
 func (e *Engine) record(ctx context.Context, key runKey, seq uint64) (machine.Body, error) {
+	rec, err := e.recordAt(ctx, key, seq)
+	return rec.Body, err
+}
+
+func (e *Engine) recordAt(ctx context.Context, key runKey, seq uint64) (machine.Record, error) {
 	entry, err := e.store.Entry(ctx, key.ns, key.id, seq)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.id, err)
+		return machine.Record{}, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.id, err)
 	}
 	if seq < entry.First || seq-entry.First >= uint64(len(entry.Records)) {
-		return nil, fmt.Errorf("runtime: run %s: the entry of record %d begins with %d: %w", key.id, seq, entry.First, machine.ErrNoRecord)
+		return machine.Record{}, fmt.Errorf("runtime: run %s: the entry of record %d begins with %d: %w", key.id, seq, entry.First, machine.ErrNoRecord)
 	}
-	return entry.Records[seq-entry.First].Body, nil
+	return entry.Records[seq-entry.First], nil
 }
 
 // StepView is one step of the visit as the executor of its turn sees it.

@@ -91,7 +91,7 @@ func (g *gauges) add(d *prometheus.Desc, value float64, labels ...string) {
 
 // runs leaves a figure out that cannot be read, as do the others.
 func (g *gauges) runs(ctx context.Context) {
-	counts, err := g.source.CountRuns(ctx, runtime.Call{Principal: runtime.Anonymous()})
+	counts, err := g.source.CountRuns(ctx, runtime.Call{Principal: runtime.Principal{Name: "sidecar", Scopes: runtime.ScopeRunsRead}})
 	if err != nil {
 		return
 	}

@@ -77,7 +77,7 @@ func (t *txn) answerDelegation(c *SendInput) error {
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
 	}
-	seq := t.record(&InputReceived{Parts: c.Parts, MessageID: t.in.ID, Envelope: c.Envelope, Step: c.Step})
+	seq := t.record(&InputReceived{Parts: c.Parts, MessageID: t.in.ID, Envelope: c.Envelope, Step: c.Step, Scopes: c.Scopes})
 	t.s.MessageBytes += size
 	remote := *t.s.Steps[i].Remote
 	remote.Asking, remote.Answer = AwaitNothing, seq

@@ -94,6 +94,9 @@ type (
 		// Step gives the parts to the agent of a pending delegation that asks for
 		// them, instead of the turn; 0 = the turn.
 		Step uint32
+		// Scopes are the names of the rights that the sender had, where Step is set: who
+		// answers is not there any more when the answer is sent on.
+		Scopes []string
 	}
 	// SetArtifacts writes without a transition.
 	SetArtifacts struct {

@@ -17,8 +17,10 @@ type Delegation struct {
 	Payload []byte
 	// Remote is what is known of the other side; zero = nothing yet.
 	Remote Remote
-	// Answer are the parts of the record Remote.Answer; empty without one.
-	Answer []Part
+	// Answer are the parts of the record Remote.Answer, Answerer who gave it; empty
+	// without one.
+	Answer   []Part
+	Answerer Answerer
 	// Depth of the run that delegates.
 	Depth int
 	// WallTime is what was left of the run's when the step was asked for; 0 = no
@@ -28,6 +30,14 @@ type Delegation struct {
 	// Traceparent is the context of the attempt, the same at each sending; "" = the
 	// run is in no trace.
 	Traceparent string
+}
+
+// Answerer is whose word an answer to an agent's question is.
+type Answerer struct {
+	// Name is the principal's; "" = nobody's in particular.
+	Name string
+	// Scopes are the names of the rights that it had when it answered.
+	Scopes []string
 }
 
 // Outcome is what became of a delegation.
@@ -48,6 +58,8 @@ type AgentMessage struct {
 	TaskID    string
 	ContextID string
 	Parts     []Part
+	// Answerer gave the answer; zero for the message that begins a task.
+	Answerer Answerer
 	// Variables is a compact JSON object or empty.
 	Variables []byte
 }
@@ -113,6 +125,8 @@ const (
 	AgentNoTask
 	// AgentRefuses: the agent, or the configuration, says no, and would again.
 	AgentRefuses
+	// AgentDenies: the agent says no to who asks; it may say yes to somebody else.
+	AgentDenies
 )
 
 // AgentFault is the error of whoever reaches agents.

@@ -78,6 +78,8 @@ type (
 		Envelope  *Envelope
 		// Step is the delegation that gets the parts; 0 = the turn.
 		Step uint32
+		// Scopes of the record's principal when it answered; empty without Step.
+		Scopes []string
 	}
 	// TurnOpened opens a further turn of the same visit; its seq is the turn's.
 	TurnOpened struct {

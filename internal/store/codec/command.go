@@ -39,7 +39,8 @@ func appendCommand(b []byte, command machine.Command) ([]byte, error) {
 		b = appendParts(b, 1, c.Parts)
 		b = appendUint(b, 2, c.ExpectedSeq)
 		b = appendEnvelope(b, 30, c.Envelope)
-		return appendUint(b, 31, uint64(c.Step)), nil
+		b = appendUint(b, 31, uint64(c.Step))
+		return appendStrings(b, 32, c.Scopes), nil
 	case machine.SetArtifacts:
 		b = appendWrites(b, 1, c.Artifacts, nil)
 		return appendUint(b, 2, c.ExpectedSeq), nil

@@ -158,6 +158,8 @@ func (s *scan) sendInput() (c machine.SendInput) {
 			c.Envelope = s.envelope()
 		case 31:
 			c.Step = s.uint32()
+		case 32:
+			c.Scopes = append(c.Scopes, s.string())
 		default:
 			s.unknown()
 		}

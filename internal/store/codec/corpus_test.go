@@ -61,6 +61,9 @@ var (
 		machine.Start{}, machine.SendInput{}, machine.CompleteTurn{}, machine.FailTurn{}, machine.ResolveStep{},
 	}
 	grownBodies = []machine.Body{&machine.InputReceived{}, &machine.TurnCompleted{}}
+	// And again, by who answers.
+	answerCommands = []machine.Command{machine.SendInput{}}
+	answerBodies   = []machine.Body{&machine.InputReceived{}}
 )
 
 // freshSamples are made with every field set, one per command and record kind.
@@ -81,6 +84,14 @@ func freshSamples(t *testing.T) map[string][]byte {
 	for i, b := range grownBodies {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 8)), full: true}
 		fresh[fmt.Sprintf("entry %T, agents", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
+	}
+	for i, c := range answerCommands {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 10)), full: true}
+		fresh[fmt.Sprintf("entry %T, answers", c)] = encode(t, f.entry(c, &machine.TurnReady{}))
+	}
+	for i, b := range answerBodies {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 11)), full: true}
+		fresh[fmt.Sprintf("entry %T, answers", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
 	}
 	grown := &filler{rnd: rand.New(rand.NewPCG(1, 9)), full: true}
 	fresh["head, agents"] = EncodeHead(grown.state(), [32]byte{8})

@@ -67,7 +67,8 @@ func appendInputReceived(b []byte, of *bodies, r *machine.InputReceived) []byte 
 	b = appendBool(b, 4, r.Queued)
 	b = appendUint(b, 20, ref)
 	b = appendEnvelope(b, 30, r.Envelope)
-	return appendUint(b, 31, uint64(r.Step))
+	b = appendUint(b, 31, uint64(r.Step))
+	return appendStrings(b, 32, r.Scopes)
 }
 
 // appendTurnBody writes the records of turns and steps.

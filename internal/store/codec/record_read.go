@@ -174,6 +174,8 @@ func (s *scan) inputReceived(of *bodies) *machine.InputReceived {
 			r.Envelope = s.envelope()
 		case 31:
 			r.Step = s.uint32()
+		case 32:
+			r.Scopes = append(r.Scopes, s.string())
 		default:
 			s.unknown()
 		}

@@ -1144,6 +1144,7 @@ type SendInput struct {
 	ExpectedSeq   uint64                 `protobuf:"varint,2,opt,name=expected_seq,json=expectedSeq,proto3" json:"expected_seq,omitempty"`
 	Envelope      *Envelope              `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	Step          uint32                 `protobuf:"varint,31,opt,name=step,proto3" json:"step,omitempty"`
+	Scopes        []string               `protobuf:"bytes,32,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1204,6 +1205,13 @@ func (x *SendInput) GetStep() uint32 {
 		return x.Step
 	}
 	return 0
+}
+
+func (x *SendInput) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
 }
 
 type SetArtifacts struct {
@@ -3588,6 +3596,7 @@ type InputReceived struct {
 	QueuedRef     uint32    `protobuf:"varint,20,opt,name=queued_ref,json=queuedRef,proto3" json:"queued_ref,omitempty"`
 	Envelope      *Envelope `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	Step          uint32    `protobuf:"varint,31,opt,name=step,proto3" json:"step,omitempty"`
+	Scopes        []string  `protobuf:"bytes,32,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3669,6 +3678,13 @@ func (x *InputReceived) GetStep() uint32 {
 		return x.Step
 	}
 	return 0
+}
+
+func (x *InputReceived) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
 }
 
 type TurnOpened struct {
@@ -6851,12 +6867,13 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18\x02 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12!\n" +
 	"\fexpected_seq\x18\x03 \x01(\x04R\vexpectedSeq\x12\x18\n" +
 	"\aoutside\x18\x04 \x01(\bR\aoutside\x127\n" +
-	"\bassigned\x18\x05 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xa6\x01\n" +
+	"\bassigned\x18\x05 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xbe\x01\n" +
 	"\tSendInput\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12!\n" +
 	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\x125\n" +
 	"\benvelope\x18\x1e \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\x12\x12\n" +
-	"\x04step\x18\x1f \x01(\rR\x04step\"o\n" +
+	"\x04step\x18\x1f \x01(\rR\x04step\x12\x16\n" +
+	"\x06scopes\x18  \x03(\tR\x06scopes\"o\n" +
 	"\fSetArtifacts\x12<\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12!\n" +
 	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\xcc\x03\n" +
@@ -7058,7 +7075,7 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18\t \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\n" +
 	" \x01(\bR\x10artifactsOfInputB\v\n" +
-	"\t_intended\"\x83\x02\n" +
+	"\t_intended\"\x9b\x02\n" +
 	"\rInputReceived\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12$\n" +
 	"\x0eparts_of_input\x18\x02 \x01(\bR\fpartsOfInput\x12\x1d\n" +
@@ -7068,7 +7085,8 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"queued_ref\x18\x14 \x01(\rR\tqueuedRef\x125\n" +
 	"\benvelope\x18\x1e \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\x12\x12\n" +
-	"\x04step\x18\x1f \x01(\rR\x04step\":\n" +
+	"\x04step\x18\x1f \x01(\rR\x04step\x12\x16\n" +
+	"\x06scopes\x18  \x03(\tR\x06scopes\":\n" +
 	"\n" +
 	"TurnOpened\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x16\n" +

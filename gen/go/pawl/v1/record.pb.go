@@ -2398,7 +2398,10 @@ type InputReceived struct {
 	// What the message says besides its parts; unset: it came by SendInput.
 	Envelope *Envelope `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	// Delegation that gets the parts; 0: the turn.
-	Step          uint32 `protobuf:"varint,31,opt,name=step,proto3" json:"step,omitempty"`
+	Step uint32 `protobuf:"varint,31,opt,name=step,proto3" json:"step,omitempty"`
+	// Scopes of the record's principal when it answered: the agent judges the answer
+	// by them. Empty without step.
+	Scopes        []string `protobuf:"bytes,32,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2466,6 +2469,13 @@ func (x *InputReceived) GetStep() uint32 {
 		return x.Step
 	}
 	return 0
+}
+
+func (x *InputReceived) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
 }
 
 // TurnOpened is a further turn of the same visit; its seq is the turn's.
@@ -3979,14 +3989,15 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\tredirects\x18\x05 \x03(\v2\x11.pawl.v1.RedirectR\tredirects\x12\x14\n" +
 	"\x05visit\x18\x06 \x01(\x05R\x05visit\x12!\n" +
 	"\ftotal_visits\x18\a \x01(\x05R\vtotalVisits\x12C\n" +
-	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\xae\x01\n" +
+	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\xc6\x01\n" +
 	"\rInputReceived\x12#\n" +
 	"\x05parts\x18\x01 \x03(\v2\r.pawl.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x02 \x01(\tR\tmessageId\x12\x16\n" +
 	"\x06queued\x18\x03 \x01(\bR\x06queued\x12-\n" +
 	"\benvelope\x18\x1e \x01(\v2\x11.pawl.v1.EnvelopeR\benvelope\x12\x12\n" +
-	"\x04step\x18\x1f \x01(\rR\x04step\":\n" +
+	"\x04step\x18\x1f \x01(\rR\x04step\x12\x16\n" +
+	"\x06scopes\x18  \x03(\tR\x06scopes\":\n" +
 	"\n" +
 	"TurnOpened\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x16\n" +

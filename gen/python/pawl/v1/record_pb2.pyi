@@ -405,18 +405,20 @@ class Transition(_message.Message):
     def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., **kwargs) -> None: ...
 
 class InputReceived(_message.Message):
-    __slots__ = ("parts", "message_id", "queued", "envelope", "step")
+    __slots__ = ("parts", "message_id", "queued", "envelope", "step", "scopes")
     PARTS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
     parts: _containers.RepeatedCompositeFieldContainer[Part]
     message_id: str
     queued: bool
     envelope: Envelope
     step: int
-    def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., message_id: _Optional[str] = ..., queued: bool = ..., envelope: _Optional[_Union[Envelope, _Mapping]] = ..., step: _Optional[int] = ...) -> None: ...
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., message_id: _Optional[str] = ..., queued: bool = ..., envelope: _Optional[_Union[Envelope, _Mapping]] = ..., step: _Optional[int] = ..., scopes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TurnOpened(_message.Message):
     __slots__ = ("state", "inputs")

@@ -92,7 +92,9 @@ type RunServiceClient interface {
 	// at zero; the open turn is offered as attempt 1 and answers the steps of its visit
 	// from the record. The copy stands alone, the source is only read. To repair a run
 	// that ended, fork it at an earlier record. Scope runs:write; for an imported run
-	// events:external besides: whoever made up its history could skip an approval.
+	// events:external besides: whoever made up its history could skip an approval. So it
+	// does for a run that has left a state of orchestration external, and into the middle
+	// of another pack that has such a state.
 	//
 	// Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
 	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
@@ -670,7 +672,9 @@ type RunServiceServer interface {
 	// at zero; the open turn is offered as attempt 1 and answers the steps of its visit
 	// from the record. The copy stands alone, the source is only read. To repair a run
 	// that ended, fork it at an earlier record. Scope runs:write; for an imported run
-	// events:external besides: whoever made up its history could skip an approval.
+	// events:external besides: whoever made up its history could skip an approval. So it
+	// does for a run that has left a state of orchestration external, and into the middle
+	// of another pack that has such a state.
 	//
 	// Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
 	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a

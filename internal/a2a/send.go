@@ -31,7 +31,7 @@ type sending struct {
 	// speaker gives the answer to a question: whoever a delegation names, else the
 	// caller.
 	speaker runtime.Call
-	parts  []machine.Part
+	parts   []machine.Part
 	// id makes the send idempotent; "" = it is not.
 	id string
 }

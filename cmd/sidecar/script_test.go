@@ -58,6 +58,8 @@ func TestScripts(t *testing.T) {
 			"ready": scriptReady,
 			"start": scriptStart,
 			"term":  scriptTerm,
+			"hup":   scriptHup,
+			"until": scriptUntil,
 		},
 	})
 }
@@ -198,4 +200,22 @@ func scriptTerm(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, cmd := range ts.BackgroundCmds() {
 		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
 	}
+}
+
+// scriptHup sends SIGHUP to the processes in the background.
+func scriptHup(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGHUP))
+	}
+}
+
+// scriptUntil runs a command again until it ends with 0, or with ! until it does not:
+// until COMMAND ARGS...
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		if err := ts.Exec(args[0], args[1:]...); neg != (err == nil) {
+			return
+		}
+	}
+	ts.Fatalf("%v is the same for 30 s", args)
 }

@@ -13,13 +13,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gowebpki/jcs"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
 // CardKey signs agent cards (S§8.4): JWS over the RFC 8785 form of the card
@@ -35,7 +36,7 @@ type CardKey struct {
 // ReadCardKey reads a PEM file with one private key: PKCS #8, or as openssl writes
 // EC and RSA keys. P-256, P-384 and P-521, RSA of 2048 bits and more, Ed25519.
 func ReadCardKey(path string) (*CardKey, error) {
-	content, err := os.ReadFile(path)
+	content, err := secretfile.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("card key: %w", err)
 	}

@@ -141,7 +141,10 @@ func TestClientCertificates(t *testing.T) {
 	a.issue(bob, a.cert)
 	r := newRig(t, func(r *rig) {
 		a.serve(r)
-		r.config.TLSClientCA = a.path("authority.pem")
+		r.config.TLSClientCA, r.config.CertificatesFile = a.path("authority.pem"), a.path("rights")
+		if err := os.WriteFile(r.config.CertificatesFile, []byte("* runs:read,runs:write,packs:write,work\n"), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
 		a.call(r, alice)
 	})
 	task := r.send(r.context(""), message("crew/writer", "ask mine?"))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/dispatch"
@@ -23,7 +24,7 @@ import (
 // options are what an app is built from.
 type options struct {
 	config config.Config
-	tokens []grpcapi.Token
+	rights grpcapi.Rights
 	clock  runtime.Clock
 	log    *slog.Logger
 }
@@ -47,10 +48,7 @@ type app struct {
 
 // open builds everything and binds the addresses; nothing is served yet.
 func open(opts options) (*app, error) {
-	watching, err := openObservers(opts)
-	if err != nil {
-		return nil, err
-	}
+	watching := newObservers(opts)
 	s, err := store.Open(store.Options{Dir: opts.config.Data, Logger: opts.log, Hooks: watching.hooks()})
 	if err != nil {
 		return nil, errors.Join(err, watching.stop())
@@ -83,7 +81,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	if a.box, err = newOutbox(opts, a.engine, a.sends, records); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
-	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.box)); err != nil {
+	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.box, watching.page())); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
 	records.server = a.server
@@ -131,7 +129,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	}
 }
 
-func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox) grpcapi.Config {
+func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox, metrics http.Handler) grpcapi.Config {
 	c := opts.config
 	return grpcapi.Config{
 		Engine:            engine,
@@ -141,6 +139,8 @@ func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox) grpc
 		Socket:            c.Socket,
 		HTTP:              c.HTTP,
 		HTTPHosts:         c.HTTPHosts,
+		Metrics:           c.Metrics,
+		MetricsPage:       metrics,
 		HTTPOrigins:       c.HTTPOrigins,
 		Page:              ui.Handler(),
 		PagePath:          ui.Path,
@@ -148,7 +148,8 @@ func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox) grpc
 		TLSCert:           c.TLSCert,
 		TLSKey:            c.TLSKey,
 		TLSClientCA:       c.TLSClientCA,
-		Tokens:            opts.tokens,
+		Certificates:      opts.rights.Certificates,
+		Tokens:            opts.rights.Tokens,
 		Guest:             agentsGuest(opts, engine, box),
 		Deliveries:        box,
 		MaxMessageBytes:   int(c.Limits.MessageBytes),

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
 // localBuffer is the size of the pipe to the members of this sidecar's packs.
@@ -94,7 +95,7 @@ func readRemotes(agents map[string]config.Agent) (map[string]a2a.Remote, error) 
 	for name, agent := range agents {
 		remote := a2a.Remote{Card: agent.Card, Allow: agent.Allow}
 		if agent.TokenFile != "" {
-			raw, err := os.ReadFile(agent.TokenFile)
+			raw, err := secretfile.Read(agent.TokenFile)
 			if err != nil {
 				return nil, fmt.Errorf("agents[%s].token_file: %w", name, err)
 			}

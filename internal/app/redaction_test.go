@@ -155,7 +155,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 			spans.WriteString(span.String())
 		}
 	}
-	for where, text := range map[string]string{"log": log.String(), "spans": spans.String(), "metrics": scrape(t, s)} {
+	for where, text := range map[string]string{"log": log.String(), "spans": spans.String(), "metrics": scrape(t, s, secret)} {
 		for line := range strings.Lines(text) {
 			if strings.Contains(line, secret) || strings.Contains(line, "hush") {
 				t.Errorf("the %s hold the secret: %s", where, line)

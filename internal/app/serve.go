@@ -8,12 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -35,9 +36,13 @@ type Ready struct {
 }
 
 // Serve runs a sidecar until ctx ends, then drains it. It prints the [Ready]
-// line on stdout and logs to stderr. Errors: what kept it from serving, or what
+// line on stdout and logs to stderr. SIGHUP makes it read the files of rights and
+// keys again; it never ends the process. Errors: what kept it from serving, or what
 // ended it: a listener's error, or a commit whose outcome is unknown.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	opts, err := serveOptions(c, stderr)
 	if err != nil {
 		return err
@@ -48,6 +53,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	}
 	names, err := a.registerPacks(ctx, c.Packs)
 	a.start()
+	go a.reloads(ctx, hangups)
 	if err == nil {
 		err = a.announce(ctx, names, stdout)
 	}
@@ -66,11 +72,11 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 
 func serveOptions(c config.Config, stderr io.Writer) (options, error) {
 	opts := options{config: c, clock: runtime.SystemClock{}, log: newLog(c, stderr)}
-	if c.TokensFile == "" {
-		return opts, nil
+	var err error
+	opts.rights, err = readRights(c)
+	if err == nil && c.TLSClientCA != "" && c.TokensFile == "" && c.CertificatesFile == "" {
+		opts.log.Warn("no holder of a client certificate may do anything: certificates_file says who may do what")
 	}
-	tokens, err := grpcapi.ReadTokens(c.TokensFile)
-	opts.tokens = tokens
 	return opts, err
 }
 
@@ -90,7 +96,7 @@ func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) er
 		return err
 	}
 	line, err := json.Marshal(Ready{
-		Ready: true, GRPC: a.server.Addr(), Socket: a.opts.config.Socket, HTTP: a.server.HTTPAddr(), Metrics: a.observers.addr(),
+		Ready: true, GRPC: a.server.Addr(), Socket: a.opts.config.Socket, HTTP: a.server.HTTPAddr(), Metrics: a.server.MetricsAddr(),
 		PID: os.Getpid(), Packs: packs,
 	})
 	if err != nil {

@@ -2,9 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -19,35 +16,29 @@ import (
 // observers are what watches the sidecar from outside: the log of runs, metrics and
 // traces. The latter two are nil while they are off, and then cost nothing.
 type observers struct {
-	log      *telemetry.RunLog
-	metrics  *telemetry.Metrics
-	tracer   *telemetry.Tracer
-	export   *telemetry.MetricExport
-	listener net.Listener
-	server   *http.Server
-	loops    sync.WaitGroup
-	halt     context.CancelFunc
+	log     *telemetry.RunLog
+	metrics *telemetry.Metrics
+	tracer  *telemetry.Tracer
+	export  *telemetry.MetricExport
+	loops   sync.WaitGroup
+	halt    context.CancelFunc
 }
 
-// openObservers binds the listener of the metrics.
-func openObservers(opts options) (*observers, error) {
+// newObservers makes what the configuration asks for.
+func newObservers(opts options) *observers {
 	o := &observers{log: telemetry.NewRunLog(opts.log)}
-	addr := opts.config.Metrics
-	if addr == "" && opts.config.OTLPEndpoint == "" {
-		return o, nil
+	if opts.config.Metrics != "" || opts.config.OTLPEndpoint != "" {
+		o.metrics = telemetry.NewMetrics()
 	}
-	o.metrics = telemetry.NewMetrics()
-	if addr == "" {
-		return o, nil
+	return o
+}
+
+// page serves the metrics; nil while they are off.
+func (o *observers) page() http.Handler {
+	if o.metrics == nil {
+		return nil
 	}
-	var err error
-	if o.listener, err = new(net.ListenConfig).Listen(context.Background(), "tcp", addr); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", o.metrics.Handler())
-	o.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	return o, nil
+	return o.metrics.Handler()
 }
 
 // hooks time the store's synced transactions. The committer calls both, one group at
@@ -97,7 +88,7 @@ func (o *observers) observe(b *machine.Batch) {
 	}
 }
 
-// start serves and exports until stop.
+// start counts and exports until stop.
 func (o *observers) start(engine *runtime.Engine, s *store.Store) {
 	var ctx context.Context
 	ctx, o.halt = context.WithCancel(context.Background())
@@ -107,9 +98,6 @@ func (o *observers) start(engine *runtime.Engine, s *store.Store) {
 		o.loops.Go(func() {
 			o.metrics.Run(ctx, func(ctx context.Context, s *machine.State) (*machine.Graph, error) { return engine.Graph(ctx, "", s) })
 		})
-	}
-	if o.server != nil {
-		o.loops.Go(func() { _ = o.server.Serve(o.listener) })
 	}
 	if o.tracer != nil {
 		o.loops.Go(func() { _ = o.tracer.Run(ctx) })
@@ -124,9 +112,6 @@ func (o *observers) stop() error {
 		err = o.export.Stop(ctx)
 		cancel()
 	}
-	if o.server != nil {
-		err = errors.Join(err, o.server.Close(), ignoreClosed(o.listener.Close()))
-	}
 	if o.halt != nil {
 		o.halt()
 	}
@@ -136,21 +121,6 @@ func (o *observers) stop() error {
 
 // lastExport bounds the metrics' last way to a collector that may be gone.
 const lastExport = 5 * time.Second
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-// addr is where metrics are served; "" = nowhere.
-func (o *observers) addr() string {
-	if o.listener == nil {
-		return ""
-	}
-	return o.listener.Addr().String()
-}
 
 // tracesIn finds the traces of runs for the log.
 func tracesIn(s *store.Store) func(ctx context.Context, run string) string {

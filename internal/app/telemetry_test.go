@@ -158,7 +158,7 @@ func TestTrace(t *testing.T) {
 	if attributeOf(turn, "gen_ai.usage.input_tokens") != "7" || attributeOf(tool, "gen_ai.tool.name") != "helper" || attributeOf(root, "pawl.run.id") != started.GetRun().GetRunId() {
 		t.Errorf("attributes: %v, %v, %v", turn, tool, root)
 	}
-	page := scrape(t, s)
+	page := scrape(t, s, "")
 	for _, line := range []string{
 		`pawl_runs_ended_total{reason="completed",status="COMPLETED"} 2`, `pawl_usage_tokens_total{type="input"} 7`,
 		`pawl_steps_total{attempt="1",outcome="ok"} 1`, `pawl_runs_started_total 2`,
@@ -186,13 +186,17 @@ func attributeOf(s *tracepb.Span, key string) string {
 }
 
 // scrape reads the metrics as Prometheus does.
-func scrape(t *testing.T, s *serving) string {
+// scrape reads the metrics with a bearer token, "" = without.
+func scrape(t *testing.T, s *serving, token string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.ready.Metrics+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

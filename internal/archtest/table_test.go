@@ -37,11 +37,12 @@ var table = []rule{
 	{dir: "internal/dispatch", may: []string{machineDir}},
 	{dir: "internal/outbox", may: []string{machineDir}},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime"}},
-	{dir: "internal/grpcapi", may: []string{"internal/runtime", "internal/pack", genDir}, wire: true},
-	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/pack", genDir}, wire: true},
+	{dir: "internal/grpcapi", may: []string{"internal/runtime", "internal/pack", "internal/secretfile", genDir}, wire: true},
+	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/pack", "internal/secretfile", genDir}, wire: true},
 
 	// Leaves that need nothing of ours, and the host's own tools.
 	{dir: "internal/config"},
+	{dir: "internal/secretfile"},
 	{dir: "internal/ui"},
 	// A client of the contract: it drives a run over gRPC.
 	{dir: "internal/answers", may: []string{genDir}, wire: true},

@@ -22,7 +22,7 @@ type Config struct {
 	// HTTP is HOST:PORT of the JSON gateway; "" = off.
 	HTTP string `yaml:"http" json:"http"`
 	// HTTPHosts are values of the Host header that the gateway takes besides
-	// loopback names.
+	// loopback names, and the metrics besides loopback names and addresses.
 	HTTPHosts []string `yaml:"http_host" json:"http_host"`
 	// HTTPOrigins are web origins (scheme://host[:port]) that may call the gateway.
 	HTTPOrigins []string `yaml:"http_origin" json:"http_origin"`
@@ -66,18 +66,22 @@ type Config struct {
 	// Default none: an empty list admits nothing.
 	AllowTools []string `yaml:"allow_tool" json:"allow_tool"`
 
-	// InsecureBind permits an address other than loopback without TLS and tokens.
+	// InsecureBind permits an address other than loopback to callers who show neither
+	// tokens nor certificates.
 	InsecureBind bool `yaml:"insecure_bind" json:"insecure_bind"`
 	// TLSCert and TLSKey are PEM files; both or neither.
 	TLSCert string `yaml:"tls_cert" json:"tls_cert"`
 	TLSKey  string `yaml:"tls_key" json:"tls_key"`
 	// TLSClientCA is a PEM file; set, callers must show a certificate signed by it.
 	TLSClientCA string `yaml:"tls_client_ca" json:"tls_client_ca"`
+	// CertificatesFile lists names of client certificates with their scopes; who is not
+	// in it has none. "" = nobody is.
+	CertificatesFile string `yaml:"certificates_file" json:"certificates_file"`
 	// TokensFile lists bearer tokens with principal and scopes; "" = no authentication.
 	TokensFile string `yaml:"tokens_file" json:"tokens_file"`
 
 	// Metrics is HOST:PORT of a listener that serves metrics for Prometheus at
-	// /metrics, without tokens; "" = none.
+	// /metrics, under the rules of Listen; "" = none.
 	Metrics string `yaml:"metrics" json:"metrics"`
 	// OTLPEndpoint is the URL of a collector that takes OpenTelemetry traces and
 	// metrics by OTLP over gRPC; "" = none are sent.
@@ -211,6 +215,6 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	}{plain(c), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(), c.RestartGrace.String(), c.BlobGrace.String()})
 }
 
-// Secured reports whether callers are authenticated or the wire is encrypted,
-// which is what an address other than loopback asks for.
-func (c *Config) Secured() bool { return c.TokensFile != "" || c.TLSCert != "" }
+// Secured reports whether callers are authenticated, which is what an address other
+// than loopback asks for. An encrypted wire alone is not enough.
+func (c *Config) Secured() bool { return c.TokensFile != "" || c.TLSClientCA != "" }

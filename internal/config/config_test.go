@@ -144,6 +144,10 @@ func TestSingleFaults(t *testing.T) {
 		"host name":          {func(c *Config) { c.Listen = "example.com:1" }, "listen", "not loopback"},
 		"every address":      {func(c *Config) { c.Listen = ":1" }, "listen", "not loopback"},
 		"port":               {func(c *Config) { c.Listen = "127.0.0.1:70000" }, "listen", "0 to 65535"},
+		"TLS alone":          {func(c *Config) { c.Listen, c.TLSCert, c.TLSKey = "0.0.0.0:1", "c", "k" }, "listen", "tls_client_ca"},
+		"TLS alone, http":    {func(c *Config) { c.HTTP, c.TLSCert, c.TLSKey = "0.0.0.0:1", "c", "k" }, "http", "tokens_file"},
+		"TLS alone, metrics": {func(c *Config) { c.Metrics, c.TLSCert, c.TLSKey = "0.0.0.0:1", "c", "k" }, "metrics", "insecure_bind"},
+		"rights without CA":  {func(c *Config) { c.CertificatesFile = "f" }, "certificates_file", "tls_client_ca"},
 		"same port":          {func(c *Config) { c.HTTP = c.Listen }, "http", "port of its own"},
 		"hosts without http": {func(c *Config) { c.HTTPHosts = []string{"x"} }, "http", "is off"},
 		"cert without key":   {func(c *Config) { c.TLSCert = "c" }, "tls_cert", "together"},
@@ -169,7 +173,7 @@ func TestSingleFaults(t *testing.T) {
 func TestOpenAddressWhenSecured(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*Config){
-		func(c *Config) { c.TLSCert, c.TLSKey = "c", "k" },
+		func(c *Config) { c.TLSCert, c.TLSKey, c.TLSClientCA = "c", "k", "ca" },
 		func(c *Config) { c.TokensFile = "t" },
 		func(c *Config) { c.InsecureBind = true },
 		func(c *Config) { c.Listen = "[::1]:0" },

@@ -77,7 +77,8 @@ func (c *Config) faults() []Fault {
 	return l
 }
 
-// address checks HOST:PORT and that an open address is wanted or secured.
+// address checks HOST:PORT, the same for every listener, and that an open address is
+// wanted or secured.
 func (c *Config) address(l *list, field, addr string) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -88,7 +89,7 @@ func (c *Config) address(l *list, field, addr string) {
 		l.add(field, "port %q is none of 0 to 65535", port)
 	}
 	if !loopback(host) && !c.Secured() && !c.InsecureBind {
-		l.add(field, "%q is not loopback: set tls_cert and tls_key or tokens_file, or insecure_bind to do it all the same", addr)
+		l.add(field, "%q is not loopback: set tokens_file, or tls_client_ca with tls_cert and tls_key, or insecure_bind to do it all the same", addr)
 	}
 }
 
@@ -118,7 +119,7 @@ func loopback(host string) bool {
 }
 
 func (c *Config) gateway(l *list) {
-	if c.HTTP == "" && len(c.HTTPHosts)+len(c.HTTPOrigins) > 0 {
+	if c.HTTP == "" && (len(c.HTTPOrigins) > 0 || c.Metrics == "" && len(c.HTTPHosts) > 0) {
 		l.add("http", "is off, but http_host or http_origin is set")
 	}
 	for i, h := range c.HTTPHosts {
@@ -157,6 +158,12 @@ func (c *Config) security(l *list) {
 	}
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		l.add("tls_client_ca", "needs tls_cert and tls_key")
+	}
+	if c.CertificatesFile != "" && c.TLSClientCA == "" {
+		l.add("certificates_file", "needs tls_client_ca: it says what those may do whose certificates that one signs")
+	}
+	if c.CertificatesFile != "" && c.TokensFile != "" {
+		l.add("certificates_file", "is not read where tokens_file is set: then the token says who calls")
 	}
 	for i, tool := range c.AllowTools {
 		if strings.TrimSpace(tool) == "" {

@@ -8,8 +8,6 @@ import (
 
 	mwauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -21,6 +19,8 @@ type principal struct {
 	// token is the digest of the bearer token that proved the name; zero when
 	// something else did.
 	token [sha256.Size]byte
+	// certificate proved the name; nil when something else did.
+	certificate *identity
 }
 
 // anonymous is everyone while authentication is off.
@@ -43,22 +43,24 @@ type authenticator struct {
 	required map[string]runtime.Scopes
 }
 
-// authState is one set of tokens; changed is closed when another replaces it.
+// authState is who may call; changed is closed when another replaces it.
 type authState struct {
-	tokens  *tokenSet
-	changed chan struct{}
+	tokens *tokenSet
+	// certificates is nil unless callers must show one.
+	certificates *certificateSet
+	changed      chan struct{}
 }
 
-func newAuthenticator(tokens *tokenSet, required map[string]runtime.Scopes) *authenticator {
+func newAuthenticator(tokens *tokenSet, certificates *certificateSet, required map[string]runtime.Scopes) *authenticator {
 	a := &authenticator{required: required}
-	a.current.Store(&authState{tokens: tokens, changed: make(chan struct{})})
+	a.current.Store(&authState{tokens: tokens, certificates: certificates, changed: make(chan struct{})})
 	return a
 }
 
-// replace installs other tokens; streams of principals that lost their right
-// end.
-func (a *authenticator) replace(tokens *tokenSet) {
-	old := a.current.Swap(&authState{tokens: tokens, changed: make(chan struct{})})
+// replace installs other tokens and certificates; streams of principals that lost
+// their right end.
+func (a *authenticator) replace(tokens *tokenSet, certificates *certificateSet) {
+	old := a.current.Swap(&authState{tokens: tokens, certificates: certificates, changed: make(chan struct{})})
 	close(old.changed)
 }
 
@@ -81,22 +83,43 @@ func (a *authenticator) admit(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, principalKey{}, p), nil
 }
 
-// identify names the caller: by token where tokens are configured, else by
-// client certificate, else anonymous.
+// identify names the caller: by token where tokens are configured, else by client
+// certificate where those are asked for, else it is anonymous. It is the one way in
+// for every listener and binding.
 func (a *authenticator) identify(ctx context.Context) (*principal, error) {
-	tokens := a.current.Load().tokens
-	if tokens.empty() {
-		return certificatePrincipal(ctx), nil
+	now := a.current.Load()
+	switch {
+	case !now.tokens.empty():
+		return now.byToken(ctx)
+	case now.certificates != nil:
+		return now.byCertificate(ctx)
 	}
+	return anonymous, nil
+}
+
+func (s *authState) byToken(ctx context.Context) (*principal, error) {
 	secret, err := mwauth.AuthFromMD(ctx, "bearer")
 	if err != nil {
 		return nil, unauthenticated("TOKEN_MISSING", "this server wants the header authorization: Bearer TOKEN")
 	}
-	p := tokens.find(sha256.Sum256([]byte(secret)))
+	p := s.tokens.find(sha256.Sum256([]byte(secret)))
 	if p == nil {
 		return nil, unauthenticated("TOKEN_UNKNOWN", "the bearer token is not one of this server's")
 	}
 	return p, nil
+}
+
+// byCertificate names the holder of the certificate. The Unix socket, where none can
+// be shown, is its owner's.
+func (s *authState) byCertificate(ctx context.Context) (*principal, error) {
+	id, owner := shown(ctx)
+	switch {
+	case id != nil:
+		return s.certificates.find(id)
+	case owner:
+		return anonymous, nil
+	}
+	return nil, unauthenticated("CERTIFICATE_MISSING", "this server wants a client certificate")
 }
 
 // authorize checks the method against the scopes of the principal.
@@ -113,33 +136,27 @@ func (a *authenticator) authorize(p *principal, method string) error {
 
 // recheck says whether a principal that was admitted to a method still is.
 func (a *authenticator) recheck(p *principal, method string) error {
-	tokens := a.current.Load().tokens
-	if tokens.empty() || p.token == ([sha256.Size]byte{}) {
-		return nil
+	now := a.current.Load()
+	switch {
+	case p.token != ([sha256.Size]byte{}):
+		still := now.tokens.find(p.token)
+		if still == nil || still.Name != p.Name {
+			return unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
+		}
+		return a.authorize(still, method)
+	case p.certificate != nil && now.certificates != nil:
+		still, err := now.certificates.find(p.certificate)
+		if err != nil {
+			return err
+		}
+		if still.Name != p.Name {
+			return unauthenticated("CERTIFICATE_REVOKED", "the certificate of this stream names another principal now")
+		}
+		return a.authorize(still, method)
 	}
-	now := tokens.find(p.token)
-	if now == nil || now.Name != p.Name {
-		return unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
-	}
-	return a.authorize(now, method)
+	return nil
 }
 
 func unauthenticated(reason, message string) error {
 	return &machine.Refusal{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
-}
-
-// certificatePrincipal names the holder of a verified client certificate, or
-// anonymous; both have every scope but admin.
-func certificatePrincipal(ctx context.Context) *principal {
-	from, ok := peer.FromContext(ctx)
-	if !ok {
-		return anonymous
-	}
-	info, ok := from.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.VerifiedChains) == 0 {
-		return anonymous
-	}
-	return &principal{Principal: runtime.Principal{
-		Name: "cert:" + info.State.VerifiedChains[0][0].Subject.CommonName, Scopes: anonymous.Scopes,
-	}}
 }

@@ -22,14 +22,18 @@ type Config struct {
 	Log *slog.Logger
 
 	// Listen is HOST:PORT of the gRPC port; "" = none. Port 0 takes a free one.
-	// Without TLS and tokens an empty HOST is loopback and any other address
-	// than loopback is refused.
+	// Where callers show neither tokens nor certificates an empty HOST is loopback
+	// and any other address than loopback is refused.
 	Listen string
 	// Socket is the path of a Unix socket that serves the same, mode 0600; ""
 	// = none. It is never encrypted; tokens are asked for on it as well.
 	Socket string
 	// HTTP is HOST:PORT of the JSON gateway, under the rules of Listen; "" = off.
 	HTTP string
+	// Metrics is HOST:PORT of a listener for MetricsPage at /metrics, under the rules
+	// of Listen; "" = off.
+	Metrics     string
+	MetricsPage http.Handler
 	// HTTPHosts are values of the Host header that the gateway takes besides
 	// loopback names, with or without port.
 	HTTPHosts []string
@@ -47,14 +51,20 @@ type Config struct {
 	// called once, before anything is bound or served.
 	Guest func(*Server) (Guest, error)
 
-	// InsecureBind permits an address other than loopback without TLS and tokens.
+	// InsecureBind permits an address other than loopback to callers who show
+	// neither tokens nor certificates.
 	InsecureBind bool
 	// TLSCert and TLSKey are PEM files; both or neither.
 	TLSCert, TLSKey string
 	// TLSClientCA is a PEM file; set, callers must show a certificate signed by it.
+	// Without tokens the certificate's name is the caller's.
 	TLSClientCA string
-	// Tokens are the bearer tokens ([ReadTokens]); none = no authentication:
-	// everyone is "anonymous" with every scope but admin.
+	// Certificates are the rights of the holders ([ReadCertificates]); who is not in
+	// it has none.
+	Certificates []Certificate
+	// Tokens are the bearer tokens ([ReadTokens]). Without them and without
+	// TLSClientCA there is no authentication: everyone is "anonymous" with every scope
+	// but admin.
 	Tokens []Token
 
 	// MaxMessageBytes bounds one received message. Default 4 MiB.
@@ -106,6 +116,7 @@ func (c Config) validate() error {
 	check(c.RequestsPerSecond >= 0 && !math.IsNaN(c.RequestsPerSecond) && !math.IsInf(c.RequestsPerSecond, 0),
 		"requests_per_second %v: want 0 (no bound) or more", c.RequestsPerSecond)
 	check(c.MaxStreams > 0, "streams %d: want 0 (the default) or more", c.MaxStreams)
+	check(c.Metrics == "" || c.MetricsPage != nil, "metrics %q: there are none to serve", c.Metrics)
 	for _, origin := range c.HTTPOrigins {
 		check(validOrigin(origin), "http_origin %q: want scheme://host[:port]", origin)
 	}
@@ -115,8 +126,22 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// protected reports whether callers are authenticated or the wire encrypted.
-func (c Config) protected() bool { return c.TLSCert != "" || len(c.Tokens) > 0 }
+// protected reports whether callers are authenticated. An encrypted wire is not
+// enough: whoever reaches the port would have every right all the same.
+func (c Config) protected() bool { return c.TLSClientCA != "" || len(c.Tokens) > 0 }
+
+// open reports whether an address other than loopback may be bound.
+func (c Config) open() bool { return c.protected() || c.InsecureBind }
 
 // burst lets one second's calls through at once.
 func (c Config) burst() int { return max(1, int(min(c.RequestsPerSecond, 1<<20))) }
+
+// callStreams are the calls of one connection that may be under way besides the
+// streams and waits, which have a bound of their own for all connections together.
+const callStreams = 4096
+
+// connectionStreams bounds what one connection has open at once; further calls of it
+// wait at the client. Without it a connection could have handlers without end.
+func (c Config) connectionStreams() uint32 {
+	return uint32(min(int64(c.MaxStreams)+callStreams, math.MaxUint32)) //nolint:gosec // bounded on both sides
+}

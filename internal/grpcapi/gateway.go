@@ -2,10 +2,8 @@ package grpcapi
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -24,9 +23,8 @@ import (
 // client of the gRPC server over an in-process connection: the same tokens,
 // scopes, limits and errors hold.
 type gateway struct {
-	conn     *grpc.ClientConn
-	server   *http.Server
-	listener net.Listener
+	web
+	conn *grpc.ClientConn
 }
 
 func newGateway(s *Server) (*gateway, error) {
@@ -39,6 +37,7 @@ func newGateway(s *Server) (*gateway, error) {
 		gw.WithMarshalerOption(gw.MIMEWildcard, &gw.JSONPb{}),
 		gw.WithIncomingHeaderMatcher(traceHeader),
 		gw.WithOutgoingHeaderMatcher(noHeader),
+		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return identityOf(r.TLS).metadata() }),
 		gw.WithErrorHandler(gatewayError),
 		gw.WithRoutingErrorHandler(routingError),
 	)
@@ -64,9 +63,7 @@ func newGateway(s *Server) (*gateway, error) {
 	}
 	mux.Handle("/", routes)
 	guarded := &guard{guest: s.guest, hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}
-	return &gateway{conn: conn, server: &http.Server{
-		Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}}, nil
+	return &gateway{conn: conn, web: newWeb(guarded)}, nil
 }
 
 // traceHeader hands W3C trace context on to the call, and nothing else.
@@ -138,35 +135,10 @@ func retryAfter(h http.Header, st *status.Status) {
 	}
 }
 
-func (g *gateway) bind(address string, protected, insecureBind bool, conf *tls.Config) (err error) {
-	if conf != nil {
-		g.server.TLSConfig = conf.Clone()
-	}
-	g.listener, err = listenTCP("http", address, protected, insecureBind)
-	return err
-}
-
-func (g *gateway) serve() error {
-	serve := g.server.Serve
-	if g.server.TLSConfig != nil {
-		serve = func(ln net.Listener) error { return g.server.ServeTLS(ln, "", "") }
-	}
-	if err := serve(g.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
 // shutdown lets requests under way finish until ctx ends.
 func (g *gateway) shutdown(ctx context.Context) {
-	_ = g.server.Shutdown(ctx)
+	g.web.shutdown(ctx)
 	_ = g.conn.Close()
 }
 
-func (g *gateway) close() error {
-	err := errors.Join(g.server.Close(), g.conn.Close())
-	if g.listener != nil {
-		_ = g.listener.Close()
-	}
-	return err
-}
+func (g *gateway) close() error { return errors.Join(g.web.close(), g.conn.Close()) }

@@ -112,18 +112,28 @@ func sameOrigin(r *http.Request, origin string) bool {
 	return strings.EqualFold(origin, scheme+r.Host)
 }
 
-func (g *guard) hostAllowed(hostport string) bool {
+func (g *guard) hostAllowed(hostport string) bool { return hostNamed(hostport, g.hosts) }
+
+// hostNamed: the Host header is a loopback name, or one of those.
+func hostNamed(hostport string, names []string) bool {
+	host := hostOf(hostport)
+	if ip := net.ParseIP(host); strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(names, func(allowed string) bool {
+		return strings.EqualFold(allowed, hostport) || strings.EqualFold(allowed, host)
+	})
+}
+
+// isAddress: the Host header is an address. No name of another page resolved to it.
+func isAddress(hostport string) bool { return net.ParseIP(hostOf(hostport)) != nil }
+
+func hostOf(hostport string) string {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	}
-	host = strings.Trim(host, "[]")
-	if ip := net.ParseIP(host); strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() {
-		return true
-	}
-	return slices.ContainsFunc(g.hosts, func(allowed string) bool {
-		return strings.EqualFold(allowed, hostport) || strings.EqualFold(allowed, host)
-	})
+	return strings.Trim(host, "[]")
 }
 
 func isJSON(contentType string) bool {

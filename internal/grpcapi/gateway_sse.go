@@ -49,7 +49,7 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, st, httpStatus(st))
 		return
 	}
-	ctx := metadata.NewOutgoingContext(r.Context(), metadata.MD{})
+	ctx := metadata.NewOutgoingContext(r.Context(), metadata.Join(identityOf(r.TLS).metadata()))
 	if auth := r.Header.Get("Authorization"); auth != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", auth)
 	}

@@ -371,7 +371,7 @@ func TestServerSentRefusals(t *testing.T) {
 	}
 	lines := r.events(ctx, "/v1/transitions:stream?follow=true", reader...)
 	wantEvent(t, lines)
-	if err := r.server.SetTokens([]Token{{Principal: "other", Secret: goodSecret, Scopes: runtime.ScopeAdmin}}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []Token{{Principal: "other", Secret: goodSecret, Scopes: runtime.ScopeAdmin}}}); err != nil {
 		t.Fatal(err)
 	}
 	if e := wantEvent(t, lines); e.name != "fault" || !strings.Contains(e.data, "TOKEN_REVOKED") {

@@ -79,5 +79,5 @@ func (s *Server) Stay(ctx context.Context, method string) (stay context.Context,
 // Secured says whether the addresses speak TLS, and whether callers must show a
 // token or a certificate.
 func (s *Server) Secured() (tls, token, certificate bool) {
-	return s.tls != nil, !s.auth.current.Load().tokens.empty(), s.tls != nil && s.tls.ClientCAs != nil
+	return s.keys != nil, !s.auth.current.Load().tokens.empty(), s.keys != nil && s.keys.current.Load().clientCAs != nil
 }

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// listenTCP binds HOST:PORT. Without protection (TLS or tokens) an empty HOST
-// means loopback and any other than loopback is refused unless insecure.
-func listenTCP(field, address string, protected, insecure bool) (net.Listener, error) {
+// listenTCP binds HOST:PORT for every listener of the process. Unless it is
+// open, to callers who are authenticated or whom the operator takes anyway, an empty
+// HOST means loopback and any other than loopback is refused.
+func listenTCP(field, address string, open bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: want HOST:PORT: %w", field, address, err)
 	}
-	open := protected || insecure
 	if host == "" && !open {
 		host = "127.0.0.1"
 	}
 	if !open && !loopbackHost(host) {
-		return nil, fmt.Errorf("%s %q is not a loopback address: without TLS or tokens only loopback is served; "+
-			"configure tls_cert and tls_key or tokens_file, or accept the risk with insecure_bind", field, address)
+		return nil, fmt.Errorf("%s %q is not a loopback address: where callers show neither tokens nor certificates only loopback is served; "+
+			"configure tokens_file or tls_client_ca, or accept the risk with insecure_bind", field, address)
 	}
 	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, port))
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 func TestLoopbackRule(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		address             string
-		protected, insecure bool
-		want                string
+		address string
+		open    bool
+		want    string
 	}{
 		{address: "127.0.0.1:0"},
 		{address: "localhost:0"},
@@ -21,8 +21,7 @@ func TestLoopbackRule(t *testing.T) {
 		{address: ":0"},
 		{address: "0.0.0.0:0", want: "is not a loopback address"},
 		{address: "[::]:0", want: "is not a loopback address"},
-		{address: "0.0.0.0:0", protected: true},
-		{address: "0.0.0.0:0", insecure: true},
+		{address: "0.0.0.0:0", open: true},
 		{address: "0.0.0.0", want: "want HOST:PORT"},
 		{address: "", want: "want HOST:PORT"},
 		{address: "127.0.0.1:99999", want: "invalid port"},
@@ -30,7 +29,7 @@ func TestLoopbackRule(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.address, func(t *testing.T) {
 			t.Parallel()
-			ln, err := listenTCP("listen", tt.address, tt.protected, tt.insecure)
+			ln, err := listenTCP("listen", tt.address, tt.open)
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "listen") {
 					t.Fatalf("error %v, want %q in it", err, tt.want)
@@ -41,7 +40,7 @@ func TestLoopbackRule(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer ln.Close()
-			if !tt.protected && !tt.insecure && !loopbackAddr(ln.Addr()) {
+			if !tt.open && !loopbackAddr(ln.Addr()) {
 				t.Fatalf("bound to %s", ln.Addr())
 			}
 		})

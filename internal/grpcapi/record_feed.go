@@ -131,14 +131,16 @@ func (f *RecordFeed) Close() { f.watch.Close() }
 // mayRead says whether a principal of this name may read runs. Whoever made a webhook
 // may have lost the right since.
 func (a *authenticator) mayRead(name string) error {
-	tokens := a.current.Load().tokens
-	if tokens.empty() {
+	now := a.current.Load()
+	switch {
+	case !now.tokens.empty():
+		for _, p := range now.tokens.principals {
+			if p.Name == name && p.Scopes.Any(runtime.ScopeRunsRead) {
+				return nil
+			}
+		}
+	case now.certificates == nil, name == anonymous.Name, now.certificates.of(name).Any(runtime.ScopeRunsRead):
 		return nil
 	}
-	for _, p := range tokens.principals {
-		if p.Name == name && p.Scopes.Any(runtime.ScopeRunsRead) {
-			return nil
-		}
-	}
-	return fmt.Errorf("principal %q, whose webhook it is, has no token with the scope %s", name, runtime.ScopeRunsRead)
+	return fmt.Errorf("principal %q, whose webhook it is, does not have the scope %s", name, runtime.ScopeRunsRead)
 }

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -30,7 +29,7 @@ const localBufferBytes = 256 << 10
 // Server serves pawl.v1 on TCP, a Unix socket and an in-process connection.
 type Server struct {
 	cfg    Config
-	tls    *tls.Config
+	keys   *keyring
 	grpc   *grpc.Server
 	auth   *authenticator
 	edge   *edge
@@ -49,6 +48,7 @@ type Server struct {
 	tcp, unix net.Listener
 	local     *bufconn.Listener
 	gateway   *gateway
+	metrics   *web
 }
 
 // New checks the configuration, builds the server and binds its addresses; it
@@ -56,13 +56,12 @@ type Server struct {
 // Everything that was bound is released when it fails.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	tlsConf, tlsErr := loadTLS(cfg.TLSCert, cfg.TLSKey, cfg.TLSClientCA)
-	tokens, tokenErr := newTokenSet(cfg.Tokens)
-	if err := errors.Join(cfg.validate(), tlsErr, tokenErr); err != nil {
+	rights, err := readRights(cfg)
+	if err := errors.Join(cfg.validate(), err); err != nil {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, tls: tlsConf, auth: newAuthenticator(tokens, requiredScopes()), edge: &edge{log: cfg.Log},
+		cfg: cfg, keys: newKeyring(rights.keys), auth: newAuthenticator(rights.tokens, rights.certificates, requiredScopes()), edge: &edge{log: cfg.Log},
 		draining: make(chan struct{}), local: bufconn.Listen(localBufferBytes),
 	}
 	if err := s.build(); err != nil {
@@ -74,7 +73,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// build makes the gRPC server with its services and, if asked for, the gateway.
+// build makes the gRPC server with its services and, if asked for, the gateway and
+// the listener of the metrics.
 func (s *Server) build() error {
 	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(requestTypes()...))
 	if err != nil {
@@ -91,6 +91,9 @@ func (s *Server) build() error {
 	if s.cfg.Channelz {
 		channelz.RegisterChannelzServiceToServer(s.grpc)
 	}
+	if s.cfg.Metrics != "" {
+		s.metrics = newMetrics(s)
+	}
 	if s.cfg.HTTP == "" {
 		return nil
 	}
@@ -105,26 +108,24 @@ var (
 	pings       = keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
 )
 
-// transport bounds messages, keeps connections alive and encrypts them.
+// transport bounds messages and streams, keeps connections alive and encrypts them.
 func (s *Server) transport() []grpc.ServerOption {
-	options := []grpc.ServerOption{
+	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes),
 		grpc.MaxSendMsgSize(sendMessageBytes),
 		grpc.KeepaliveEnforcementPolicy(enforcement),
 		grpc.KeepaliveParams(pings),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ForceServerCodecV2(newEnvelopeCodec()),
+		grpc.Creds(newDoors(s.keys.config())),
+		grpc.MaxConcurrentStreams(s.cfg.connectionStreams()),
 	}
-	if s.tls != nil {
-		options = append(options, grpc.Creds(newTCPOnlyTLS(s.tls)))
-	}
-	return options
 }
 
 func (s *Server) bind() (err error) {
-	protected, insecureBind := s.cfg.protected(), s.cfg.InsecureBind
+	open := s.cfg.open()
 	if s.cfg.Listen != "" {
-		if s.tcp, err = listenTCP("listen", s.cfg.Listen, protected, insecureBind); err != nil {
+		if s.tcp, err = listenTCP("listen", s.cfg.Listen, open); err != nil {
 			return err
 		}
 	}
@@ -133,8 +134,14 @@ func (s *Server) bind() (err error) {
 			return err
 		}
 	}
+	web := s.keys.config("h2", "http/1.1")
 	if s.gateway != nil {
-		return s.gateway.bind(s.cfg.HTTP, protected, insecureBind, s.tls)
+		if err = s.gateway.bind("http", s.cfg.HTTP, open, web); err != nil {
+			return err
+		}
+	}
+	if s.metrics != nil {
+		return s.metrics.bind("metrics", s.cfg.Metrics, open, web)
 	}
 	return nil
 }
@@ -147,10 +154,7 @@ func (s *Server) release() error {
 			errs = append(errs, ln.Close())
 		}
 	}
-	if s.gateway != nil {
-		errs = append(errs, s.gateway.close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.closeWeb())...)
 }
 
 // Addr is the bound address of the gRPC port, "" without one.
@@ -164,6 +168,14 @@ func (s *Server) HTTPAddr() string {
 	return addrOf(s.gateway.listener)
 }
 
+// MetricsAddr is the bound address of the metrics, "" without one.
+func (s *Server) MetricsAddr() string {
+	if s.metrics == nil {
+		return ""
+	}
+	return addrOf(s.metrics.listener)
+}
+
 func addrOf(ln net.Listener) string {
 	if ln == nil {
 		return ""
@@ -174,7 +186,7 @@ func addrOf(ln net.Listener) string {
 // Serve reports SERVING and serves until [Server.Shutdown], then returns nil;
 // earlier it returns the first error of a listener.
 func (s *Server) Serve() error {
-	served := make(chan error, 4)
+	served := make(chan error, 5)
 	running := 0
 	serve := func(run func() error) {
 		running++
@@ -187,6 +199,9 @@ func (s *Server) Serve() error {
 	}
 	if s.gateway != nil {
 		serve(s.gateway.serve)
+	}
+	if s.metrics != nil {
+		serve(s.metrics.serve)
 	}
 	s.health.serve(s.cfg.Failed, s.draining)
 	var first error
@@ -223,6 +238,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		defer close(done)
 		if s.gateway != nil {
 			s.gateway.shutdown(ctx)
+		}
+		if s.metrics != nil {
+			s.metrics.shutdown(ctx)
 		}
 		s.grpc.GracefulStop()
 	}()
@@ -276,25 +294,20 @@ func (s *Server) drain() {
 // stop cuts everything off.
 func (s *Server) stop() {
 	s.drain()
-	if s.gateway != nil {
-		_ = s.gateway.close()
-	}
+	_ = s.closeWeb()
 	s.grpc.Stop()
 }
 
-// SetTokens replaces the bearer tokens of a serving server. Calls under way
-// finish; streams of principals that lost their right end. It refuses to turn
-// authentication on or off, which would change what the addresses may be bound to.
-func (s *Server) SetTokens(tokens []Token) error {
-	set, err := newTokenSet(tokens)
-	if err != nil {
-		return fmt.Errorf("grpcapi: %w", err)
+// closeWeb cuts off what is served over HTTP.
+func (s *Server) closeWeb() error {
+	var errs []error
+	if s.gateway != nil {
+		errs = append(errs, s.gateway.close())
 	}
-	if set.empty() != s.auth.current.Load().tokens.empty() {
-		return errors.New("grpcapi: authentication is turned on or off only by a restart")
+	if s.metrics != nil {
+		errs = append(errs, s.metrics.close())
 	}
-	s.auth.replace(set)
-	return nil
+	return errors.Join(errs...)
 }
 
 // Dial opens an in-process connection to this server. It passes the same

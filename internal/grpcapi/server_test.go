@@ -155,12 +155,14 @@ func TestClientCertificates(t *testing.T) {
 	a.sign("builder", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	r := newRig(t, func(c *Config, _ *runtime.Config) {
 		c.Listen, c.TLSCert, c.TLSKey, c.TLSClientCA = "127.0.0.1:0", a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
+		c.Certificates = []Certificate{{Name: "cert:builder", Scopes: runtime.ScopeRunsWrite | runtime.ScopePacksWrite}}
 	})
 	ctx := testContext(t)
 	if err := list(ctx, dialTo(t, r.server.Addr(), credentials.NewTLS(a.client("")))); status.Code(err) != codes.Unavailable {
 		t.Errorf("without certificate: %v", err)
 	}
-	r.register(ctx)
+	wantError(t, list(ctx, r.runs), codes.Unauthenticated, "CERTIFICATE_MISSING")
+	r.registerAs(ctx, a.client("builder"))
 	started, err := dialTo(t, r.server.Addr(), credentials.NewTLS(a.client("builder"))).StartRun(ctx, startRequest())
 	if err != nil || started.GetRecord().GetPrincipal() != "cert:builder" {
 		t.Fatalf("StartRun %v, %v", started, err)

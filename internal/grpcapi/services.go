@@ -115,6 +115,7 @@ func requiredScopes() map[string]runtime.Scopes {
 	for _, method := range channelzpb.Channelz_ServiceDesc.Methods {
 		required["/"+channelzpb.Channelz_ServiceDesc.ServiceName+"/"+method.MethodName] = admin
 	}
+	required[metricsMethod] = read
 	return required
 }
 

@@ -262,21 +262,21 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	driver := r.stream(as(ctx, "driver"), &pawlv1.StreamTransitionsRequest{Follow: true})
 	next(t, driver)
 	kept := Token{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead}
-	if err := r.server.SetTokens([]Token{kept}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []Token{kept}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := reader.Recv()
 	wantError(t, err, codes.Unauthenticated, "TOKEN_REVOKED")
 	kept.Scopes = runtime.ScopeRunsWrite
-	if err := r.server.SetTokens([]Token{kept}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []Token{kept}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = driver.Recv()
 	wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
-	if err := r.server.SetTokens(nil); err == nil {
+	if err := r.server.SetRights(Rights{Tokens: nil}); err == nil {
 		t.Fatal("authentication was turned off while serving")
 	}
-	if err := r.server.SetTokens([]Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeAdmin}}); err == nil {
+	if err := r.server.SetRights(Rights{Tokens: []Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeAdmin}}}); err == nil {
 		t.Fatal("a short token was taken")
 	}
 }

@@ -2,17 +2,18 @@ package grpcapi
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
 // MinTokenBytes is the shortest bearer token that is taken.
@@ -43,14 +44,14 @@ var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
 //	ci-deploy  packs:write       o8Zc2mJ5hQ1rT7vX
 //	approvals  runs:read,events:external  Yp4dW9sK2nB6gL0e
 //
-// All faults are reported at once, by line; no error repeats a token.
+// A file that others may write, or everybody may read, is refused. All other faults
+// are reported at once, by line; no error repeats a token.
 func ReadTokens(path string) ([]Token, error) {
-	file, err := os.Open(path)
+	raw, err := secretfile.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("token file: %w", err)
 	}
-	defer file.Close()
-	tokens, err := parseTokens(file)
+	tokens, err := parseTokens(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("token file %s: %w", path, err)
 	}

@@ -362,7 +362,7 @@ func TestWorkScope(t *testing.T) {
 	if _, err := h.ask(completion(h.turn(), "Again")); err != nil {
 		t.Fatalf("with the scope work alone: %v", err)
 	}
-	if err := r.server.SetTokens([]Token{{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeAdmin}}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []Token{{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeAdmin}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, h.end(), codes.Unauthenticated, "TOKEN_REVOKED")

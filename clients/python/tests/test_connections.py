@@ -55,10 +55,14 @@ async def one_run(client: Client, **worker: Any) -> Run:
 
 async def test_a_client_certificate(tmp_path: Path) -> None:
     files = certificates.make(tmp_path, client="billing")
+    rights = tmp_path / "rights"
+    rights.touch(mode=0o600)
+    rights.write_text("cert:billing runs:read,runs:write,packs:write,work\n")
     flags = [
         f"--tls-cert={files.cert}",
         f"--tls-key={files.key}",
         f"--tls-client-ca={files.ca}",
+        f"--certificates-file={rights}",
     ]
     mutual = Tls(
         ca=files.ca,
@@ -126,6 +130,7 @@ async def test_a_unix_socket(socket: Path) -> None:
 
 
 def words(path: Path, secret: str) -> str:
+    path.touch(mode=0o600)
     path.write_text(f"app runs:write,runs:read,work {secret}\n")
     return secret
 

@@ -152,6 +152,7 @@ def test_a_cursor_of_another_store(client: Client) -> None:
 def test_tokens(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     secret = "0123456789abcdef0123456789abcdef"
+    tokens.touch(mode=0o600)
     tokens.write_text(f"reader runs:read {secret}\n")
     with Sidecar(packs=[OPS], flags=[f"--tokens-file={tokens}"]) as own:
         with own.client() as client, pytest.raises(pawl.AuthenticationError):

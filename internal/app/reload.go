@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+)
+
+// readRights reads the files that say who may call.
+func readRights(c config.Config) (rights grpcapi.Rights, err error) {
+	var tokenErr, certErr error
+	if c.TokensFile != "" {
+		rights.Tokens, tokenErr = grpcapi.ReadTokens(c.TokensFile)
+	}
+	if c.CertificatesFile != "" {
+		rights.Certificates, certErr = grpcapi.ReadCertificates(c.CertificatesFile)
+	}
+	return rights, errors.Join(tokenErr, certErr)
+}
+
+// reloads reads the files of rights and keys again at each signal until ctx ends.
+func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-signals:
+			a.reload(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload takes all of the files or, if one of them is faulty, none.
+func (a *app) reload(ctx context.Context) {
+	rights, err := readRights(a.opts.config)
+	if err == nil {
+		err = a.server.SetRights(rights)
+	}
+	if err != nil {
+		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates and keys stay as they were", "error", err)
+		return
+	}
+	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "tls", a.opts.config.TLSCert != "")
+}

@@ -1,0 +1,255 @@
+package grpcapi
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/credentials/insecure"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// rawClient speaks HTTP/2 frame by frame.
+type rawClient struct {
+	t      testing.TB
+	conn   net.Conn
+	framer *http2.Framer
+	block  []byte
+	stream uint32
+}
+
+func newRawClient(t testing.TB, conn net.Conn, method string) *rawClient {
+	t.Helper()
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	c := &rawClient{t: t, conn: conn, framer: http2.NewFramer(conn, conn), stream: 1}
+	if err := c.framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	// Without indexing: the same bytes are good for every stream.
+	encoder.SetMaxDynamicTableSizeLimit(0)
+	for _, f := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "localhost"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.block = block.Bytes()
+	return c
+}
+
+// attack opens streams and resets them until the server hangs up; it returns how many.
+func (c *rawClient) attack(most int, spoil func(stream uint32) error) (streams int) {
+	for streams = range most {
+		err := c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.stream, BlockFragment: c.block, EndHeaders: true})
+		if err == nil {
+			err = spoil(c.stream)
+		}
+		if err != nil {
+			return streams
+		}
+		c.stream += 2
+	}
+	return most
+}
+
+// goAway reads to the end of the connection and returns the code of its GOAWAY.
+func (c *rawClient) goAway() (code http2.ErrCode, found bool) {
+	for {
+		frame, err := c.framer.ReadFrame()
+		if err != nil {
+			return code, found
+		}
+		if away, ok := frame.(*http2.GoAwayFrame); ok {
+			code, found = away.ErrCode, true
+		}
+	}
+}
+
+// TestRapidReset: a client that resets streams as fast as it opens them, or makes the
+// server do it, is told to calm down and cut off, with and without TLS.
+func TestRapidReset(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.sign("server", &x509.Certificate{})
+	plain := newRig(t, func(c *Config, _ *runtime.Config) { c.Listen = "127.0.0.1:0" })
+	secure := newRig(t, func(c *Config, _ *runtime.Config) {
+		c.Listen, c.TLSCert, c.TLSKey = "127.0.0.1:0", a.path("server.pem"), a.path("server.key")
+	})
+	conf := a.client("")
+	conf.NextProtos = []string{"h2"}
+	for name, dial := range map[string]func() (net.Conn, error){
+		"plain": func() (net.Conn, error) { return new(net.Dialer).DialContext(t.Context(), "tcp", plain.server.Addr()) },
+		"TLS": func() (net.Conn, error) {
+			return (&tls.Dialer{Config: conf}).DialContext(t.Context(), "tcp", secure.server.Addr())
+		},
+	} {
+		for kind, spoil := range map[string]func(*rawClient, uint32) error{
+			"reset": func(c *rawClient, id uint32) error { return c.framer.WriteRSTStream(id, http2.ErrCodeCancel) },
+			"spoilt": func(c *rawClient, id uint32) error {
+				return c.framer.WriteRawFrame(http2.FrameWindowUpdate, 0, id, make([]byte, 4))
+			},
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				conn, err := dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := newRawClient(t, conn, pawlv1.RunService_ListRuns_FullMethodName)
+				type end struct {
+					code  http2.ErrCode
+					found bool
+				}
+				ended := make(chan end, 1)
+				go func() {
+					code, found := c.goAway()
+					ended <- end{code, found}
+				}()
+				const most = 200_000
+				sent := c.attack(most, func(id uint32) error { return spoil(c, id) })
+				if got := <-ended; !got.found || got.code != http2.ErrCodeEnhanceYourCalm {
+					t.Errorf("after %d streams the server says %v (%v)", sent, got.code, got.found)
+				}
+				if sent == most {
+					t.Errorf("the server took %d streams", sent)
+				}
+			})
+		}
+	}
+	// Others are served all the same.
+	if err := list(testContext(t), dialTo(t, plain.server.Addr(), insecure.NewCredentials())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRapidResetOfTheGateway: the library of the gateway bounds what one connection
+// has begun; the server behind it lives on.
+func TestRapidResetOfTheGateway(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.sign("server", &x509.Certificate{})
+	r := newRig(t, withGateway, func(c *Config, _ *runtime.Config) { c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key") })
+	conf := a.client("")
+	conf.NextProtos = []string{"h2"}
+	conn, err := (&tls.Dialer{Config: conf}).DialContext(t.Context(), "tcp", r.server.HTTPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newRawClient(t, conn, "/v1/runs")
+	go c.goAway()
+	c.attack(2_000, func(id uint32) error { return c.framer.WriteRSTStream(id, http2.ErrCodeCancel) })
+	if code := r.post(testContext(t), a.client(""), "/v1/runs", nil, &pawlv1.ListRunsResponse{}); code != 200 {
+		t.Fatalf("another caller: %d", code)
+	}
+}
+
+// frame is the header of a frame with a payload.
+func frame(kind byte, stream uint32, payload int) []byte {
+	head := []byte{byte(payload >> 16), byte(payload >> 8), byte(payload), kind, 0}
+	return append(binary.BigEndian.AppendUint32(head, stream), make([]byte, payload)...)
+}
+
+// TestFramesAreWalked in pieces of every size.
+func TestFramesAreWalked(t *testing.T) {
+	t.Parallel()
+	wire := make([]byte, prefaceBytes)
+	wire = append(wire, frame(frameHeaders, 1, 300)...)
+	wire = append(wire, frame(frameReset, 1, 4)...)
+	wire = append(wire, frame(0, 3, 70_000)...)
+	wire = append(wire, frame(frameHeaders, 1<<31|5, 0)...)
+	for _, size := range []int{1, 2, 8, 9, 10, 1000, len(wire)} {
+		f := frames{skip: prefaceBytes}
+		var got []uint32
+		for rest := wire; len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			f.walk(rest[:min(size, len(rest))], func(kind byte, stream uint32) { got = append(got, uint32(kind), stream) })
+		}
+		want := []uint32{frameHeaders, 1, frameReset, 1, 0, 3, frameHeaders, 5}
+		if len(got) != len(want) || !f.between() {
+			t.Fatalf("pieces of %d: %v", size, got)
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("pieces of %d: %v, want %v", size, got, want)
+			}
+		}
+	}
+}
+
+// TestWhatIsNoRapidReset: any number of streams that lived may be cancelled at once,
+// and young ones at the rate of a client that cancels calls.
+func TestWhatIsNoRapidReset(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	fresh := func() *calmConn {
+		c := newCalmConn(nil)
+		c.now = func() time.Time { return now }
+		return c
+	}
+	watcher := fresh()
+	for id := range uint32(20_000) {
+		watcher.count(frameHeaders, 2*id+1)
+	}
+	for range 2 {
+		now = now.Add(youngFor)
+		watcher.count(frameHeaders, 1<<20)
+	}
+	for id := range uint32(20_000) {
+		watcher.count(frameReset, 2*id+1)
+	}
+	if watcher.isExceeded() {
+		t.Error("20000 watchers that end are taken for an attack")
+	}
+	caller := fresh()
+	for id := range uint32(5 * youngResets) {
+		now = now.Add(time.Second / youngResets)
+		caller.count(frameHeaders, 2*id+1)
+		caller.count(frameReset, 2*id+1)
+	}
+	if caller.isExceeded() {
+		t.Error("a client that cancels calls is taken for an attack")
+	}
+	for id := range uint32(2 * youngResetsBurst) {
+		caller.count(frameHeaders, 1<<20+2*id+1)
+		caller.count(frameReset, 1<<20+2*id+1)
+	}
+	if !caller.isExceeded() {
+		t.Error("an attack is not noticed")
+	}
+}
+
+// TestStreamsOfOneConnection: how many calls one connection may have open is told to
+// it, and follows from the limit of streams.
+func TestStreamsOfOneConnection(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config, _ *runtime.Config) { c.Listen, c.MaxStreams = "127.0.0.1:0", 7 })
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newRawClient(t, conn, "/")
+	frame, err := c.framer.ReadFrame()
+	settings, ok := frame.(*http2.SettingsFrame)
+	if err != nil || !ok {
+		t.Fatalf("%v, %v", frame, err)
+	}
+	if got, ok := settings.Value(http2.SettingMaxConcurrentStreams); !ok || got != 7+callStreams {
+		t.Errorf("%d streams (%v)", got, ok)
+	}
+}

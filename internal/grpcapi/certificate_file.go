@@ -1,0 +1,122 @@
+package grpcapi
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+)
+
+// everyCertificate stands for every holder of a certificate in the list of rights.
+const everyCertificate = "*"
+
+// certificateKinds are the names that a line may begin with.
+var certificateKinds = []string{"cert:", "uri:", "dns:", "email:"}
+
+// Certificate says what the holder of a client certificate may do.
+type Certificate struct {
+	// Name is "cert:" with the subject's common name, or "uri:", "dns:" or "email:"
+	// with a subject alternative name; "*" is every certificate of the authority.
+	Name string
+	// Scopes are the holder's rights, at least one.
+	Scopes runtime.Scopes
+}
+
+// ReadCertificates reads a file of certificates' rights. Each line that is neither
+// empty nor a comment (#) has two fields parted by spaces or tabs; the name, which
+// is the first, may have spaces in it:
+//
+//	NAME  SCOPE[,SCOPE...]
+//	cert:ci-deploy                      packs:write
+//	uri:spiffe://example.org/approvals  runs:read,events:external
+//	*                                   runs:read
+//
+// All faults are reported at once, by line.
+func ReadCertificates(path string) ([]Certificate, error) {
+	raw, err := secretfile.ReadTrusted(path)
+	if err != nil {
+		return nil, fmt.Errorf("certificates file: %w", err)
+	}
+	list, err := parseCertificates(string(raw))
+	if err != nil {
+		return nil, fmt.Errorf("certificates file %s: %w", path, err)
+	}
+	return list, nil
+}
+
+func parseCertificates(text string) ([]Certificate, error) {
+	var list []Certificate
+	var faults []error
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		c, err := parseCertificate(line)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("line %d: %w", n, err))
+			continue
+		}
+		list = append(list, c)
+	}
+	if len(list) == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("no certificate in it; want lines of NAME SCOPES"))
+	}
+	return list, errors.Join(faults...)
+}
+
+func parseCertificate(line string) (Certificate, error) {
+	cut := strings.LastIndexAny(line, " \t")
+	if cut < 0 {
+		return Certificate{}, errors.New("1 field; want NAME SCOPE[,SCOPE...]")
+	}
+	scopes, err := ParseScopes(line[cut+1:])
+	if err != nil {
+		return Certificate{}, err
+	}
+	return Certificate{Name: strings.TrimSpace(line[:cut]), Scopes: scopes}, nil
+}
+
+// validate reports the first fault of a line.
+func (c Certificate) validate() error {
+	if c.Scopes == 0 {
+		return fmt.Errorf("certificate %q has no scope; known scopes are %s", c.Name, knownScopes())
+	}
+	if c.Name == everyCertificate {
+		return nil
+	}
+	for _, kind := range certificateKinds {
+		if rest, ok := strings.CutPrefix(c.Name, kind); ok && rest != "" && len(rest) <= maxCertificateName {
+			return nil
+		}
+	}
+	return fmt.Errorf("certificate %q: want %s followed by a name of at most %d bytes, or %s for all",
+		clip(c.Name, maxFieldBytes), strings.Join(certificateKinds, ", "), maxCertificateName, everyCertificate)
+}
+
+// newCertificateSet checks the list and reports all faults at once.
+func newCertificateSet(keys *keys, list []Certificate) (*certificateSet, error) {
+	if keys == nil || keys.roots == nil {
+		if len(list) > 0 {
+			return nil, errors.New("certificates_file needs tls_client_ca")
+		}
+		return nil, nil
+	}
+	set := &certificateSet{roots: keys.roots, scopes: map[string]runtime.Scopes{}}
+	var faults []error
+	for _, c := range list {
+		if err := c.validate(); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if _, twice := set.scopes[c.Name]; twice {
+			faults = append(faults, fmt.Errorf("certificate %q is named twice", c.Name))
+		}
+		set.scopes[c.Name] |= c.Scopes
+	}
+	return set, errors.Join(faults...)
+}

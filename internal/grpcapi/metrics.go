@@ -1,0 +1,35 @@
+package grpcapi
+
+import (
+	"net/http"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// metricsMethod is the name under which the metrics have their scopes.
+const metricsMethod = "GET /metrics"
+
+// newMetrics is the listener of the metrics. Who may read them is asked as it is for
+// a call, and the name that they are asked for by is looked at: a page in somebody's
+// browser whose name resolves to this host must not read them.
+func newMetrics(s *Server) *web {
+	mux := http.NewServeMux()
+	mux.Handle(metricsMethod, s.cfg.MetricsPage)
+	w := newWeb(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !hostNamed(r.Host, s.cfg.HTTPHosts) && !isAddress(r.Host) {
+			writeRefusal(w, &machine.Refusal{
+				Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host",
+				Allowed: append([]string{"loopback names", "addresses"}, s.cfg.HTTPHosts...),
+				Message: "the metrics are not known by that name; configure http_host",
+			})
+			return
+		}
+		if _, err := s.Admit(r, metricsMethod); err != nil {
+			st, _ := toStatus(err)
+			writeStatus(w, st, httpStatus(st))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	return &w
+}

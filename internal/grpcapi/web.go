@@ -1,0 +1,50 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// web is a listener for HTTP of this server; they are all bound alike.
+type web struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+func newWeb(handler http.Handler) web {
+	return web{server: &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}}
+}
+
+func (w *web) bind(field, address string, open bool, conf *tls.Config) (err error) {
+	w.server.TLSConfig = conf
+	w.listener, err = listenTCP(field, address, open)
+	return err
+}
+
+func (w *web) serve() error {
+	serve := w.server.Serve
+	if w.server.TLSConfig != nil {
+		serve = func(ln net.Listener) error { return w.server.ServeTLS(ln, "", "") }
+	}
+	if err := serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shutdown lets requests under way finish until ctx ends.
+func (w *web) shutdown(ctx context.Context) { _ = w.server.Shutdown(ctx) }
+
+func (w *web) close() error {
+	err := w.server.Close()
+	if w.listener != nil {
+		_ = w.listener.Close()
+	}
+	return err
+}

@@ -339,7 +339,7 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
-	page := http.NotFoundHandler()
+	page, engine := http.NotFoundHandler(), newRig(t).engine
 	for _, listener := range []struct {
 		name string
 		set  func(*Config, string)
@@ -360,7 +360,7 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 			"tokens":   {func(c *Config) { c.Tokens = []Token{{Principal: "x", Secret: goodSecret, Scopes: runtime.ScopeWork}} }, true},
 			"insecure": {func(c *Config) { c.InsecureBind = true }, true},
 		} {
-			conf := Config{Engine: newRig(t).engine}
+			conf := Config{Engine: engine}
 			listener.set(&conf, "0.0.0.0:0")
 			guard.set(&conf)
 			s, err := New(conf)

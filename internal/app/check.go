@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -30,6 +28,9 @@ var ErrUnusable = errors.New("the data directory cannot be checked")
 // [ErrUnusable], or a *[CheckFault]. Nobody else may have the directory open.
 func Check(ctx context.Context, dir string) (report CheckReport, err error) {
 	s, err := openExisting(dir)
+	if damage, ok := errors.AsType[*store.Damage](err); ok {
+		return report, errors.Join(damage.Fault(), err)
+	}
 	if err != nil {
 		return report, err
 	}
@@ -42,8 +43,8 @@ func Check(ctx context.Context, dir string) (report CheckReport, err error) {
 
 // openExisting opens the store in a directory that has one.
 func openExisting(dir string) (*store.Store, error) {
-	if _, err := os.Stat(filepath.Join(dir, "MANIFEST")); err != nil {
-		return nil, fmt.Errorf("%w: %s holds no store: %w", ErrUnusable, dir, err)
+	if held, err := store.Holds(dir); err != nil || !held {
+		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, dir), err)
 	}
 	s, err := store.Open(store.Options{Dir: dir})
 	if errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFormat) {

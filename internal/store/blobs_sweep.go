@@ -53,7 +53,7 @@ func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(v
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		for it.Rewind(); has(it, p) && ctx.Err() == nil; it.Next() {
-			value, err := it.Item().ValueCopy(nil)
+			value, err := copyOf(it.Item())
 			if err != nil {
 				return err
 			}

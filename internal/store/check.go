@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -66,7 +67,24 @@ func (s *Store) Check(ctx context.Context, graphs Graphs) (Report, error) {
 		}
 		return nil
 	})
-	return report, err
+	return report, asFault(err)
+}
+
+// asFault makes damage that a check met a finding.
+func asFault(err error) error {
+	if d, ok := errors.AsType[*Damage](err); ok {
+		return errors.Join(d.Fault(), err)
+	}
+	return err
+}
+
+// Fault is the damage as what a check found.
+func (d *Damage) Fault() *Fault {
+	row := d.File
+	if row == "" {
+		row = "value"
+	}
+	return &Fault{Row: row, Detail: d.Detail}
 }
 
 // checker is one check under way, over one snapshot.
@@ -101,7 +119,7 @@ func (c *checker) each(p []byte, visit func(key, value []byte) error) error {
 		if err := c.ended(); err != nil {
 			return err
 		}
-		value, err := it.Item().ValueCopy(nil)
+		value, err := copyOf(it.Item())
 		if err != nil {
 			return err
 		}
@@ -179,7 +197,7 @@ func (w *rowWalk) of(ns uint32, run string, visit func(key, value []byte) error)
 		if err := w.ended(); err != nil {
 			return err
 		}
-		value, err := w.it.Item().ValueCopy(nil)
+		value, err := copyOf(w.it.Item())
 		if err != nil {
 			return err
 		}

@@ -232,6 +232,10 @@ func (c *committer) send(g *group) {
 		}
 	}
 	c.ts++
+	if err := g.txn.Set(groupKey, number(nil, c.ts)); err != nil {
+		c.acks <- err
+		return
+	}
 	if err := g.txn.CommitAt(c.ts, func(err error) { c.acks <- err }); err != nil {
 		c.acks <- err
 	}
@@ -246,6 +250,9 @@ func (c *committer) settle(err error) (*group, error) {
 	}
 	if after := c.store.opts.Hooks.AfterCommit; err == nil && after != nil {
 		err = after(g.info())
+	}
+	if err == nil {
+		err = c.store.head.note(g, c.ts)
 	}
 	if err != nil {
 		err = c.broken(err)

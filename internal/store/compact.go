@@ -15,19 +15,19 @@ func Compact(opts Options) error {
 	if err := opts.validate(); err != nil {
 		return fmt.Errorf("store options: %w", err)
 	}
-	db, err := badger.OpenManaged(opts.badger(&logger{log: opts.Logger}))
-	if err != nil {
+	s := &Store{opts: opts, log: &logger{log: opts.Logger}}
+	if _, err := s.openDatabase(); err != nil {
 		return openError(opts.Dir, err)
 	}
-	db.SetDiscardTs(db.MaxVersion())
-	err = db.Flatten(1)
+	s.db.SetDiscardTs(s.db.MaxVersion())
+	err := s.db.Flatten(1)
 	for err == nil {
-		err = db.RunValueLogGC(0.5)
+		err = s.db.RunValueLogGC(0.5)
 	}
 	if errors.Is(err, badger.ErrNoRewrite) {
 		err = nil
 	}
-	if err := errors.Join(err, db.Close()); err != nil {
+	if err := errors.Join(err, s.closeDatabase()); err != nil {
 		return fmt.Errorf("compact store %s: %w", opts.Dir, err)
 	}
 	return nil

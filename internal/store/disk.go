@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -66,6 +68,9 @@ func (d *disk) look(least int64) error {
 // measure returns how much more than least bytes is free.
 func (d *disk) measure(least int64) (int64, error) {
 	free, err := d.free(d.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, damage("", "the data directory %s is gone", d.dir)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", d.dir, err)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -42,10 +43,13 @@ func entryAt(txn *badger.Txn, ns uint32, cursor uint64) (machine.Entry, int, err
 	var run string
 	var first uint64
 	item, err := txn.Get(cursorKey(nil, ns, cursor))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		err = damage("", "a row of the order of everything is missing")
+	}
 	if err != nil {
 		return machine.Entry{}, 0, err
 	}
-	err = item.Value(func(v []byte) error {
+	err = valueOf(item, func(v []byte) error {
 		run, first, err = codec.DecodePlace(v)
 		return err
 	})
@@ -53,6 +57,9 @@ func entryAt(txn *badger.Txn, ns uint32, cursor uint64) (machine.Entry, int, err
 		return machine.Entry{}, 0, err
 	}
 	value, err := get(txn, entryKey(ns, run, first))
+	if err == nil && value == nil {
+		err = damage("", "run %q, entry %d is missing", run, first)
+	}
 	if err != nil {
 		return machine.Entry{}, 0, err
 	}

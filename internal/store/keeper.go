@@ -39,17 +39,32 @@ func (k *keeper) run(ctx context.Context) {
 	defer mark.Stop()
 	gc := time.NewTicker(k.store.opts.GCInterval)
 	defer gc.Stop()
+	scrub := time.NewTicker(k.store.opts.ScrubInterval)
+	defer scrub.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-discard.C:
 			k.store.db.SetDiscardTs(k.store.reads.oldest())
+			k.damaged(k.store.head.look())
 		case <-mark.C:
 			k.storeMarks(ctx)
+			k.damaged(k.store.head.sync())
 		case <-gc.C:
 			k.collect(ctx)
+		case <-scrub.C:
+			k.damaged(k.store.scrub(ctx))
 		}
+	}
+}
+
+// damaged fails a store that turns out not to hold what it should: going on would
+// serve less than was acknowledged, or take what will be lost.
+func (k *keeper) damaged(err error) {
+	if err != nil {
+		k.store.opts.Logger.Error("the store takes nothing more", "error", err)
+		k.store.fail(err)
 	}
 }
 
@@ -62,11 +77,14 @@ func (k *keeper) storeMarks(ctx context.Context) {
 	}
 }
 
+// collectRatio is the part of a value-log file that must be dead.
+const collectRatio = 0.5
+
 // collect rewrites value-log files of which half is dead, until none is left or
 // the store closes. It writes, so it keeps away from a full disk.
 func (k *keeper) collect(ctx context.Context) {
 	for ctx.Err() == nil && k.store.disk.check(0) == nil {
-		err := k.store.db.RunValueLogGC(0.5)
+		err := k.store.collectOne()
 		if errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected) {
 			return
 		}
@@ -75,4 +93,15 @@ func (k *keeper) collect(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// collectOne rewrites one file, and says in the HEAD file that it is at it.
+func (s *Store) collectOne() error {
+	if err := s.wholeGarbage(); err != nil {
+		return err
+	}
+	if err := s.head.collect(true); err != nil {
+		return err
+	}
+	return errors.Join(s.db.RunValueLogGC(collectRatio), s.head.collect(false))
 }

@@ -61,6 +61,10 @@ func nameField(kind byte) string {
 
 var formatKey = []byte{kindFormat}
 
+// groupKey holds the number of the newest group. Every group sets it, so that it is
+// never compacted away: what tables and logs have tells the group they end with.
+var groupKey = []byte{kindFormat, 'g'}
+
 // prefix begins a key of a kind in a namespace.
 func prefix(b []byte, kind byte, ns uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(b, kind), ns)

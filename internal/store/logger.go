@@ -26,11 +26,31 @@ type logger struct {
 const beforeTable = "[%d] LOG Compact. Added"
 
 func (l *logger) Errorf(format string, args ...any) {
+	// Of a value that it cannot read Badger says this, with the key in decimal bytes,
+	// and then one line for each version.
+	switch {
+	case strings.HasPrefix(format, "Unable to read: Key"):
+		l.damagedValue(args)
+		return
+	case strings.HasPrefix(format, "Key: %v, Version"):
+		return
+	}
 	msg := message(format, args)
 	if strings.Contains(msg, "sync") {
 		l.syncFailed.CompareAndSwap(nil, &msg)
 	}
 	l.log.Error("badger: " + msg)
+}
+
+func (l *logger) damagedValue(args []any) {
+	kind, cause := "", any(nil)
+	if len(args) > 0 {
+		cause = args[len(args)-1]
+		if key, ok := args[0].([]byte); ok {
+			kind = rowName(key)
+		}
+	}
+	l.log.Error("a stored value is damaged or missing", "row", kind, "error", cause)
 }
 
 func (l *logger) Warningf(format string, args ...any) {

@@ -22,8 +22,8 @@ import (
 
 func TestOptionsNameAllFaults(t *testing.T) {
 	t.Parallel()
-	_, err := Open(Options{MemTableSize: 1, BlockCache: 2, IndexCache: 3, MinFree: -1, GCInterval: -1, MarkInterval: -1})
-	for _, field := range []string{"Dir", "MemTableSize", "BlockCache", "IndexCache", "MinFree", "GCInterval", "MarkInterval"} {
+	_, err := Open(Options{MemTableSize: 1, BlockCache: 2, IndexCache: 3, MinFree: -1, GCInterval: -1, ScrubInterval: -1, MarkInterval: -1})
+	for _, field := range []string{"Dir", "MemTableSize", "BlockCache", "IndexCache", "MinFree", "GCInterval", "ScrubInterval", "MarkInterval"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s is not named: %v", field, err)
 		}

@@ -31,6 +31,9 @@ type Options struct {
 
 	// GCInterval is how often the value log is collected. Default 10 min.
 	GCInterval time.Duration
+	// ScrubInterval is how often the tables are proven while the store is open.
+	// Default 1 h.
+	ScrubInterval time.Duration
 	// MarkInterval is how often the queues' watermarks are stored. Default 10 s.
 	MarkInterval time.Duration
 
@@ -48,6 +51,9 @@ type Hooks struct {
 	AfterCommit func(Group) error
 	// Answered runs after the group's callers were answered.
 	Answered func(Group)
+	// Opening runs after each step of Open: "locked", "inspected", "cleared",
+	// "opened", "marked", "confirmed".
+	Opening func(step string)
 }
 
 // Group describes one transaction of the committer.
@@ -78,6 +84,9 @@ func (o Options) withDefaults() Options {
 	if o.GCInterval == 0 {
 		o.GCInterval = 10 * time.Minute
 	}
+	if o.ScrubInterval == 0 {
+		o.ScrubInterval = time.Hour
+	}
 	if o.MarkInterval == 0 {
 		o.MarkInterval = 10 * time.Second
 	}
@@ -98,6 +107,7 @@ func (o Options) validate() error {
 	check(o.IndexCache >= 1<<20, "IndexCache is %d, want at least %d", o.IndexCache, 1<<20)
 	check(o.MinFree >= 0, "MinFree is %d, want at least 0", o.MinFree)
 	check(o.GCInterval > 0, "GCInterval is %v, want more than 0", o.GCInterval)
+	check(o.ScrubInterval > 0, "ScrubInterval is %v, want more than 0", o.ScrubInterval)
 	check(o.MarkInterval > 0, "MarkInterval is %v, want more than 0", o.MarkInterval)
 	return errors.Join(errs...)
 }
@@ -113,6 +123,9 @@ func (o Options) badger(log *logger) badger.Options {
 		WithSyncWrites(true).
 		WithDetectConflicts(false).
 		WithMetricsEnabled(false).
+		WithBypassLockGuard(true).
+		WithVerifyValueChecksum(true).
+		WithChecksumVerificationMode(options.OnBlockRead).
 		WithNumMemtables(2).
 		WithMemTableSize(o.MemTableSize).
 		WithBlockCacheSize(o.BlockCache).

@@ -233,7 +233,7 @@ func (s *Store) ListPacks(ctx context.Context, ns uint32, after string, limit in
 				next = base64.RawURLEncoding.EncodeToString(it.Item().Key()[len(p):])
 				return nil
 			}
-			value, err := it.Item().ValueCopy(nil)
+			value, err := copyOf(it.Item())
 			if err != nil {
 				return err
 			}

@@ -89,6 +89,10 @@ func (p *prover) replay(e *machine.Entry, value []byte) (*Writes, error) {
 // proof tells how far it came; a fault is a finding, any other error is not.
 func (p *prover) proof(err error) (machine.Proof, error) {
 	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.chain}
+	if d, ok := errors.AsType[*Damage](err); ok {
+		out.BadSeq, out.Detail = p.seq+1, "damaged: "+d.Detail
+		return out, nil
+	}
 	if fault, ok := errors.AsType[*Fault](err); ok {
 		out.BadSeq, out.Detail = max(fault.Seq, 1), fault.Row+": "+fault.Detail
 		return out, nil

@@ -26,7 +26,7 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 			if err != nil {
 				return err
 			}
-			err = item.Value(func(v []byte) error {
+			err = valueOf(item, func(v []byte) error {
 				t.Turn, err = codec.DecodeNumber(v)
 				return err
 			})

@@ -108,5 +108,5 @@ func (s *Store) view(read func(txn *badger.Txn) error) error {
 	defer s.reads.end(ts)
 	txn := s.db.NewTransactionAt(ts, false)
 	defer txn.Discard()
-	return read(txn)
+	return typed(read(txn))
 }

@@ -63,7 +63,7 @@ func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, a
 			if err != nil || seq > atSeq {
 				return err
 			}
-			err = it.Item().Value(func(v []byte) error {
+			err = valueOf(it.Item(), func(v []byte) error {
 				version, err := codec.DecodeVersion(artifact, seq, v)
 				out = append(out, version)
 				return err
@@ -92,7 +92,7 @@ func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, f
 			if err != nil || n >= next {
 				return err
 			}
-			err = it.Item().Value(func(v []byte) error {
+			err = valueOf(it.Item(), func(v []byte) error {
 				seq, err := codec.DecodeNumber(v)
 				out = append(out, machine.MessageRow{State: state, N: n, Seq: seq})
 				return err

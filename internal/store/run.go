@@ -68,8 +68,11 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 			return err
 		}
 		first, err := firstOf(txn, ns, run, from)
-		if err != nil || first == 0 {
+		if err != nil {
 			return err
+		}
+		if first == 0 {
+			return damage("", "there is no entry at or before record %d", from)
 		}
 		bytes := 0
 		for len(out) < page.Records && bytes < page.Bytes && ctx.Err() == nil {
@@ -78,7 +81,10 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 				return err
 			}
 			if value == nil {
-				return nil
+				if first > last {
+					return nil
+				}
+				return damage("", "entry %d is missing", first)
 			}
 			e, err := codec.DecodeEntry(run, value)
 			if err != nil {
@@ -106,7 +112,7 @@ func headSeq(txn *badger.Txn, head []byte) (uint64, error) {
 		return 0, err
 	}
 	var seq uint64
-	err = item.Value(func(v []byte) error {
+	err = valueOf(item, func(v []byte) error {
 		seq, err = codec.HeadSeq(v)
 		return err
 	})
@@ -129,11 +135,11 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 			return err
 		}
 		if value == nil {
-			return machine.ErrNoRecord
+			return noRecord(txn, ns, run, seq)
 		}
 		e, err = codec.DecodeEntry(run, value)
 		if err == nil && (seq < e.First || seq >= e.First+uint64(len(e.Records))) {
-			return machine.ErrNoRecord
+			return noRecord(txn, ns, run, seq)
 		}
 		return err
 	})
@@ -141,6 +147,18 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 		return e, fmt.Errorf("record %d of run %q: %w", seq, run, err)
 	}
 	return e, nil
+}
+
+// noRecord tells a record that there never was from one that is lost.
+func noRecord(txn *badger.Txn, ns uint32, run string, seq uint64) error {
+	last, err := headSeq(txn, headKey(ns, run))
+	if err == nil && seq >= 1 && seq <= last {
+		err = damage("", "the entry with record %d is missing", seq)
+	}
+	if err == nil {
+		err = machine.ErrNoRecord
+	}
+	return err
 }
 
 // firstOf finds the key of the entry that holds seq: the last one that begins at
@@ -179,7 +197,7 @@ func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint6
 		if !has(it, p) {
 			return ctx.Err()
 		}
-		value, err := it.Item().ValueCopy(nil)
+		value, err := copyOf(it.Item())
 		if err != nil {
 			return err
 		}

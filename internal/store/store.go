@@ -8,12 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
-	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -27,6 +24,8 @@ const FormatVersion = 1
 type Store struct {
 	opts  Options
 	db    *badger.DB
+	lock  *dirLock
+	head  *headFile
 	log   *logger
 	epoch [16]byte
 	disk  *disk
@@ -53,8 +52,10 @@ type Store struct {
 }
 
 // Open opens or creates the store in opts.Dir. Errors: [ErrLocked] when another
-// process has it open, [ErrFormat] when a newer version wrote it, *machine.Refusal
-// DISK_LOW when there is not even room to start.
+// process has it open, [ErrFormat] when a newer version wrote it, *[Damage] when it
+// holds less than was acknowledged or something that is not as it was written
+// (nothing was changed), *machine.Refusal DISK_LOW when there is not even room to
+// start.
 func Open(opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -74,58 +75,148 @@ func Open(opts Options) (*Store, error) {
 	if err := s.disk.look(s.tableRoom()); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if err := dropUnborn(opts.Dir); err != nil {
-		return nil, openError(opts.Dir, err)
-	}
 	s.log.room = func() { s.disk.awaitRoom(s.tableRoom()) }
-	db, err := badger.OpenManaged(opts.badger(s.log))
+	found, err := s.openDatabase()
 	if err != nil {
 		return nil, openError(opts.Dir, err)
 	}
-	s.db = db
-	if err := s.start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", opts.Dir, err), db.Close())
+	if err := s.start(found); err != nil {
+		return nil, openError(opts.Dir, errors.Join(err, s.closeDatabase()))
 	}
 	return s, nil
+}
+
+// openDatabase locks the directory, proves its files and only then lets Badger
+// have it. It returns what the HEAD file says.
+func (s *Store) openDatabase() (*acked, error) {
+	lock, err := lockDir(s.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s.step("locked")
+	found, err := inspect(s.opts.Dir)
+	if err == nil {
+		s.step("inspected")
+		err = found.dropUnborn()
+	}
+	if err == nil {
+		s.step("cleared")
+		s.db, err = openBadger(s.opts.badger(s.log))
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.release())
+	}
+	s.lock = lock
+	s.step("opened")
+	return found.head, nil
+}
+
+// openBadger makes an error of a panic in files that nobody thought of.
+func openBadger(opts badger.Options) (db *badger.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = damage("", "the database does not open: %v", p)
+		}
+	}()
+	return badger.OpenManaged(opts)
+}
+
+// step tells tests how far an opening is.
+func (s *Store) step(name string) {
+	if opening := s.opts.Hooks.Opening; opening != nil {
+		opening(name)
+	}
+}
+
+// closeDatabase closes the files and lets others in.
+func (s *Store) closeDatabase() error {
+	return errors.Join(s.db.Close(), s.lock.release())
 }
 
 // tableRoom is the free space without which no table is written: neither by a
 // flush at opening or closing nor by a compaction.
 func (s *Store) tableRoom() int64 { return min(s.opts.MinFree, 3*s.opts.MemTableSize) }
 
-// openError names a locked directory as such.
+// openError names the directory, and says what can be done about damage.
 func openError(dir string, err error) error {
-	if !errors.Is(err, unix.EWOULDBLOCK) && !strings.Contains(err.Error(), "Cannot acquire directory lock") {
-		return fmt.Errorf("open store %s: %w", dir, err)
+	if errors.Is(err, ErrDamaged) {
+		return fmt.Errorf("open store %s: %w; nothing was changed: keep a copy of the directory and restore a backup ('sidecar check --data DIR' names the damage; docs/operations.md, Damage)", dir, err)
 	}
-	holder := "another process"
-	if pid, readErr := os.ReadFile(filepath.Join(dir, "LOCK")); readErr == nil {
-		holder = "process " + strings.TrimSpace(string(pid))
-	}
-	return fmt.Errorf("open store %s: %w by %s", dir, ErrLocked, holder)
+	return fmt.Errorf("open store %s: %w", dir, err)
 }
 
-// start reads what the store must know before it serves.
-func (s *Store) start() error {
+// start reads what the store must know before it serves; found is what the HEAD
+// file says, nil if there is none.
+func (s *Store) start(found *acked) error {
 	s.maxTree = s.db.MaxBatchSize() - 64<<10
 	s.maxKeys = min(maxGroupKeys, int(s.db.MaxBatchCount())-64)
 	ts := s.db.MaxVersion()
 	if err := s.checkFormat(&ts); err != nil {
 		return err
 	}
+	s.step("marked")
 	cursors, err := s.loadCursors(ts)
 	if err != nil {
+		return err
+	}
+	if err := s.confirm(found, ts); err != nil {
 		return err
 	}
 	if err := s.loadMarks(ts); err != nil {
 		return err
 	}
+	if err := s.openHead(found, ts); err != nil {
+		return err
+	}
+	s.step("confirmed")
 	s.db.SetDiscardTs(ts)
 	s.reads = newReads(ts, cursors)
 	s.committer = newCommitter(s, ts, cursors)
 	go s.committer.run()
 	s.keeper = startKeeper(s)
 	return s.dropUnfinished()
+}
+
+// confirm compares the database with what the HEAD file says was acknowledged.
+func (s *Store) confirm(found *acked, ts uint64) error {
+	if found == nil {
+		return nil
+	}
+	if found.epoch != s.epoch {
+		return damage(headName, "it belongs to another store: epoch %x, the database has %x", found.epoch, s.epoch)
+	}
+	if ts < found.group {
+		return damage(headName, "group %d of commits was acknowledged, the database ends with %d", found.group, ts)
+	}
+	if found.cursor == 0 {
+		return nil
+	}
+	txn := s.db.NewTransactionAt(ts, false)
+	defer txn.Discard()
+	e, _, err := entryAt(txn, found.ns, found.cursor)
+	if err == nil && e.Hash != found.hash {
+		err = damage(headName, "commit %d has the hash %x, %x was acknowledged", found.cursor, e.Hash, found.hash)
+	}
+	return typed(err)
+}
+
+// openHead makes the HEAD file anew for a store that is as it should be.
+func (s *Store) openHead(found *acked, ts uint64) (err error) {
+	now := acked{epoch: s.epoch, since: ts}
+	if found != nil {
+		now = *found
+	}
+	now.group, now.collecting = ts, false
+	files := &inspection{dir: s.opts.Dir, files: map[string]bool{}}
+	if err := files.list(); err != nil {
+		return err
+	}
+	newest := uint32(0)
+	if n := len(files.values); n > 0 {
+		newest = uint32(files.values[n-1].id)
+	}
+	s.head, err = newHeadFile(s.opts.Dir, now, newest)
+	return err
 }
 
 // checkFormat reads the marker, or writes it into a new store.
@@ -142,7 +233,7 @@ func (s *Store) checkFormat(ts *uint64) error {
 	if err != nil {
 		return err
 	}
-	return item.Value(func(v []byte) error {
+	return valueOf(item, func(v []byte) error {
 		if len(v) < 4 {
 			return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(v))
 		}
@@ -203,7 +294,7 @@ func (s *Store) loadMarks(ts uint64) error {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kindWatermark}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
-		err := it.Item().Value(func(v []byte) error {
+		err := valueOf(it.Item(), func(v []byte) error {
 			at, err := codec.DecodeNumber(v)
 			s.marks.load(it.Item().Key(), int64(at))
 			return err
@@ -283,12 +374,15 @@ func (s *Store) close() error {
 	close(s.committer.stop)
 	<-s.committer.done
 	s.reads.shut()
+	if err := s.head.look(); err != nil {
+		return fmt.Errorf("store closed: %w", err)
+	}
 	// Badger flushes its memtable when it closes, through a memory map: without
 	// room that ends the process. The log holds everything, so leave it as it is.
 	if err := s.disk.look(s.tableRoom()); err != nil {
 		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
 	}
-	return s.db.Close()
+	return errors.Join(s.head.sync(), s.closeDatabase(), s.head.close())
 }
 
 // get reads one key into a copy; nil if there is none.
@@ -300,11 +394,7 @@ func get(txn *badger.Txn, key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := item.ValueCopy(nil)
-	if v == nil {
-		v = []byte{}
-	}
-	return v, err
+	return copyOf(item)
 }
 
 // has reports whether the current key of an iterator begins with p.

@@ -149,7 +149,7 @@ func (s *Store) rows(ctx context.Context, p []byte, visit func(key, value []byte
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			value, err := it.Item().ValueCopy(nil)
+			value, err := copyOf(it.Item())
 			if err == nil {
 				err = visit(slices.Clone(it.Item().Key()), value)
 			}

@@ -1,27 +1,78 @@
 package store
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
+	"time"
 )
 
-// A crash between the creation of a log and its first byte leaves an empty file.
-func TestOpenAfterACrashInTheBirthOfALog(t *testing.T) {
+// Every file that Badger and the store make at a start or when a log is full, as a
+// crash may leave it: without a byte, with its space but no byte written, with its
+// first bytes only.
+func TestOpenAfterACrashInTheBirthOfAFile(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
+	putBlob(t, w.store, "large", testTime, string(make([]byte, 20<<10)))
 	before := w.check()
-	if err := w.store.Close(); err != nil {
-		t.Fatal(err)
+	killed := copyStore(t, w.store)
+	content := map[string][]byte{"empty": nil, "zeros": make([]byte, 1<<20), "header": make([]byte, logHeader), "cut": []byte("Bdg")}
+	for name, births := range map[string][]string{
+		"00003.mem":           {"empty", "zeros", "header", "cut"},
+		"000002.vlog":         {"empty", "zeros", "header", "cut"},
+		"000009.sst":          {"empty", "zeros", "cut"},
+		"DISCARD":             {"empty", "zeros", "cut"},
+		"KEYREGISTRY":         {"empty", "cut"},
+		"MANIFEST-REWRITE":    {"empty", "cut"},
+		"REWRITE-KEYREGISTRY": {"empty", "cut"},
+		"HEAD.new":            {"empty", "zeros", "cut"},
+		"LOCK":                {"empty", "cut"},
+	} {
+		for _, birth := range births {
+			t.Run(name+" "+birth, func(t *testing.T) {
+				t.Parallel()
+				dir := filepath.Join(t.TempDir(), "db")
+				if out, err := exec.Command("cp", "-r", "--sparse=auto", killed, dir).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				if err := os.WriteFile(filepath.Join(dir, name), content[birth], 0o600); err != nil {
+					t.Fatal(err)
+				}
+				mine := newWorld(t, openTemp(t, func(o *Options) { o.Dir = dir }))
+				if after := mine.check(); after != before {
+					t.Fatalf("before %+v, after %+v", before, after)
+				}
+				mine.ids = 1000
+				mine.live(runID(9))
+				mine.check()
+			})
+		}
 	}
-	empty := emptyLog(t, w.store.opts.Dir)
-	w.store = openTemp(t, func(o *Options) { o.Dir = w.store.opts.Dir })
-	if after := w.check(); after != before {
-		t.Fatalf("before %+v, after %+v", before, after)
-	}
-	if _, err := os.Stat(empty); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("the empty log is still there: %v", err)
+}
+
+// An empty file is no birth if what was acknowledged lay in it.
+func TestEmptiedLogIsNotTakenForUnborn(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	putBlob(t, w.store, "large", testTime, string(make([]byte, 20<<10)))
+	for _, name := range []string{"00001.mem", "000001.vlog"} {
+		dir := copyStore(t, w.store)
+		if err := os.Truncate(filepath.Join(dir, name), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() != 0 {
+			t.Errorf("%s was touched: %v, %v", name, info, err)
+		}
 	}
 }
 
@@ -29,23 +80,112 @@ func TestOpenAfterACrashInTheBirthOfALog(t *testing.T) {
 func TestEmptyLogOfALivingProcessIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
-	empty := emptyLog(t, w.store.opts.Dir)
+	empty := filepath.Join(w.store.opts.Dir, "09999.mem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Open(w.store.opts); !errors.Is(err, ErrLocked) {
 		t.Fatalf("opened a directory in use: %v", err)
-	}
-	if _, err := os.Stat(empty); err != nil {
-		t.Fatal(err)
 	}
 	if err := os.Remove(empty); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func emptyLog(t *testing.T, dir string) string {
-	t.Helper()
-	file := filepath.Join(dir, "09999.mem")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+// TestKilledStart is the process that the tests below kill while it starts: by
+// itself after a step, or from outside once it says that it begins.
+func TestKilledStart(t *testing.T) {
+	dir, step := os.Getenv("PAWL_STORE_START_DIR"), os.Getenv("PAWL_STORE_START_STEP")
+	if dir == "" {
+		return
+	}
+	opts := Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20}
+	opts.Hooks.Opening = func(at string) {
+		if at == step {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	fmt.Println("begins")
+	if _, err := Open(opts); err != nil {
 		t.Fatal(err)
 	}
-	return file
+	fmt.Println("open")
+	select {}
+}
+
+// startAndKill runs TestKilledStart and returns whether it was killed while it
+// started.
+func startAndKill(t *testing.T, dir, step string, after time.Duration) (inTime bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledStart$")
+	cmd.Env = append(os.Environ(), "PAWL_STORE_START_DIR="+dir, "PAWL_STORE_START_STEP="+step)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	inTime = true
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		switch lines.Text() {
+		case "begins":
+			if step == "" {
+				time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+			}
+		case "open":
+			inTime = false
+			_ = cmd.Process.Kill()
+		}
+	}
+	if err := cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the start ended by itself: %v", err)
+	}
+	return inTime
+}
+
+// TestStartKilledAtEachStep: whatever a killed start had done, the next one finds
+// everything, in a new directory and in one that was killed before.
+func TestStartKilledAtEachStep(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	before := w.check()
+	for _, step := range []string{"locked", "inspected", "cleared", "opened", "marked", "confirmed"} {
+		t.Run(step, func(t *testing.T) {
+			for dir, want := range map[string]Report{filepath.Join(t.TempDir(), "new"): {}, copyStore(t, w.store): before} {
+				if !startAndKill(t, dir, step, 0) {
+					t.Fatal("the step was never reached")
+				}
+				if got := newWorld(t, openTemp(t, func(o *Options) { o.Dir = dir })).check(); got != want {
+					t.Errorf("%s: after %+v, before %+v", dir, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestStartKilledAtAnyInstant kills starts of one directory from outside, over and
+// over, PAWL_START_KILLS times.
+func TestStartKilledAtAnyInstant(t *testing.T) {
+	t.Parallel()
+	kills := 12
+	if n, err := strconv.Atoi(os.Getenv("PAWL_START_KILLS")); err == nil {
+		kills = n
+	}
+	w := busyWorld(t)
+	putBlob(t, w.store, "large", testTime, string(make([]byte, 20<<10)))
+	before := w.check()
+	dir := copyStore(t, w.store)
+	inTime := 0
+	for range kills {
+		if startAndKill(t, dir, "", time.Duration(rand.Int64N(int64(60*time.Millisecond)))) {
+			inTime++
+		}
+	}
+	t.Logf("%d of %d starts were killed before they were done", inTime, kills)
+	if got := newWorld(t, openTemp(t, func(o *Options) { o.Dir = dir })).check(); got != before {
+		t.Fatalf("after %+v, before %+v", got, before)
+	}
 }

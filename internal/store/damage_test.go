@@ -1,0 +1,453 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// populated is a store of several openings: tables, value logs, blobs, packs, runs
+// in the middle of their work, and a write log that was not flushed.
+type populated struct {
+	killed, closed string
+	// rows is all that was acknowledged, as far as it may not change by itself.
+	rows []Op
+	runs map[string][]machine.Entry
+}
+
+func populate(t *testing.T) *populated {
+	t.Helper()
+	random := rand.NewChaCha8([32]byte{1})
+	noise := func(n int) string {
+		b := make([]byte, n)
+		_, _ = random.Read(b)
+		return string(b)
+	}
+	w := busyWorld(t)
+	for open := range 3 {
+		if open > 0 {
+			w.store = reopen(t, w.store)
+		}
+		for n := range 4 {
+			putBlob(t, w.store, fmt.Sprintf("blob-%d-%d", open, n), testTime, noise(20<<10), noise(40<<10), noise(3<<10))
+			w.live(runID(10 + 10*open + n))
+		}
+	}
+	// More than a memtable, so that a table is made while the store is open.
+	for n := range 900 {
+		run := runID(100 + n/90)
+		if n%90 == 0 {
+			w.start(run)
+		}
+		w.do(run, machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: fmt.Appendf(nil, "%x", noise(5<<10))}}})
+	}
+	putBlob(t, w.store, "last", testTime, noise(30<<10))
+	p := &populated{runs: map[string][]machine.Entry{}}
+	for _, row := range rows(t, w.store) {
+		if row.Key[0] != kindWatermark && !bytes.Equal(row.Key, groupKey) {
+			p.rows = append(p.rows, row)
+		}
+	}
+	for run := range w.runs {
+		entries, err := allEntries(w.store, run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.runs[run] = entries
+	}
+	p.killed = copyStore(t, w.store)
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.closed = copyStore(t, w.store)
+	return p
+}
+
+func allEntries(s *Store, run string) (all []machine.Entry, err error) {
+	for from := uint64(1); ; {
+		page, err := s.Entries(context.Background(), 0, run, from, machine.Page{})
+		if err != nil || len(page) == 0 {
+			return all, err
+		}
+		all = append(all, page...)
+		last := page[len(page)-1]
+		from = last.First + uint64(len(last.Records))
+	}
+}
+
+// hurt is one piece of damage to one file.
+type hurt struct {
+	file, how string
+	at        int64
+}
+
+func (h hurt) String() string { return fmt.Sprintf("%s %s at %d", h.how, h.file, h.at) }
+
+// ways are the kinds of damage; size is what was written of the file.
+var ways = map[string]func(file string, at, size int64) error{
+	"flip": func(file string, at, _ int64) error {
+		return patch(file, at, func(b []byte) { b[0] ^= 1 << (at % 8) }, 1)
+	},
+	"zero": func(file string, at, size int64) error {
+		return patch(file, at, func(b []byte) { clear(b) }, min(512, size-at))
+	},
+	"cut":    func(file string, at, _ int64) error { return os.Truncate(file, at) },
+	"empty":  func(file string, _, _ int64) error { return os.Truncate(file, 0) },
+	"delete": func(file string, _, _ int64) error { return os.Remove(file) },
+}
+
+func patch(file string, at int64, change func([]byte), n int64) error {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, n)
+	_, err = f.ReadAt(b, at)
+	change(b)
+	if err == nil {
+		_, err = f.WriteAt(b, at)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// choose takes a file, a way and a place; each kind of file as often as another.
+func choose(t *testing.T, dir string, random *rand.Rand) (hurt, int64) {
+	t.Helper()
+	kinds := map[string][]string{}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		kind := filepath.Ext(f.Name())
+		if kind == "" {
+			kind = f.Name()
+		}
+		kinds[kind] = append(kinds[kind], f.Name())
+	}
+	names := slices.Sorted(maps.Keys(kinds))
+	kind := kinds[names[random.IntN(len(names))]]
+	h := hurt{file: kind[random.IntN(len(kind))]}
+	hows := slices.Sorted(maps.Keys(ways))
+	h.how = hows[random.IntN(len(hows))]
+	f, err := os.Open(filepath.Join(dir, h.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size, err := writtenBytes(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size == 0 {
+		return hurt{file: h.file, how: "delete"}, 0
+	}
+	h.at = random.Int64N(size)
+	return h, size
+}
+
+// TestDamage flips, cuts, clears and deletes in a store that was killed or closed:
+// each time the start refuses by name and touches nothing, or a read names what it
+// cannot give, or everything that was acknowledged is read back. PAWL_DAMAGE is the
+// number of trials.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	trials := 20
+	if n, err := strconv.Atoi(os.Getenv("PAWL_DAMAGE")); err == nil {
+		trials = n
+	}
+	p := populate(t)
+	random := rand.New(rand.NewPCG(7, uint64(trials)))
+	table := map[string]map[string]int{}
+	for n := range trials {
+		from := p.killed
+		if n%2 == 1 {
+			from = p.closed
+		}
+		dir := copyDir(t, from, fmt.Sprintf("trial-%d", n))
+		h, size := choose(t, dir, random)
+		if err := ways[h.how](filepath.Join(dir, h.file), h.at, size); err != nil {
+			t.Fatalf("%v: %v", h, err)
+		}
+		end := p.judge(t, dir, h)
+		kind := filepath.Ext(h.file)
+		if kind == "" {
+			kind = h.file
+		}
+		if table[kind] == nil {
+			table[kind] = map[string]int{}
+		}
+		table[kind][end]++
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(table)) {
+		t.Logf("%-12s %v", kind, table[kind])
+	}
+}
+
+// judge opens a damaged directory and reads everything. It returns "refused",
+// "named" (by a read) or "harmless".
+func (p *populated) judge(t *testing.T, dir string, h hurt) string {
+	t.Helper()
+	before := digest(t, dir)
+	s, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20})
+	if err != nil {
+		if !errors.Is(err, ErrDamaged) || isRefusal(err) != machine.CodeDataLoss {
+			t.Errorf("%v: not named: %v", h, err)
+		}
+		if after := digest(t, dir); !maps.Equal(before, after) {
+			t.Errorf("%v: refused, but the directory was changed: %v", h, err)
+		}
+		return "refused"
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("%v: close: %v", h, err)
+		}
+	}()
+	named := p.readBack(t, s, h)
+	_, checked := s.Check(context.Background(), nil)
+	var fault *Fault
+	if named != errors.As(checked, &fault) {
+		t.Errorf("%v: a read named damage: %v, check says %v", h, named, checked)
+	}
+	if named {
+		return "named"
+	}
+	return "harmless"
+}
+
+// readBack compares all rows and runs with what was acknowledged, and reports
+// whether anything was refused by name.
+func (p *populated) readBack(t *testing.T, s *Store, h hurt) (named bool) {
+	t.Helper()
+	for _, row := range p.rows {
+		err := s.view(func(txn *badger.Txn) error {
+			value, err := get(txn, row.Key)
+			if err == nil && !bytes.Equal(value, row.Value) {
+				t.Errorf("%v: %s %x: served %d bytes instead of %d", h, rowName(row.Key), row.Key, len(value), len(row.Value))
+			}
+			return err
+		})
+		if err != nil && isRefusal(err) != machine.CodeDataLoss {
+			t.Errorf("%v: %s: %v", h, rowName(row.Key), err)
+		}
+		named = named || err != nil
+	}
+	for run, want := range p.runs {
+		got, err := allEntries(s, run)
+		if err != nil && isRefusal(err) != machine.CodeDataLoss {
+			t.Errorf("%v: run %s: %v", h, run, err)
+		}
+		if err == nil && (len(got) != len(want) || got[len(got)-1].Hash != want[len(want)-1].Hash) {
+			t.Errorf("%v: run %s has %d entries instead of %d", h, run, len(got), len(want))
+		}
+	}
+	return named
+}
+
+func isRefusal(err error) machine.Code {
+	if r, ok := errors.AsType[*machine.Refusal](err); ok {
+		return r.Code
+	}
+	return 0
+}
+
+// digest is what the files of a directory hold, but for the note of who locks it.
+func digest(t *testing.T, dir string) map[string][32]byte {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string][32]byte{}
+	for _, f := range files {
+		if f.Name() == "LOCK" {
+			continue
+		}
+		err := withFile(dir, f.Name(), func(data []byte) error {
+			sums[f.Name()] = sha256.Sum256(data)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sums
+}
+
+func copyDir(t *testing.T, from, name string) string {
+	t.Helper()
+	to := filepath.Join(filepath.Dir(from), name)
+	if out, err := exec.Command("cp", "-r", "--sparse=auto", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return to
+}
+
+// TestDeletedDirectory: writes to files without a name succeed; the store notices,
+// busy or idle, and says what is the case.
+func TestDeletedDirectory(t *testing.T) {
+	t.Parallel()
+	for name, busy := range map[string]bool{"busy": true, "idle": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Open(Options{Dir: filepath.Join(t.TempDir(), "db"), MinFree: 1, MemTableSize: 8 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, s, startBatch(runID(1), ""))
+			if err := os.RemoveAll(s.opts.Dir); err != nil {
+				t.Fatal(err)
+			}
+			if busy {
+				if _, err := s.Commit(context.Background(), startBatch(runID(2), "")); isRefusal(err) != machine.CodeDataLoss {
+					t.Errorf("a commit into nothing: %v", err)
+				}
+			}
+			waitFor(t, "the store fails", func() bool {
+				select {
+				case <-s.Failed():
+					return true
+				default:
+					return false
+				}
+			})
+			if _, err := s.Commit(context.Background(), startBatch(runID(3), "")); isRefusal(err) != machine.CodeDataLoss {
+				t.Errorf("a commit into nothing: %v", err)
+			}
+			if err := s.Close(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "removed from "+s.opts.Dir) {
+				t.Errorf("the close says %v", err)
+			}
+		})
+	}
+}
+
+// TestScrub: a table that is damaged while the store is open fails it, before a
+// compaction makes the loss lasting.
+func TestScrub(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	dir := w.store.opts.Dir
+	w.store = reopen(t, w.store)
+	if err := w.store.scrub(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("no table: %v", err)
+	}
+	if err := ways["flip"](tables[0], 100, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.scrub(context.Background()); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+		t.Fatal(err)
+	}
+}
+
+// TestCollectionLeavesDamagedValues: Badger would move what is before the fault and
+// delete the rest.
+func TestCollectionLeavesDamagedValues(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	for n := range 8 {
+		putBlob(t, s, fmt.Sprint(n), testTime, strings.Repeat(fmt.Sprint(n), 20<<10))
+	}
+	s = reopen(t, s)
+	if _, err := s.SweepBlobs(context.Background(), 0, testTime+1); err != nil {
+		t.Fatal(err)
+	}
+	s = reopen(t, s)
+	log := filepath.Join(s.opts.Dir, valueLogName(1))
+	info, err := os.Stat(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As after a compaction that found most of it dead.
+	stats := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 1), uint64(info.Size()))
+	if err := patch(filepath.Join(s.opts.Dir, "DISCARD"), 0, func(b []byte) { copy(b, stats) }, 16); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.wholeGarbage(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ways["flip"](log, 1000, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.collectOne(); !errors.Is(err, ErrDamaged) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(log); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHeadFile: of the two slots the newer whole one counts, and a claim for
+// another store is refused.
+func TestHeadFile(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	dir := w.store.opts.Dir
+	last, err := readAcked(dir)
+	if err != nil || last.group != w.store.reads.durable() || last.cursor != w.store.reads.tail(0) || last.epoch != w.store.epoch {
+		t.Fatalf("HEAD says %+v, %v", last, err)
+	}
+	slot := int64(w.store.head.count%2) * slotBytes
+	if err := ways["flip"](filepath.Join(dir, headName), slot+40, 0); err != nil {
+		t.Fatal(err)
+	}
+	if before, err := readAcked(dir); err != nil || before.group != last.group-1 {
+		t.Fatalf("the older slot says %+v, %v", before, err)
+	}
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	foreign := *last
+	foreign.epoch[0]++
+	h, err := newHeadFile(dir, foreign, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "another store") {
+		t.Fatal(err)
+	}
+}
+
+// TestStoreWithoutHeadFile: one of an older version opens, and has the file then.
+func TestStoreWithoutHeadFile(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	before := w.check()
+	dir := copyStore(t, w.store)
+	if err := os.Remove(filepath.Join(dir, headName)); err != nil {
+		t.Fatal(err)
+	}
+	w.store = openTemp(t, func(o *Options) { o.Dir = dir })
+	if after := w.check(); after != before {
+		t.Fatalf("before %+v, after %+v", before, after)
+	}
+	if a, err := readAcked(dir); err != nil || a.since != a.group {
+		t.Fatalf("HEAD says %+v, %v", a, err)
+	}
+}

@@ -1,0 +1,268 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// inspection looks at the files of a directory that is locked, before Badger
+// opens it: Badger takes a log up to its first fault for all there is, deletes
+// tables that its MANIFEST does not list, and starts empty where that is gone.
+// It changes nothing.
+type inspection struct {
+	dir string
+	// names are the files by their endings, in the order of their numbers.
+	tables, logs, values []numbered
+	files                map[string]bool
+	head                 *acked
+	// unborn are files that a crash caught before their first byte or after their
+	// last: they hold nothing and may go.
+	unborn []string
+}
+
+type numbered struct {
+	name string
+	id   uint64
+	size int64
+}
+
+// inspect proves that everything that was acknowledged is there to be opened, and
+// returns what the HEAD file says. Errors: *[Damage].
+func inspect(dir string) (*inspection, error) {
+	n := &inspection{dir: dir, files: map[string]bool{}}
+	if err := n.list(); err != nil {
+		return nil, err
+	}
+	var err error
+	if n.head, err = readAcked(dir); err != nil {
+		return nil, err
+	}
+	if !n.files[badger.ManifestFilename] {
+		return n, n.begun()
+	}
+	flushed, err := n.checkTables()
+	if err != nil {
+		return nil, err
+	}
+	if err := n.checkLogs(flushed); err != nil {
+		return nil, err
+	}
+	return n, n.checkRest()
+}
+
+// Holds reports whether a directory has a store, or what is left of one.
+func Holds(dir string) (bool, error) {
+	n := &inspection{dir: dir, files: map[string]bool{}}
+	if err := n.list(); err != nil {
+		return false, err
+	}
+	return n.files[badger.ManifestFilename] || n.files[headName] || len(n.tables)+len(n.logs)+len(n.values) > 0, nil
+}
+
+// list sorts the directory's files by kind and number.
+func (n *inspection) list() error {
+	entries, err := os.ReadDir(n.dir)
+	if err != nil {
+		return err
+	}
+	kinds := map[string]*[]numbered{".sst": &n.tables, ".mem": &n.logs, ".vlog": &n.values}
+	for _, e := range entries {
+		n.files[e.Name()] = true
+		ext := filepath.Ext(e.Name())
+		id, err := strconv.ParseUint(strings.TrimSuffix(e.Name(), ext), 10, 32)
+		kind := kinds[ext]
+		if kind == nil || err != nil {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			// The open database deleted it meanwhile.
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		*kind = append(*kind, numbered{name: e.Name(), id: id, size: info.Size()})
+	}
+	for _, kind := range kinds {
+		slices.SortFunc(*kind, func(a, b numbered) int { return int(int64(a.id) - int64(b.id)) })
+	}
+	return nil
+}
+
+// begun refuses a directory without MANIFEST that held a store: it is the first
+// file that Badger makes.
+func (n *inspection) begun() error {
+	held := slices.Concat(n.tables, n.logs, n.values)
+	if n.head == nil && len(held) == 0 {
+		return nil
+	}
+	detail := fmt.Sprintf("it is missing, but the directory has %d files of a store", len(held))
+	if n.head != nil {
+		detail = fmt.Sprintf("it is missing, but %d groups of commits were acknowledged", n.head.group)
+	}
+	return damage(badger.ManifestFilename, "%s", detail)
+}
+
+// checkTables proves the tables that the MANIFEST lists and returns the newest
+// group in them.
+func (n *inspection) checkTables() (newest uint64, err error) {
+	file, err := os.Open(filepath.Join(n.dir, badger.ManifestFilename))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	manifest, _, err := badger.ReplayManifestFile(file, 0, badger.Options{})
+	if err != nil {
+		return 0, damage(badger.ManifestFilename, "%v", err)
+	}
+	ids := make(chan uint64, len(manifest.Tables))
+	for id := range manifest.Tables {
+		ids <- id
+	}
+	close(ids)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for id := range ids {
+				group, e := verifyTable(n.dir, id, manifest.Tables[id].Compression)
+				mu.Lock()
+				newest, err = max(newest, group), errors.Join(err, e)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return newest, err
+}
+
+// checkLogs proves that tables and logs together hold every group up to the last
+// that was acknowledged, and that no value of theirs is missing from the newest
+// value log.
+func (n *inspection) checkLogs(flushed uint64) error {
+	var refs []pointer
+	have := flushed
+	newest := writeLog{name: badger.ManifestFilename}
+	for _, f := range n.logs {
+		if f.size == 0 {
+			n.unborn = append(n.unborn, f.name)
+		}
+		l, err := n.writeLog(f.name)
+		if err != nil {
+			return err
+		}
+		if err := n.follows(&l, have); err != nil {
+			return err
+		}
+		have, newest = max(have, l.last), l
+		refs = append(refs, l.pointers...)
+	}
+	if n.head != nil && have < n.head.group {
+		return damage(newest.name, "readable up to byte %d, it leads to group %d of commits; group %d was acknowledged: it is damaged, or a log or a table is missing", newest.end, have, n.head.group)
+	}
+	return n.checkValues(refs)
+}
+
+func (n *inspection) writeLog(name string) (l writeLog, err error) {
+	err = withFile(n.dir, name, func(data []byte) error {
+		l = readWriteLog(name, data)
+		return plainHeader(name, data)
+	})
+	return l, err
+}
+
+// follows refuses a gap between what came before and a log.
+func (n *inspection) follows(l *writeLog, have uint64) error {
+	if n.head == nil || l.first == 0 {
+		return nil
+	}
+	if have = max(have, n.head.since); l.first > have+1 {
+		return damage(l.name, "it begins with group %d of commits, what is before it ends with %d: a log or a table is missing or cut", l.first, have)
+	}
+	return nil
+}
+
+// checkValues looks at the value logs' beginnings, and through the newest: Badger
+// would cut that one, and use the number of a missing one again.
+func (n *inspection) checkValues(refs []pointer) error {
+	var newest *numbered
+	for i := range n.values {
+		f := &n.values[i]
+		if f.size == 0 {
+			n.unborn = append(n.unborn, f.name)
+			continue
+		}
+		newest = f
+		err := withFile(n.dir, f.name, func(data []byte) error { return plainHeader(f.name, data[:min(len(data), logHeader)]) })
+		if err != nil {
+			return err
+		}
+	}
+	if n.head != nil && n.head.values > 0 && (newest == nil || newest.id < uint64(n.head.values)) {
+		return damage(valueLogName(n.head.values), "it is missing or empty, and values in it were acknowledged")
+	}
+	if newest == nil {
+		return nil
+	}
+	refs = slices.DeleteFunc(refs, func(p pointer) bool { return uint64(p.file) != newest.id })
+	return withFile(n.dir, newest.name, func(data []byte) error { return inspectValues(newest.name, data, refs, n.head) })
+}
+
+// checkRest looks at Badger's two files that hold nothing of ours. What is in them
+// no longer makes sense is made anew; bytes that may be somebody's keys are not.
+func (n *inspection) checkRest() error {
+	for name, sound := range map[string]func([]byte) bool{"KEYREGISTRY": soundRegistry, "DISCARD": soundDiscard} {
+		if !n.files[name] {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(n.dir, name))
+		if err != nil {
+			return err
+		}
+		if !sound(data) {
+			n.unborn = append(n.unborn, name)
+		}
+	}
+	return nil
+}
+
+// registryBytes is a vector of 16 bytes and a word by which Badger knows its key;
+// keys follow, of which a store has none.
+const registryBytes = 16 + 12
+
+func soundRegistry(data []byte) bool {
+	return len(data) > registryBytes || len(data) == registryBytes && bytes.Equal(data[16:], []byte("Hello Badger"))
+}
+
+// soundDiscard: numbers of value logs in rising order with their dead bytes, until
+// the first zero. Badger indexes it without a look at its size.
+func soundDiscard(data []byte) bool {
+	if len(data) < 1<<20 || len(data)%16 != 0 {
+		return false
+	}
+	last := uint64(0)
+	for at := 0; at < len(data); at += 16 {
+		id, dead := binary.BigEndian.Uint64(data[at:]), binary.BigEndian.Uint64(data[at+8:])
+		if id == 0 {
+			return true
+		}
+		if id <= last || id > math.MaxUint32 || dead > 1<<40 {
+			return false
+		}
+		last = id
+	}
+	return true
+}

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirLock keeps others out of a data directory, from the first look at its files
+// to the close of the database: Badger is told not to take it. It is the lock that
+// Badger would take, so that older programs respect it.
+type dirLock struct {
+	dir  *os.File
+	note string
+}
+
+// lockDir takes the lock. Errors: [ErrLocked], with the id of the process that
+// holds it.
+func lockDir(dir string) (*dirLock, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	note := filepath.Join(dir, "LOCK")
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(heldBy(note, err), d.Close())
+	}
+	if err := os.WriteFile(note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return &dirLock{dir: d, note: note}, nil
+}
+
+func heldBy(note string, err error) error {
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return err
+	}
+	if pid, readErr := os.ReadFile(note); readErr == nil && len(pid) > 0 {
+		return fmt.Errorf("%w by process %s", ErrLocked, strings.TrimSpace(string(pid)))
+	}
+	return fmt.Errorf("%w by another process", ErrLocked)
+}
+
+// release lets others in. The note goes first: after that it is theirs to write.
+func (l *dirLock) release() error {
+	err := os.Remove(l.note)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, l.dir.Close())
+}

@@ -64,7 +64,8 @@ const (
 // PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
 // violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
 // RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-// (RATE_LIMITED), UNAVAILABLE (DRAINING), INTERNAL (INTERNAL). The reasons stand
+// (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+// needs is damaged on disk), INTERNAL (INTERNAL). The reasons stand
 // in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
 // the limit and the allowed values where there are such.
 //
@@ -644,7 +645,8 @@ type RunService_GetBlobClient = grpc.ServerStreamingClient[GetBlobResponse]
 // PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
 // violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
 // RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-// (RATE_LIMITED), UNAVAILABLE (DRAINING), INTERNAL (INTERNAL). The reasons stand
+// (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+// needs is damaged on disk), INTERNAL (INTERNAL). The reasons stand
 // in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
 // the limit and the allowed values where there are such.
 //

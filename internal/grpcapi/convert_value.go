@@ -218,14 +218,14 @@ func usageToProto(u machine.Usage) *pawlv1.Usage {
 }
 
 func faultFromProto(f *pawlv1.Fault) machine.Fault {
-	return machine.Fault{Code: f.GetCode(), Message: f.GetMessage()}
+	return machine.Fault{Code: f.GetCode(), Message: f.GetMessage(), Trace: f.GetTrace()}
 }
 
 func faultToProto(f machine.Fault) *pawlv1.Fault {
 	if f == (machine.Fault{}) {
 		return nil
 	}
-	return &pawlv1.Fault{Code: f.Code, Message: f.Message}
+	return &pawlv1.Fault{Code: f.Code, Message: f.Message, Trace: f.Trace}
 }
 
 func denialToProto(d *machine.Denial) *pawlv1.Denial {

@@ -28,6 +28,8 @@ type session struct {
 	// limit is the largest request that the server takes, in bytes; a larger one
 	// would end the stream, and with it every lease.
 	limit int64
+	// taken holds at most one token: a turn came in since beat chose its pause.
+	taken chan struct{}
 	// sending orders Sends.
 	sending sync.Mutex
 
@@ -38,7 +40,7 @@ type session struct {
 }
 
 func newSession(w *Worker, stream workClient, limit int64) *session {
-	return &session{w: w, stream: stream, limit: limit, receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{})}
+	return &session{w: w, stream: stream, limit: limit, receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{}), taken: make(chan struct{}, 1)}
 }
 
 func (s *session) send(req *pawlv1.WorkRequest) error {
@@ -89,6 +91,10 @@ func (s *session) receive(ctx context.Context) error {
 		switch item := m.GetItem().(type) {
 		case *pawlv1.WorkResponse_Turn:
 			s.w.startTurn(ctx, item.Turn)
+			select {
+			case s.taken <- struct{}{}:
+			default:
+			}
 		case *pawlv1.WorkResponse_Step:
 			s.w.startStep(ctx, item.Step)
 		case *pawlv1.WorkResponse_Revoked:
@@ -112,20 +118,25 @@ func (s *session) receipt(r *pawlv1.WorkReceipt) {
 }
 
 // beat extends the leases for as long as the session lives, in a third of the
-// shortest one.
+// shortest one. A turn that is taken meanwhile may need the next beat earlier than it
+// was due before.
 func (s *session) beat(ctx context.Context, every time.Duration) {
+	last := time.Now()
 	for {
 		pause := every
 		for _, d := range s.w.leaseDurations() {
 			pause = min(pause, d/3)
 		}
 		select {
-		case <-time.After(max(pause, 10*time.Millisecond)):
+		case <-time.After(time.Until(last.Add(max(pause, 10*time.Millisecond)))):
+		case <-s.taken:
+			continue
 		case <-s.over:
 			return
 		case <-ctx.Done():
 			return
 		}
+		last = time.Now()
 		r, err := s.call(ctx, &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Heartbeat{Heartbeat: &pawlv1.WorkerHeartbeat{}}})
 		if err == nil {
 			s.w.extended(r.GetHeartbeat())

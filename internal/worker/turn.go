@@ -1,9 +1,11 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -86,9 +88,24 @@ func (t *Turn) fail(ctx context.Context, cause error) {
 
 func faultOf(err error) (fault *pawlv1.Fault, final, reject bool) {
 	if failure, ok := errors.AsType[*Failure](err); ok {
-		return &pawlv1.Fault{Code: failure.Code, Message: failure.Message}, failure.Final || failure.Reject, failure.Reject
+		return bounded(failure.Code, failure.Message), failure.Final || failure.Reject, failure.Reject
 	}
-	return &pawlv1.Fault{Code: codeOf(err), Message: err.Error()}, false, false
+	return bounded(codeOf(err), err.Error()), false, false
+}
+
+// Most that the contract takes, bytes.
+const (
+	maxCode    = 128
+	maxMessage = 16 << 10
+)
+
+// bounded is a fault that the sidecar takes, whatever the function said: one that it
+// refused would leave the turn or step with a worker that is through with it.
+func bounded(code, message string) *pawlv1.Fault {
+	clip := func(text string, limit int) string {
+		return strings.ToValidUTF8(text[:min(len(text), limit)], "")
+	}
+	return &pawlv1.Fault{Code: cmp.Or(clip(code, maxCode), "ERROR"), Message: clip(message, maxMessage)}
 }
 
 // codeOf is the server's reason where it refused an answer.

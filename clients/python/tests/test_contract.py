@@ -84,8 +84,13 @@ PROTOCOL = {
     "ServerDrain",
     "LeaseExtension",
     "OutputProgress",
+    "ListWorkersResponse",
+    "ConnectedWorker",
+    "HeldWork",
+    "ReadyWork",
 }
-"""Messages of the protocol of workers, which the Worker alone speaks."""
+"""Messages of the protocol of workers, which the Worker alone speaks, and of the list of
+them, which the page and the command line read; `pawl.v1` has both."""
 
 
 def answers() -> Iterator[Descriptor]:

@@ -89,7 +89,7 @@ async def raw(sidecar: Sidecar) -> AsyncIterator[Callable[[], Raw]]:
         )
 
         def make() -> Raw:
-            made.append(Raw(Session(work())))
+            made.append(Raw(Session(work(), "there")))
             return made[-1]
 
         try:

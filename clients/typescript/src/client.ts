@@ -12,7 +12,7 @@ import {
 import { Execution } from "./gen/pawl/v1/record_pb.js";
 import { StartRunResponseSchema } from "./gen/pawl/v1/run_pb.js";
 import type { Tools } from "./holder.js";
-import { type NodeOptions, nodeTransport } from "./node_transport.js";
+import { DEFAULT_ADDRESS, type NodeOptions, nodeTransport } from "./node_transport.js";
 import type { Json, Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
@@ -70,7 +70,7 @@ export class PawlClient extends BaseClient {
 
   constructor(options: NodeOptions = {}) {
     const { transport, sessions } = nodeTransport(options);
-    super(transport, options);
+    super(transport, { ...options, address: options.address ?? DEFAULT_ADDRESS });
     this.#sessions = sessions;
   }
 

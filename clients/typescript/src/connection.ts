@@ -12,6 +12,7 @@ import { DeliveryService } from "./gen/pawl/v1/delivery_pb.js";
 import { PackService } from "./gen/pawl/v1/pack_pb.js";
 import { RunService } from "./gen/pawl/v1/run_pb.js";
 import { WorkerService } from "./gen/pawl/v1/worker_pb.js";
+import { type Log, STDERR } from "./log.js";
 import { type Plain, plain } from "./plain.js";
 import { attempt, type CallOptions, type Patience } from "./retry.js";
 
@@ -23,6 +24,8 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
   /** How long a call is repeated while the sidecar is away. Default 20 000. */
   readonly retryForMs?: number;
+  /** Where workers and driven runs say what happens. Default: standard error. */
+  readonly log?: Log;
 }
 
 /** The sidecar's own default. */
@@ -38,12 +41,15 @@ export class Connection {
   readonly deliveries: Client<typeof DeliveryService>;
   readonly namespace: string;
   readonly patience: Patience;
+  readonly log: Log;
+  /** Where the sidecar is, for people. */
+  readonly address: string;
   /** Largest request, bytes. */
   readonly maxMessageBytes: number;
 
   constructor(
     transport: Transport,
-    options: ClientOptions & { readonly maxMessageBytes?: number },
+    options: ClientOptions & { readonly maxMessageBytes?: number; readonly address?: string },
   ) {
     this.packs = createClient(PackService, transport);
     this.runs = createClient(RunService, transport);
@@ -51,6 +57,8 @@ export class Connection {
     this.deliveries = createClient(DeliveryService, transport);
     this.namespace = options.namespace ?? "";
     this.maxMessageBytes = options.maxMessageBytes ?? MOST_REQUEST_BYTES;
+    this.log = options.log ?? STDERR;
+    this.address = options.address ?? "";
     this.patience = {
       timeoutMs: milliseconds("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1),
       retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),

@@ -4,6 +4,8 @@ import { failTurn, PawlError } from "./errors.js";
 import { PartSchema, RunStatus } from "./gen/pawl/v1/record_pb.js";
 import { faultOf } from "./handler_fault.js";
 import { Holder, type Tools } from "./holder.js";
+import type { Log } from "./log.js";
+import { ownOrAny } from "./own.js";
 import { type ArtifactData, plain } from "./plain.js";
 import { type Reply, replyOf } from "./reply.js";
 import { newId, sleep } from "./retry.js";
@@ -12,7 +14,7 @@ import { type RunInfo, valuesOf } from "./run_reader.js";
 import { type Handler, Turn, type TurnInfo } from "./turn.js";
 import { type Part, partsOf } from "./values.js";
 
-/** One handler for all turns, or one for each prompt. */
+/** One handler for all turns, or one for each prompt; "*" takes those that have none. */
 export type Handlers = Handler | Readonly<{ [prompt: string]: Handler }>;
 
 /** A run after it was driven: ended, or waiting for something from outside. */
@@ -39,14 +41,20 @@ export class Driver {
   readonly #handler: Handlers;
   readonly #tools: Tools;
   readonly #signal: AbortSignal | undefined;
+  readonly #log: Log;
   readonly #errors: unknown[] = [];
   #output: readonly Part[] = [];
 
-  constructor(run: Run, handler: Handlers, options: { tools?: Tools; signal?: AbortSignal }) {
+  constructor(
+    run: Run,
+    handler: Handlers,
+    options: { tools?: Tools; signal?: AbortSignal; log: Log },
+  ) {
     this.#run = run;
     this.#handler = handler;
     this.#tools = options.tools ?? {};
     this.#signal = options.signal;
+    this.#log = options.log;
   }
 
   /** The whole loop. */
@@ -108,6 +116,12 @@ export class Driver {
 
   async #fail(holder: Holder, error: unknown): Promise<Next> {
     this.#errors.push(error);
+    const { runId, turnSeq } = holder.turn;
+    try {
+      this.#log.warn(`run ${runId}: turn ${turnSeq} failed:`, error);
+    } catch {
+      // The log's own fault, or an error that nothing can be read of.
+    }
     if (PawlError.is(error, "RUN_TERMINAL", "TURN_STALE", "STEP_MISMATCH")) {
       return "on"; // It is over, or the server failed the attempt already.
     }
@@ -127,7 +141,7 @@ export class Driver {
     if (typeof this.#handler === "function") {
       return this.#handler;
     }
-    const handler = this.#handler[info.prompt];
+    const handler = ownOrAny(this.#handler, info.prompt);
     if (!handler) {
       const known = Object.keys(this.#handler).sort().join(", ");
       const text = `no handler for prompt ${info.prompt}; there are ${known}`;

@@ -21,8 +21,8 @@ export interface ExecutorHost {
   credit(turns: number, steps: number): void;
   /** The work is over. */
   forget(held: HeldTurn | HeldStep): void;
-  /** Something went wrong in a handler or with its answer. */
-  told(error: unknown): void;
+  /** Something went wrong with a piece of work: in its handler, or with its answer. */
+  told(error: unknown, held: HeldTurn | HeldStep): void;
 }
 
 type Answer = Parameters<typeof answerOf>[0];
@@ -49,28 +49,39 @@ export class Executor {
   async turn(held: HeldTurn): Promise<void> {
     let credited = false;
     try {
-      const turn = new Turn(held, held.info, held.handlerSignal, held);
-      const work = () => traced(held.traceparent, async () => this.#handlers.ofTurn(held)(turn));
-      const reply = replyOf(await held.execute(this.#limitMs, work));
-      const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
-      await this.#host.ask(() => {
-        const request = { ...value, ...turnTarget("", held.ref) };
-        // The credit travels along: one round trip to the next turn.
-        return {
-          ...(this.#host.draining ? {} : ONE_TURN),
-          item: { case: "completeTurn", value: request },
-        };
-      }, held.signal);
-      credited = !this.#host.draining;
+      credited = await this.#execute(held);
     } catch (error) {
-      if (!(await held.isSuspended())) {
-        this.#host.told(error);
-        await this.#failTurn(held, error);
+      await this.#failed(held, error);
+    } finally {
+      // Whatever a handler said: the worker's place is free again.
+      this.#host.forget(held);
+      if (!credited) {
+        this.#host.credit(1, 0);
       }
     }
-    this.#host.forget(held);
-    if (!credited) {
-      this.#host.credit(1, 0);
+  }
+
+  /** Executes a turn and completes it; true: the credit for the next one went along. */
+  async #execute(held: HeldTurn): Promise<boolean> {
+    const turn = new Turn(held, held.info, held.handlerSignal, held);
+    const work = () => traced(held.traceparent, async () => this.#handlers.ofTurn(held)(turn));
+    const reply = replyOf(await held.execute(this.#limitMs, work));
+    const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
+    await this.#host.ask(() => {
+      const request = { ...value, ...turnTarget("", held.ref) };
+      // The credit travels along: one round trip to the next turn.
+      return {
+        ...(this.#host.draining ? {} : ONE_TURN),
+        item: { case: "completeTurn", value: request },
+      };
+    }, held.signal);
+    return !this.#host.draining;
+  }
+
+  async #failed(held: HeldTurn, error: unknown): Promise<void> {
+    if (!(await held.isSuspended())) {
+      this.#host.told(error, held);
+      await this.#failTurn(held, error);
     }
   }
 
@@ -83,7 +94,9 @@ export class Executor {
     const make = (): WorkInit => {
       return { item: { case: "failTurn", value: { ...value, ...turnTarget("", held.ref) } } };
     };
-    await this.#host.ask(make, held.signal).catch((refused: unknown) => this.#host.told(refused));
+    await this.#host
+      .ask(make, held.signal)
+      .catch((refused: unknown) => this.#host.told(refused, held));
   }
 
   /** Makes a tool call and answers its step. */
@@ -102,9 +115,8 @@ export class Executor {
       return { result: await this.#handlers.call(held, this.#limitMs) };
     } catch (error) {
       held.signal.throwIfAborted();
-      this.#host.told(error);
-      const { code, message } = faultOf(error);
-      return { error: { code, message } };
+      this.#host.told(error, held);
+      return { error: faultOf(error) };
     }
   }
 
@@ -117,9 +129,8 @@ export class Executor {
         throw error;
       }
       // The result cannot be taken (too large, no JSON); that is the tool's error.
-      this.#host.told(error);
-      const { code, message } = faultOf(error);
-      const value = answerOf({ error: { code, message } });
+      this.#host.told(error, held);
+      const value = answerOf({ error: faultOf(error) });
       await this.#host.ask(() => held.resolution(value), held.signal);
     }
   }

@@ -71,6 +71,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "ForkOptions",
     "Handler",
     "Handlers",
+    "Log",
     "IdOptions",
     "Json",
     "MessageLike",

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll } from "vitest";
 import type { PawlClient } from "./client.js";
+import type { Log } from "./log.js";
 import { Sidecar, type SidecarOptions } from "./testing.js";
 import type { Worker } from "./worker.js";
 
@@ -50,6 +51,9 @@ export function useWorkers(): (worker: Worker) => Promise<void> {
   };
 }
 
+/** Says nothing: what handlers throw on purpose is no news. */
+export const QUIET: Log = { info: () => undefined, warn: () => undefined };
+
 /** One sidecar and one client for all specs of a file. */
 export function useSidecar(options: SidecarOptions = {}): { sidecar: Sidecar; client: PawlClient } {
   const shared = {} as { sidecar: Sidecar; client: PawlClient };
@@ -59,7 +63,7 @@ export function useSidecar(options: SidecarOptions = {}): { sidecar: Sidecar; cl
       allowTools: ["add", "boom"],
       ...options,
     });
-    shared.client = shared.sidecar.client();
+    shared.client = shared.sidecar.client({ log: QUIET });
   });
   afterAll(async () => {
     shared.client?.close();

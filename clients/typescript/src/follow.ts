@@ -2,6 +2,7 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
+import { milliseconds } from "./bounds.js";
 import { errorOf, PawlError } from "./errors.js";
 import type {
   RunService,
@@ -111,6 +112,9 @@ async function* once<T>(
 
 /** One signal of the caller's signal and the time limit. */
 function endOf({ signal, timeoutMs }: CallOptions): { signal: AbortSignal; clear: () => void } {
+  if (timeoutMs !== undefined) {
+    milliseconds("timeoutMs", timeoutMs, 1);
+  }
   const end = new AbortController();
   const stop = () => end.abort(signal?.reason);
   if (signal?.aborted) {

@@ -1,4 +1,9 @@
-/** What went wrong in a handler, as the contract takes it. */
+/**
+ * What went wrong in a handler, as the contract takes it. Handlers are other people's code:
+ * they throw and say whatever they like. What is made of it here is always text that the
+ * sidecar takes, since a failure that cannot be told would leave its turn or step with a
+ * worker that is through with it.
+ */
 
 import { PawlError } from "./errors.js";
 
@@ -6,6 +11,8 @@ import { PawlError } from "./errors.js";
 interface HandlerFault {
   readonly code: string;
   readonly message: string;
+  /** Where it was thrown; empty: a handler meant to, or nobody knows. */
+  readonly trace: string;
   /** Whether another attempt may help. */
   readonly retryable: boolean;
   /** Whether the agent refuses the work. */
@@ -14,21 +21,63 @@ interface HandlerFault {
 
 /** What a handler's error says of its turn, and whether a retry may help. */
 export function faultOf(error: unknown): HandlerFault {
-  if (error instanceof PawlError) {
-    const code = error.reason || error.kind.toUpperCase();
-    const { retryable, reject } = error;
-    return { ...bounded(code, error.message), retryable, reject };
-  }
+  const code = () => (error instanceof PawlError ? error.reason || error.kind.toUpperCase() : "");
   const known = error instanceof Error;
-  const words = bounded(known ? error.name : "Error", known ? error.message : String(error));
-  return { ...words, retryable: true, reject: false };
+  return {
+    code: word(safely(code) || (known ? safely(() => error.name) : "Error")),
+    message: textOf(known ? safely(() => error.message) : error).slice(0, MOST_MESSAGE),
+    trace: traceOf(error),
+    retryable: error instanceof PawlError ? error.retryable === true : true,
+    reject: error instanceof PawlError && error.reject === true,
+  };
 }
 
+/** Whether a handler meant to throw it: where it did so is no news. */
+export function deliberate(error: unknown): boolean {
+  return error instanceof PawlError && error.kind === "fail_turn";
+}
+
+/** A value as text, whatever it is. */
+export function textOf(value: unknown): string {
+  try {
+    return String(value);
+  } catch {
+    return "an object without words";
+  }
+}
+
+// Cut to what the contract takes: 128 bytes, 16 KiB (at most 4 bytes a character).
 const MOST_CODE = 128;
 const MOST_MESSAGE = 4096;
+const MOST_TRACE = 2048;
 
-/** Cut to what the contract takes: 128 bytes, 16 KiB (at most 4 bytes a character). */
-function bounded(code: string, message: string): { code: string; message: string } {
-  const word = code.replace(/[^\x20-\x7e]/g, "?").slice(0, MOST_CODE);
-  return { code: word || "ERROR", message: message.slice(0, MOST_MESSAGE) };
+function word(value: unknown): string {
+  const text = textOf(value).slice(0, MOST_CODE);
+  return text.replace(/[^\x20-\x7e]/g, "?") || "ERROR";
+}
+
+/** The beginning of its stack, where it was thrown. */
+function traceOf(error: unknown): string {
+  if (deliberate(error) || !(error instanceof Error)) {
+    return "";
+  }
+  const stack = textOf(safely(() => error.stack) ?? "");
+  // Its first lines are the message, however long that is.
+  const frames = stack.search(/^\s+at /m);
+  return frames < 0
+    ? ""
+    : `${stack.slice(0, Math.min(frames, MOST_TRACE / 4))}${cut(stack, frames)}`;
+}
+
+function cut(stack: string, from: number): string {
+  return stack.slice(from, from + (MOST_TRACE * 3) / 4);
+}
+
+/** What a getter gives; undefined: it throws. */
+function safely(get: () => unknown): unknown {
+  try {
+    return get();
+  } catch {
+    return undefined;
+  }
 }

@@ -5,6 +5,7 @@ import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
 import { RecordKind, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { faultOf } from "./handler_fault.js";
 import type { ToolCall } from "./held_step.js";
+import { ownOrAny } from "./own.js";
 import type { Json, Plain } from "./plain.js";
 import type { TurnRef } from "./request.js";
 import { newId } from "./retry.js";
@@ -16,7 +17,7 @@ import type { Artifacts, Slots } from "./values.js";
 /** A tool that is executed here. What it throws is the error of the step. */
 export type Tool = (payload: Json, call: ToolCall) => Promise<Json> | Json;
 
-/** Tools by name. */
+/** Tools by name; "*" takes what has none of its own. */
 export type Tools = Readonly<{ [name: string]: Tool }>;
 
 type StepAnswer = Parameters<Run["resolveStep"]>[2];
@@ -80,7 +81,7 @@ export class Holder implements TurnHost {
     if (step.status !== StepStatus.PENDING) {
       return step;
     }
-    const tool = this.tools[step.tool];
+    const tool = ownOrAny(this.tools, step.tool);
     const body = tool && (await this.#make(step, tool));
     return body ? resolved(step, body) : this.#await(step, timeoutMs);
   }

@@ -30,6 +30,7 @@ export { ChangeKind, Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_
 export type { ToolHandler, ToolOptions } from "./handlers.js";
 export type { ToolCall } from "./held_step.js";
 export type { Tool, Tools } from "./holder.js";
+export type { Log } from "./log.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Json, Plain } from "./plain.js";

@@ -10,11 +10,14 @@ import type {
   WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
 import { unless } from "./held.js";
+import { Outage } from "./outage.js";
 import { aborted, Backoff, repeatable, sleep } from "./retry.js";
 import { lost, Session, type WorkInit } from "./session.js";
 
 /** What a link needs of its worker. */
 export interface LinkHost {
+  /** The worker's name. */
+  readonly id: string;
   /** What each stream begins with. */
   registration(): MessageInitShape<typeof WorkerRegistrationSchema>;
   /** A stream is registered; what is returned is called when it has ended. */
@@ -33,6 +36,7 @@ export class Link {
   readonly #over = new AbortController();
   #session: Session | undefined;
   #connected = new Connected();
+  readonly #outage = new Outage();
 
   constructor(connection: Connection, host: LinkHost) {
     this.#connection = connection;
@@ -52,6 +56,7 @@ export class Link {
       if (!(error instanceof PawlError) || isPermanent(error)) {
         throw error;
       }
+      this.#missed(error);
       const pause = Math.max(backoff.next(), error.retryAfterMs ?? 0);
       await sleep(pause, this.#over.signal).catch(() => undefined);
     }
@@ -96,6 +101,18 @@ export class Link {
     this.#session?.send(init);
   }
 
+  /** Says that there is no connection; not each time. */
+  #missed(error: PawlError): void {
+    const ms = this.#outage.missed();
+    if (ms === undefined) {
+      return;
+    }
+    const { log, address } = this.#connection;
+    const since = ms >= 1000 ? ` for ${Math.round(ms / 1000)} s` : "";
+    const text = `no connection to ${address}${since}, trying again: ${error.message}`;
+    log.warn(`worker ${this.#host.id}: ${text}`);
+  }
+
   /** Registers; a sidecar that does not answer in time is asked over a new stream. */
   async #register(session: Session): Promise<WorkerRegistered> {
     const { namespace, patience } = this.#connection;
@@ -114,6 +131,9 @@ export class Link {
   async #serve(session: Session, backoff: Backoff): Promise<PawlError> {
     const registered = await this.#register(session);
     backoff.reset();
+    this.#outage.over();
+    const { log, address } = this.#connection;
+    log.info(`worker ${this.#host.id}: connected to ${address}`);
     this.#session = session;
     const end = this.#host.registered(session, registered);
     this.#connected.open();

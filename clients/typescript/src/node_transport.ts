@@ -2,7 +2,7 @@
 
 import type { SecureClientSessionOptions } from "node:http2";
 import { connect as connectSocket } from "node:net";
-import type { Interceptor, Transport } from "@connectrpc/connect";
+import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { bytes, milliseconds } from "./bounds.js";
 import { type ClientOptions, MOST_REQUEST_BYTES } from "./connection.js";
@@ -56,6 +56,9 @@ const LEAST_KEEPALIVE_MS = 6_000;
 /** What a sidecar sends at most: a whole conversation in one turn, for example. */
 const MOST_ANSWER_BYTES = 64 << 20;
 
+/** A URL is none: its scheme would be asked for as a host. */
+const ADDRESS = /^(unix:.+|([^\s/:@?#[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5})$/;
+
 /** Connects lazily: the first call opens the connection. */
 export function nodeTransport(options: NodeOptions): {
   transport: Transport;
@@ -67,8 +70,8 @@ export function nodeTransport(options: NodeOptions): {
   const unix = address.startsWith("unix:");
   const scheme = options.tls ? "https" : "http";
   const baseUrl = `${scheme}://${unix ? "localhost" : address}`;
-  if (!unix && !URL.canParse(baseUrl)) {
-    throw new RangeError(`address: HOST:PORT or unix:PATH, not ${address}`);
+  if (!ADDRESS.test(address) || !URL.canParse(baseUrl)) {
+    throw new RangeError(`address: HOST:PORT or unix:PATH, not ${JSON.stringify(address)}`);
   }
   const path = unix ? address.slice("unix:".length) : undefined;
   const sessions = new Sessions(baseUrl, keepaliveMs, sessionOptions(path, options.tls));
@@ -77,7 +80,7 @@ export function nodeTransport(options: NodeOptions): {
     sessionManager: sessions,
     readMaxBytes: MOST_ANSWER_BYTES,
     writeMaxBytes: bytes("maxMessageBytes", options.maxMessageBytes ?? MOST_REQUEST_BYTES),
-    interceptors: options.token === undefined ? [] : [bearer(options.token)],
+    interceptors: [named(address), ...(options.token === undefined ? [] : [bearer(options.token)])],
   });
   return { transport, sessions };
 }
@@ -94,6 +97,31 @@ function sessionOptions(path: string | undefined, tls: Tls | undefined) {
     options.createConnection = () => connectSocket(path);
   }
   return options;
+}
+
+/** What the library itself says of a connection. */
+const UNSAID = new Set([
+  Code.Unavailable,
+  Code.Unknown,
+  Code.Internal,
+  Code.Aborted,
+  Code.DeadlineExceeded,
+]);
+
+/** Names the address in errors about which the sidecar itself said nothing. */
+function named(address: string): Interceptor {
+  return (next) => async (request) => {
+    try {
+      return await next(request);
+    } catch (thrown) {
+      const error = ConnectError.from(thrown);
+      if (error.details.length > 0 || !UNSAID.has(error.code)) {
+        throw thrown;
+      }
+      const text = `sidecar at ${address}: ${error.rawMessage}`;
+      throw new ConnectError(text, error.code, error.metadata, undefined, error.cause);
+    }
+  };
 }
 
 /** Sends the token with each call. */

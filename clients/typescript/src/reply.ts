@@ -57,6 +57,13 @@ export function replyOf(answer: unknown): Reply {
       metadata: { field: unknown[0] ?? "", allowed: REPLY_KEYS.join(", ") },
     });
   }
+  const { artifacts } = answer as { artifacts?: unknown };
+  if (artifacts !== undefined && (typeof artifacts !== "object" || Array.isArray(artifacts))) {
+    throw new PawlError("handler", `artifacts are an object by name, not ${typeof artifacts}`, {
+      reason: "BAD_REPLY",
+      metadata: { field: "artifacts" },
+    });
+  }
   return answer as Reply;
 }
 

@@ -22,6 +22,8 @@ export interface Fault {
   readonly code: string;
   /** For people. Default empty. */
   readonly message?: string;
+  /** Where the reporter's code threw it, for whoever mends that code. Default empty. */
+  readonly trace?: string;
 }
 
 /** The fields that name a turn. */
@@ -98,7 +100,7 @@ export function usageOf(
 
 /** An error as the wire has it. */
 export function faultRequest(fault: Fault): MessageInitShape<typeof FaultSchema> {
-  return { code: fault.code, message: fault.message ?? "" };
+  return { code: fault.code, message: fault.message ?? "", trace: fault.trace ?? "" };
 }
 
 /** The answer to a step as the wire has it. */

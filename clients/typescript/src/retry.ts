@@ -1,13 +1,14 @@
 /** Calling with repetitions: the same request, with the same id, until it is answered. */
 
 import type { CallOptions as RpcOptions } from "@connectrpc/connect";
+import { milliseconds } from "./bounds.js";
 import { errorOf, PawlError } from "./errors.js";
 
 /** What every method takes. */
 export interface CallOptions {
   /** Ends the call with a PawlError of kind "cancelled". */
   readonly signal?: AbortSignal;
-  /** Bounds the call in milliseconds, repetitions included. Default: the client's. */
+  /** Bounds the call in milliseconds, repetitions included; at least 1. Default: the client's. */
   readonly timeoutMs?: number;
 }
 
@@ -89,7 +90,7 @@ export async function attempt<T>(
   options: CallOptions = {},
 ): Promise<T> {
   const { signal } = options;
-  const timeoutMs = options.timeoutMs ?? patience.timeoutMs;
+  const timeoutMs = milliseconds("timeoutMs", options.timeoutMs ?? patience.timeoutMs, 1);
   const start = performance.now();
   const backoff = new Backoff();
   for (;;) {

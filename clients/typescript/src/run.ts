@@ -63,7 +63,7 @@ export class Run extends RunHandle {
     handler: Handlers,
     options: { readonly tools?: Tools; readonly signal?: AbortSignal } = {},
   ): Promise<RunResult> {
-    return new Driver(this, handler, options).drive();
+    return new Driver(this, handler, { ...options, log: this.connection.log }).drive();
   }
 
   /**

@@ -1,5 +1,6 @@
 /** The turn as a handler sees it. */
 
+import { milliseconds } from "./bounds.js";
 import { PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type { GetTurnResponse, StepOutcome, Step as WireStep } from "./gen/pawl/v1/run_pb.js";
@@ -36,7 +37,7 @@ export interface StepCall {
 export interface StepOptions {
   readonly key?: string;
   readonly reframe?: boolean;
-  /** Longest wait for the answer in milliseconds. Default: the step's own deadline. */
+  /** Longest wait for the answer in milliseconds; at least 1. Default: the step's own deadline. */
   readonly timeoutMs?: number;
 }
 
@@ -157,6 +158,9 @@ export class Turn {
     payload: Json = {},
     options: StepOptions = {},
   ): Promise<Result> {
+    if (options.timeoutMs !== undefined) {
+      milliseconds("timeoutMs", options.timeoutMs, 1);
+    }
     this.checkPayload(tool, payload);
     this.#asked += 1;
     const key = options.key ?? defaultKey(this.info, this.#asked);

@@ -3,12 +3,14 @@
 import type { Connection } from "./connection.js";
 import { Executor } from "./executor.js";
 import type { WorkerRegistered, WorkResponse } from "./gen/pawl/v1/worker_pb.js";
+import { deliberate, textOf } from "./handler_fault.js";
 import { HandlerTable, type ToolHandler, type ToolOptions } from "./handlers.js";
 import { Heartbeat } from "./heartbeat.js";
 import { HeldStep } from "./held_step.js";
 import { HeldTurn } from "./held_turn.js";
 import { Holdings } from "./holdings.js";
 import { Link } from "./link.js";
+import type { Log } from "./log.js";
 import type { Json } from "./plain.js";
 import { newId, sleep } from "./retry.js";
 import type { Session, WorkInit } from "./session.js";
@@ -34,6 +36,7 @@ export class Worker {
   readonly #holdings = new Holdings();
   readonly #tasks = new Set<Promise<void>>();
   readonly #link: Link;
+  readonly #log: Log;
   readonly #executor: Executor;
   #heartbeat: Heartbeat | undefined;
   #draining = false;
@@ -42,7 +45,9 @@ export class Worker {
   constructor(connection: Connection, options: WorkerOptions) {
     this.#settings = workerSettings(options);
     this.id = options.workerId ?? `typescript-${newId()}`;
+    this.#log = connection.log;
     this.#link = new Link(connection, {
+      id: this.id,
       registration: () => this.#registration(),
       registered: (session, registered) => this.#registered(session, registered),
       take: (response) => this.#take(response),
@@ -178,11 +183,11 @@ export class Worker {
       const held = new HeldTurn(item.value, item.value.lease, this.#link.ask, suspendAfterMs);
       this.#holdings.turns.add(held);
       this.#heartbeat?.turnsChanged();
-      this.#spawn(this.#executor.turn(held));
+      this.#spawn(held, this.#executor.turn(held));
     } else if (item.case === "step" && item.value.lease) {
       const held = new HeldStep(item.value, item.value.lease);
       this.#holdings.steps.add(held);
-      this.#spawn(this.#executor.step(held));
+      this.#spawn(held, this.#executor.step(held));
     } else if (item.case === "revoked") {
       this.#holdings.revoke(item.value);
     } else if (item.case === "stepAnswers") {
@@ -190,8 +195,8 @@ export class Worker {
     }
   }
 
-  #spawn(work: Promise<void>): void {
-    const task = work.catch((error: unknown) => this.#told(error));
+  #spawn(held: HeldTurn | HeldStep, work: Promise<void>): void {
+    const task = work.catch((error: unknown) => this.#told(error, held));
     this.#tasks.add(task);
     void task.finally(() => this.#tasks.delete(task));
   }
@@ -205,7 +210,7 @@ export class Worker {
       ask: this.#link.ask,
       credit: (turns: number, steps: number) => this.#credit(turns, steps),
       forget: (held: HeldTurn | HeldStep) => this.#holdings.drop(held),
-      told: (error: unknown) => this.#told(error),
+      told: (error: unknown, held: HeldTurn | HeldStep) => this.#told(error, held),
     };
     return new Executor(this.#handlers, host, this.#settings.handlerTimeoutMs);
   }
@@ -224,7 +229,26 @@ export class Worker {
     }
   }
 
-  #told(error: unknown): void {
-    this.#settings.onError(error);
+  /** Tells the worker's owner of an error, with where it was thrown. Never throws. */
+  #told(error: unknown, held?: HeldTurn | HeldStep): void {
+    const what = `worker ${this.id}: ${held?.title ?? "a request"}:`;
+    this.#warn(what, error);
+    try {
+      this.#settings.onError(error);
+    } catch (own) {
+      this.#warn(`worker ${this.id}: onError itself failed:`, own);
+    }
+  }
+
+  #warn(what: string, error: unknown): void {
+    try {
+      if (deliberate(error)) {
+        this.#log.warn(`${what} ${textOf(error)}`);
+      } else {
+        this.#log.warn(what, error);
+      }
+    } catch {
+      // The log's own fault, or an error that nothing can be read of.
+    }
   }
 }

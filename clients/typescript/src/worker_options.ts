@@ -31,7 +31,7 @@ export interface WorkerOptions {
    * Default 0: never.
    */
   readonly suspendAfterMs?: number;
-  /** Is told what went wrong in a handler or with its answer. */
+  /** Is told what went wrong in a handler or with its answer; it is logged in any case. */
   readonly onError?: (error: unknown) => void;
 }
 

@@ -266,8 +266,9 @@ type StepRequest struct {
 // Denial is why a step was refused before it got a number.
 type Denial struct{ Code, Message string }
 
-// Fault is an error as data.
-type Fault struct{ Code, Message string }
+// Fault is an error as data. Trace is where the reporter's code raised it, for whoever
+// mends that code; "" = not told.
+type Fault struct{ Code, Message, Trace string }
 
 // Usage is what an execution consumed outside the sidecar.
 type Usage struct {

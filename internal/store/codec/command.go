@@ -155,7 +155,7 @@ func appendRequestSteps(b []byte, c *machine.RequestSteps) []byte {
 		b = appendHash(b, 4, &r.PayloadHash)
 		b = appendBool(b, 5, r.Reframe)
 		if r.Denied != nil {
-			b = appendPresentFault(b, 6, machine.Fault(*r.Denied))
+			b = appendPresentFault(b, 6, faultOf(*r.Denied))
 		}
 		b = shut(b, mark)
 	}

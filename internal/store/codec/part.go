@@ -85,7 +85,7 @@ func (s *scan) conversationMessage() machine.Message {
 	return m
 }
 
-// appendFault writes a Fault or a Denial, which have the same two fields.
+// appendFault writes a Fault, or a Denial as one without a trace.
 func appendFault(b []byte, num protowire.Number, v machine.Fault) []byte {
 	if v == (machine.Fault{}) {
 		return b
@@ -98,6 +98,7 @@ func appendPresentFault(b []byte, num protowire.Number, v machine.Fault) []byte 
 	b, mark := open(b, num)
 	b = appendString(b, 1, v.Code)
 	b = appendString(b, 2, v.Message)
+	b = appendString(b, 3, v.Trace)
 	return shut(b, mark)
 }
 
@@ -110,12 +111,22 @@ func (s *scan) fault() machine.Fault {
 			v.Code = f.string()
 		case 2:
 			v.Message = f.string()
+		case 3:
+			v.Trace = f.string()
 		default:
 			f.unknown()
 		}
 	}
 	s.keep(f.err)
 	return v
+}
+
+// faultOf is a denial in the form that it is stored in.
+func faultOf(d machine.Denial) machine.Fault { return machine.Fault{Code: d.Code, Message: d.Message} }
+
+func (s *scan) denial() machine.Denial {
+	v := s.fault()
+	return machine.Denial{Code: v.Code, Message: v.Message}
 }
 
 func appendUsage(b []byte, num protowire.Number, u machine.Usage) []byte {

@@ -100,7 +100,7 @@ func appendTurnBody(b []byte, of *bodies, body machine.Body) ([]byte, error) {
 		b = appendString(b, 1, r.Key)
 		b = appendString(b, 2, r.Tool)
 		b = appendUint(b, 3, r.TurnSeq)
-		return appendFault(b, 4, machine.Fault(r.Denial)), nil
+		return appendFault(b, 4, faultOf(r.Denial)), nil
 	case *machine.StepCancelled:
 		b = appendUint(b, 1, uint64(r.Step))
 		b = appendString(b, 2, r.Tool)

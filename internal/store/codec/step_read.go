@@ -37,7 +37,7 @@ func (s *scan) stepRequest() (r machine.StepRequest) {
 		case 5:
 			r.Reframe = f.bool()
 		case 6:
-			d := machine.Denial(f.fault())
+			d := f.denial()
 			r.Denied = &d
 		default:
 			f.unknown()

@@ -232,7 +232,7 @@ func (s *scan) stepRejected() *machine.StepRejected {
 		case 3:
 			r.TurnSeq = s.uint()
 		case 4:
-			r.Denial = machine.Denial(s.fault())
+			r.Denial = s.denial()
 		default:
 			s.unknown()
 		}

@@ -110,13 +110,13 @@ class AsyncCaller(BaseClient):
         try:
             return await call(self._settings.metadata())
         except grpc.RpcError as error:
-            failure = error_from_rpc(error)
+            failure = error_from_rpc(error, self._settings.address)
             if not self._settings.may_renew(failure):
                 raise failure from None
         try:
             return await call(self._settings.metadata())
         except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
+            raise error_from_rpc(error, self._settings.address) from None
 
     async def _follow(self, effect: Follow) -> Record | None:
         tail = self._follower(effect)
@@ -163,6 +163,6 @@ class AsyncCaller(BaseClient):
                 if value is not None:
                     yield value
         except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
+            raise error_from_rpc(error, self._settings.address) from None
         finally:
             call.cancel()

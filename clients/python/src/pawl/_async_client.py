@@ -30,7 +30,7 @@ class AsyncClient(AsyncCaller):
     >>> AsyncClient(address="")
     Traceback (most recent call last):
     ...
-    ValueError: address: HOST:PORT or unix:PATH, not empty
+    ValueError: address: HOST:PORT or unix:PATH, not ''
     """
 
     async def __aenter__(self) -> AsyncClient:

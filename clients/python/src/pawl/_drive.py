@@ -23,6 +23,7 @@ from pawl._errors import (
     TurnTokenError,
     UnavailableError,
 )
+from pawl._fault import deliberate, fault_of, rejects, text_of
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, new_id
 from pawl._operations import Runs
 from pawl._outcomes import Outcome, Reply, RunResult, values_of
@@ -37,20 +38,6 @@ from pawl._values import ArtifactLike, Fault, Json, parts_of
 log = logging.getLogger("pawl")
 _ANSWERS = (RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED)
 _MOST_REFETCHES = 5
-
-
-def fault_of(error: BaseException) -> tuple[Fault, bool]:
-    """What a handler's exception says of its turn, and whether a retry may help."""
-    if isinstance(error, FailTurnError):
-        return Fault(code=error.reason, message=error.message), error.retryable
-    if isinstance(error, PawlError) and error.reason:
-        return Fault(code=error.reason, message=error.message), True
-    return Fault(code=type(error).__name__, message=str(error)), True
-
-
-def rejects(error: BaseException) -> bool:
-    """Whether a handler's exception refuses the work."""
-    return isinstance(error, FailTurnError) and error.reject
 
 
 def reply_of(answer: Any) -> Reply:
@@ -265,7 +252,14 @@ class Driver:
 
     def _fail(self, holder: Holder, error: Exception) -> Flow[None]:
         self.errors.append(error)
-        log.warning("run %s: turn %s failed: %s", self.run_id, holder.turn.turn_seq, error)
+        trace = None if deliberate(error) else error
+        log.warning(
+            "run %s: turn %s failed: %s",
+            self.run_id,
+            holder.turn.turn_seq,
+            text_of(error),
+            exc_info=trace,
+        )
         if isinstance(error, (RunTerminalError, TurnStaleError)):
             return None
         fault, retryable = fault_of(error)
@@ -288,14 +282,14 @@ class Driver:
     def _handler_of(self, info: TurnInfo) -> Callable[[Any], Any]:
         if not isinstance(self.handler, Mapping):
             return self.handler
-        try:
-            return self.handler[info.prompt]
-        except KeyError:
-            raise FailTurnError(
-                "NO_HANDLER",
-                f"no handler for prompt {info.prompt!r}; there are {sorted(self.handler)}",
-                retryable=False,
-            ) from None
+        for name in (info.prompt, "*"):
+            if name in self.handler:
+                return self.handler[name]
+        raise FailTurnError(
+            "NO_HANDLER",
+            f"no handler for prompt {info.prompt!r}; there are {sorted(self.handler)}",
+            retryable=False,
+        )
 
     def _until(self, moment: datetime | None) -> Flow[None]:
         if moment is not None:

@@ -8,6 +8,7 @@ from typing import Any
 from pawl._async_caller import AsyncCaller
 from pawl._caller import Caller
 from pawl._drive import Holder
+from pawl._flow import check_timeout
 from pawl._runs import TurnInfo
 from pawl._turn import AsyncTurn, Turn
 from pawl._turn_requests import StepCall
@@ -36,9 +37,10 @@ class DrivenTurn(Turn):
         reframe: bool = False,
         timeout: float | None = None,
     ) -> Json:
+        check_timeout(timeout)
         self.check_payload(tool, dict(payload or {}))
         call = StepCall(tool, dict(payload or {}), key, reframe)
-        return self._client.perform(self._holder.step(call, self._tools.get(tool), timeout))
+        return self._client.perform(self._holder.step(call, tool_of(self._tools, tool), timeout))
 
     def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         self._client.perform(self._holder.set_artifacts(artifacts))
@@ -69,12 +71,20 @@ class AsyncDrivenTurn(AsyncTurn):
         reframe: bool = False,
         timeout: float | None = None,
     ) -> Json:
+        check_timeout(timeout)
         self.check_payload(tool, dict(payload or {}))
         call = StepCall(tool, dict(payload or {}), key, reframe)
-        return await self._client.perform(self._holder.step(call, self._tools.get(tool), timeout))
+        return await self._client.perform(
+            self._holder.step(call, tool_of(self._tools, tool), timeout)
+        )
 
     async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         await self._client.perform(self._holder.set_artifacts(artifacts))
 
     async def output(self, text: str) -> None:
         """Nobody watches the output of a run that the caller drives."""
+
+
+def tool_of(tools: Mapping[str, Callable[[Any], Any]], name: str) -> Callable[[Any], Any] | None:
+    """What executes a tool here; "*" takes what has no other. None: somebody else does."""
+    return tools.get(name) or tools.get("*")

@@ -112,8 +112,15 @@ def repeatable(error: PawlError) -> bool:
     )
 
 
+def check_timeout(timeout: float | None) -> None:
+    """Raises ValueError for a time in which nothing can happen. None: no bound."""
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout: more than 0 seconds, not {timeout}")
+
+
 def attempt(operation: Operation[T], *, timeout: float, retry_for: float) -> Flow[T]:
     """Makes a call, and repeats it with the very same request while that may help."""
+    check_timeout(timeout)
     start = time.monotonic()
     backoff = Backoff()
     while True:

@@ -19,10 +19,12 @@ from pawl._errors import (
     RequestError,
     ServerError,
     StateError,
+    UnavailableError,
     WorkerReplacedError,
 )
 from pawl._flow import Backoff, new_id
 from pawl._held import Held, HeldStep, HeldTurn, stale
+from pawl._outage import Outage
 from pawl._session import WORK, Session, SessionOverError
 from pawl._settings import Settings, version
 from pawl.v1 import worker_pb2
@@ -70,6 +72,9 @@ class Link:
         self._renewed = False
         """The token was asked for anew, and not yet taken."""
         self._names: dict[str, list[str]] = {}
+        self._outage = Outage()
+        self._taken = asyncio.Event()
+        """A turn came in since the heartbeat chose its pause."""
         self._session: Session | None = None
         self._changed = asyncio.Event()
 
@@ -93,7 +98,7 @@ class Link:
             while True:
                 try:
                     error = await self._connect(
-                        Session(work(metadata=settings.metadata())), backoff
+                        Session(work(metadata=settings.metadata()), settings.address), backoff
                     )
                 except PawlError as refusal:
                     error = refusal
@@ -102,14 +107,16 @@ class Link:
                     continue
                 if isinstance(error, _PERMANENT):
                     raise error
-                log.info("worker %s: %s; connecting again", self._offer.worker_id, error)
+                self._missed(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 
     async def _connect(self, session: Session, backoff: Backoff) -> PawlError:
         try:
-            registered = await session.register(self._registration())
+            registered = await self._register(session)
             backoff.reset()
             self._renewed = False
+            self._outage.over()
+            log.info("worker %s: connected to %s", self._offer.worker_id, self._settings.address)
             self._keep(registered)
             self._use(session)
             beat = asyncio.create_task(self._beat(session, registered))
@@ -125,6 +132,31 @@ class Link:
                 self._use(None)
         finally:
             session.close()
+
+    async def _register(self, session: Session) -> worker_pb2.WorkerRegistered:
+        """Registers; a sidecar that does not answer in time is asked over a new stream."""
+        patience = self._settings.timeout
+        try:
+            return await asyncio.wait_for(session.register(self._registration()), patience)
+        except asyncio.TimeoutError:
+            raise UnavailableError(
+                f"sidecar at {self._settings.address}: no answer within {patience} s",
+                code="UNAVAILABLE",
+            ) from None
+
+    def _missed(self, error: PawlError) -> None:
+        """Says that there is no connection; not each time."""
+        seconds = self._outage.missed()
+        if seconds is None:
+            return
+        since = f" for {seconds:.0f} s" if seconds >= 1 else ""
+        log.warning(
+            "worker %s: no connection to %s%s, trying again: %s",
+            self._offer.worker_id,
+            self._settings.address,
+            since,
+            error,
+        )
 
     def _registration(self) -> worker_pb2.WorkRequest:
         for turn in self.turns.values():
@@ -167,9 +199,18 @@ class Link:
 
     async def _beat(self, session: Session, registered: worker_pb2.WorkerRegistered) -> None:
         every = registered.heartbeat_interval.ToTimedelta().total_seconds() or 5.0
+        loop = asyncio.get_running_loop()
+        last = loop.time()
         while True:
+            # A turn that comes in meanwhile may need an earlier one than was due.
+            self._taken.clear()
             leases = [t.lease.duration.ToTimedelta().total_seconds() for t in self.turns.values()]
-            await asyncio.sleep(max(min([every, *(d / 3 for d in leases if d > 0)]), 0.01))
+            pause = max(min([every, *(d / 3 for d in leases if d > 0)]), 0.01)
+            if (left := last + pause - loop.time()) > 0:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._taken.wait(), left)
+                continue
+            last = loop.time()
             heartbeat = worker_pb2.WorkRequest(heartbeat=worker_pb2.WorkerHeartbeat())
             try:
                 receipt = await session.ask(heartbeat)
@@ -181,6 +222,11 @@ class Link:
             for token in receipt.heartbeat.lost:
                 if token in self.turns:
                     self.turns[token].revoke()
+
+    def hold(self, turn: HeldTurn) -> None:
+        """Takes a turn: its lease is extended from now on."""
+        self.turns[turn.lease.token] = turn
+        self._taken.set()
 
     # Sending
 

@@ -133,9 +133,10 @@ def usage(value: _values.Usage | None) -> record_pb2.Usage | None:
 
 def fault(value: _values.Fault) -> record_pb2.Fault:
     """An error as data, cut to the lengths that the wire takes."""
-    code = value.code.encode()[:128].decode(errors="ignore") or "ERROR"
+    code = value.code.encode(errors="replace")[:128].decode(errors="ignore") or "ERROR"
     text = value.message.encode(errors="replace")[:16384].decode(errors="ignore")
-    return record_pb2.Fault(code=code, message=text)
+    trace = value.trace.encode(errors="replace")[:16384].decode(errors="ignore")
+    return record_pb2.Fault(code=code, message=text, trace=trace)
 
 
 def run_filter(value: RunFilter | None) -> run_pb2.RunFilter | None:

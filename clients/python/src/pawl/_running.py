@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from pawl._errors import HandlerError
+from pawl._errors import HandlerError, SuspendTurn
+from pawl._fault import deliberate, text_of
 from pawl._handlers import awaits
 from pawl._held import Held
 from pawl._threads import Threads
@@ -28,27 +30,53 @@ class Running:
         self._threads = Threads("pawl-handler")
 
     async def call(self, held: Held, function: Callable[..., Any], argument: Any) -> Any:
-        """What a handler returns. Raises what it raises, and HandlerError (HANDLER_TIMEOUT)."""
+        """What a handler returns. Raises what it raises, and HandlerError (HANDLER_TIMEOUT,
+        HANDLER_ENDED)."""
+        running: asyncio.Future[_End]
         if awaits(function):
-            running: asyncio.Future[Any] = asyncio.ensure_future(function(argument))
-            held.running = running
+            running = held.running = asyncio.ensure_future(_awaited(function, argument))
         else:
-            running = asyncio.wrap_future(self._threads.run(function, argument))
+            running = asyncio.wrap_future(self._threads.run(_called, function, argument))
         try:
             done, _ = await asyncio.wait({running}, timeout=self._timeout)
         except asyncio.CancelledError:
             running.cancel()  # The worker ends; its handlers do not outlive it.
             raise
         if done:
-            return running.result()
+            return self._value(held, running)
         running.cancel()
         raise HandlerError(
             f"the handler did not return within {self._timeout} s", reason="HANDLER_TIMEOUT"
         )
 
+    def _value(self, held: Held, running: asyncio.Future[_End]) -> Any:
+        """What it returned; raises what it raised, as something that ends its work only."""
+        end = _End(error=asyncio.CancelledError()) if running.cancelled() else running.result()
+        error = end.error
+        if error is None:
+            return end.value
+        if isinstance(error, (Exception, SuspendTurn)):
+            raise error
+        if isinstance(error, asyncio.CancelledError) and held.revoked:
+            raise error
+        # SystemExit, a cancellation of its own making and their like would end the worker.
+        raise HandlerError(
+            f"the handler ended by {type(error).__name__}: {text_of(error)}",
+            reason="HANDLER_ENDED",
+        ).with_traceback(error.__traceback__)
+
     def report(self, what: str, error: BaseException) -> None:
-        """Tells the worker's owner of an error."""
-        log.warning("worker %s: %s: %s: %s", self._worker_id, what, type(error).__name__, error)
+        """Tells the worker's owner of an error, with where it was raised."""
+        told = not deliberate(error) or log.isEnabledFor(logging.DEBUG)
+        name = type(error).__name__
+        log.warning(
+            "worker %s: %s: %s: %s",
+            self._worker_id,
+            what,
+            name,
+            text_of(error)[:4096],
+            exc_info=_loggable(error) if told else None,
+        )
         if self._on_error is None:
             return
         try:
@@ -59,3 +87,37 @@ class Running:
     def close(self) -> None:
         """Ends the threads."""
         self._threads.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a handler ended. As a value: an exception that a future cannot hold, such as
+    StopIteration, would leave whoever awaits it waiting."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+def _called(function: Callable[..., Any], argument: Any) -> _End:
+    try:
+        return _End(function(argument))
+    except BaseException as error:
+        return _End(error=error)
+
+
+async def _awaited(function: Callable[..., Any], argument: Any) -> _End:
+    try:
+        return _End(await function(argument))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise  # Of the process, and of the event loop that ends.
+    except BaseException as error:
+        return _End(error=error)
+
+
+def _loggable(error: BaseException) -> BaseException | None:
+    """The error, unless its own words cannot be had: then logging it would fail."""
+    try:
+        str(error)
+    except Exception:
+        return None
+    return error

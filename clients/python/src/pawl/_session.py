@@ -23,8 +23,8 @@ class SessionOverError(Exception):
 class Session:
     """One stream. Belongs to the event loop that made it."""
 
-    def __init__(self, call: Any) -> None:
-        self._call = call
+    def __init__(self, call: Any, address: str) -> None:
+        self._call, self._address = call, address
         self._sending = asyncio.Lock()
         self._receipts: dict[int, asyncio.Future[worker_pb2.WorkReceipt]] = {}
         self._last = 0
@@ -37,7 +37,7 @@ class Session:
             await self._call.write(request)
             answer = await self._call.read()
         except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
+            raise error_from_rpc(error, self._address) from None
         except asyncio.InvalidStateError:
             raise await self.error() from None
         if answer is grpc.aio.EOF:
@@ -50,10 +50,13 @@ class Session:
         """Why the stream ended."""
         code, text = await self._call.code(), await self._call.details()
         if code is grpc.StatusCode.OK:
-            return UnavailableError("the sidecar ended the stream", code="UNAVAILABLE")
+            return UnavailableError(
+                f"the sidecar at {self._address} ended the stream", code="UNAVAILABLE"
+            )
         metadata = await self._call.trailing_metadata()
         return error_from_rpc(
-            grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details=text)
+            grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details=text),
+            self._address,
         )
 
     async def send(self, request: worker_pb2.WorkRequest) -> None:
@@ -97,7 +100,7 @@ class Session:
                 else:
                     take(response)
         except grpc.RpcError as error:
-            return error_from_rpc(error)
+            return error_from_rpc(error, self._address)
         finally:
             self._end()
         return await self.error()

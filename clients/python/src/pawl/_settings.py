@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ from pawl._errors import AuthenticationError, PawlError
 
 DEFAULT_ADDRESS = "127.0.0.1:7291"
 """Where `sidecar serve` listens by default."""
+
+_ADDRESS = re.compile(r"unix:.+|([^\s/:@?#\[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}")
+"""A URL is none: its scheme would be asked for as a host."""
 
 TokenSource: TypeAlias = "str | Callable[[], str]"
 """A bearer token, or what is asked for one before each call, and once more when that one
@@ -72,8 +76,8 @@ class Settings:
     max_message_bytes: int = 64 * _MEBIBYTE
 
     def __post_init__(self) -> None:
-        if not self.address:
-            raise ValueError("address: HOST:PORT or unix:PATH, not empty")
+        if not _ADDRESS.fullmatch(self.address):
+            raise ValueError(f"address: HOST:PORT or unix:PATH, not {self.address!r}")
         for name in ("timeout", "keepalive", "max_message_bytes"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: more than 0, not {getattr(self, name)}")

@@ -38,13 +38,14 @@ def error_from_status(status: status_pb2.Status) -> PawlError:
     )
 
 
-def error_from_rpc(error: grpc.RpcError) -> PawlError:
-    """The error of a failed call, sync or async."""
+def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
+    """The error of a failed call, sync or async. Where the sidecar itself said nothing,
+    the address is named at which it was asked."""
     call: grpc.Call = error  # type: ignore[assignment]
     for key, value in call.trailing_metadata() or ():
         if key == _DETAILS and isinstance(value, bytes):
             return error_from_status(status_pb2.Status.FromString(value))
-    code, text = call.code().name, call.details() or ""
+    code, text = call.code().name, f"sidecar at {address}: {call.details() or call.code().name}"
     # A connection that breaks under a call is told in several ways.
     if code in ("UNKNOWN", "INTERNAL") and any(word in text.lower() for word in _LOST_STREAM):
         return UnavailableError(text, code=code)

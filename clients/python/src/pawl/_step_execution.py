@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from pawl import _schema
-from pawl._drive import fault_of
 from pawl._errors import PawlError, PermissionDeniedError
+from pawl._fault import fault_of
 from pawl._handlers import Handlers, ToolEntry
 from pawl._held import HeldStep
 from pawl._link import Link
@@ -32,6 +33,9 @@ class StepExecution:
         except asyncio.CancelledError:
             if not held.revoked:
                 raise
+        except Exception as error:
+            # Nothing that a tool says may cost the worker its place.
+            self._report("its answer", error)
         finally:
             self._link.steps.pop(held.lease.token, None)
         await self._link.credit(0, 1)
@@ -56,7 +60,7 @@ class StepExecution:
         except Exception as error:
             self._report(f"({name})", error)
             fault = fault_of(error)[0]
-            return Fault(code=code, message=fault.message) if code else fault
+            return replace(fault, code=code) if code else fault
 
     async def _call(self, tool: ToolEntry) -> Json:
         self._held.enter()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from pawl import _tracing
-from pawl._drive import fault_of, rejects, reply_of
+from pawl._drive import reply_of
 from pawl._errors import (
-    PawlError,
     RunTerminalError,
     StepMismatchError,
     SuspendTurn,
     TurnStaleError,
     TurnTokenError,
 )
+from pawl._fault import fault_of, rejects
 from pawl._flow import new_id
 from pawl._handlers import Handlers, awaits
 from pawl._held import HeldTurn
@@ -89,11 +88,12 @@ class TurnExecution:
 
     async def _fail(self, error: Exception) -> None:
         held, request_id = self._held, new_id()
-        self._running.report(f"turn {held.lease.turn_seq} of {held.lease.run_id}", error)
+        title = f"turn {held.lease.turn_seq} of {held.lease.run_id}"
+        self._running.report(title, error)
         if held.revoked or held.suspended or isinstance(error, (*_LOST, StepMismatchError)):
             return
         fault, retryable = fault_of(error)
-        with contextlib.suppress(PawlError, asyncio.CancelledError):
+        try:
             await self._link.ask_turn(
                 held,
                 lambda: worker_pb2.WorkRequest(
@@ -102,3 +102,8 @@ class TurnExecution:
                     )
                 ),
             )
+        except (asyncio.CancelledError, *_LOST):
+            pass  # It is somebody else's by now.
+        except Exception as refused:
+            # Nothing that a handler says may cost the worker its place.
+            self._running.report(f"the failure of {title}", refused)

@@ -178,10 +178,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An error as data: a machine-readable word and text for people."""
+    """An error as data: a machine-readable word and text for people.
+
+    `trace` is where the reporter's code raised it, for whoever mends that code.
+    """
 
     code: str
     message: str = ""
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

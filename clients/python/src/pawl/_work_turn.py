@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pawl._convert import from_proto
 from pawl._enums import StepStatus
 from pawl._errors import DeadlineError, PawlError
-from pawl._flow import new_id
+from pawl._flow import check_timeout, new_id
 from pawl._held import HeldTurn, stale
 from pawl._link import Link
 from pawl._requests import artifacts as wire_artifacts
@@ -41,6 +41,7 @@ class WorkTurn(AsyncTurn):
         timeout: float | None = None,
     ) -> Json:
         """See `Turn.step`."""
+        check_timeout(timeout)
         arguments = dict(payload or {})
         self.check_payload(tool, arguments)
         self._held.asked += 1

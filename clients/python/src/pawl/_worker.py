@@ -200,7 +200,7 @@ class Worker:
             self._answered(response.step_answers)
 
     def _take_turn(self, held: HeldTurn) -> None:
-        self._link.turns[held.lease.token] = held
+        self._link.hold(held)
         turn = TurnExecution(self._link, self._handlers, self._running, held, self._suspend_after)
         self._spawn(turn.execute())
 

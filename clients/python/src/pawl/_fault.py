@@ -1,0 +1,75 @@
+"""What went wrong in a handler, as the contract takes it.
+
+Handlers are other people's code: they raise and say whatever they like. What is made of
+it here is always text that the sidecar takes, since a failure that cannot be told would
+leave its turn or step with a worker that is through with it.
+"""
+
+from __future__ import annotations
+
+import traceback
+
+from pawl._errors import FailTurnError, PawlError
+from pawl._values import Fault
+
+_MOST_CODE = 128
+_MOST_MESSAGE = 16 * 1024
+_MOST_TRACE = 8 * 1024
+"""Bytes of UTF-8."""
+
+
+def fault_of(error: BaseException) -> tuple[Fault, bool]:
+    """What a handler's exception says of its turn, and whether a retry may help."""
+    if isinstance(error, PawlError) and error.reason:
+        retryable = bool(error.retryable) if isinstance(error, FailTurnError) else True
+        code, message = text_of(error.reason), text_of(error.message)
+    else:
+        retryable, code, message = True, type(error).__name__, text_of(error)
+    fault = Fault(
+        code=_cut(code, _MOST_CODE) or "ERROR",
+        message=_cut(message, _MOST_MESSAGE),
+        trace=trace_of(error),
+    )
+    return fault, retryable
+
+
+def rejects(error: BaseException) -> bool:
+    """Whether a handler's exception refuses the work."""
+    return isinstance(error, FailTurnError) and bool(error.reject)
+
+
+def deliberate(error: BaseException) -> bool:
+    """Whether a handler meant to raise it: where it did so is no news."""
+    return isinstance(error, FailTurnError)
+
+
+def trace_of(error: BaseException) -> str:
+    """The end of its traceback, where it was raised; empty: a handler meant to raise it,
+    or it was never raised."""
+    if deliberate(error) or error.__traceback__ is None:
+        return ""
+    try:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception:
+        # Its own words cannot be had; where it came from can.
+        text = "".join(traceback.format_tb(error.__traceback__))
+    encoded = text.encode(errors="replace")
+    return encoded[-_MOST_TRACE:].decode(errors="ignore")
+
+
+def text_of(value: object) -> str:
+    """A value as text, whatever it is."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode(errors="replace")
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__} without words>"
+
+
+def _cut(text: str, most: int) -> str:
+    """The first bytes of it, no character cut in two. A character has one byte at least,
+    so that what is huge is not encoded as a whole."""
+    return text[:most].encode(errors="replace")[:most].decode(errors="ignore")

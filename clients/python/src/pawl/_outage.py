@@ -1,0 +1,35 @@
+"""When a worker says that it cannot reach its sidecar: at once, then ever less often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+_FIRST = 10.0
+_LONGEST = 300.0
+"""Seconds between two lines."""
+
+
+class Outage:
+    """The time since a connection was lost, or was first tried. `clock` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.over()
+
+    def over(self) -> None:
+        """There is a connection."""
+        self._since: float | None = None
+        self._next, self._pause = 0.0, _FIRST
+
+    def missed(self) -> float | None:
+        """One more attempt failed. For how many seconds there has been none, if that is
+        to be said now; else None."""
+        now = self._clock()
+        if self._since is None:
+            self._since = self._next = now
+        if now < self._next:
+            return None
+        self._next = now + self._pause
+        self._pause = min(self._pause * 2, _LONGEST)
+        return now - self._since

@@ -1,0 +1,127 @@
+"""8.17: who cannot reach a sidecar says so, and says which one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+
+import pytest
+
+from pawl import Client, Reply, Run, RunStatus, Turn, UnavailableError, Worker
+from pawl._outage import Outage
+from pawl.testing import Sidecar
+from workers import WAIT, ended, serving
+
+
+def nobody() -> str:
+    """An address at which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+async def logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Waits for something in the log."""
+    while not caplog.records:  # noqa: ASYNC110 - a log has no event
+        await asyncio.sleep(0.01)
+
+
+async def test_a_worker_that_reaches_nobody_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    address = nobody()
+    worker = Worker(address=address)
+    worker.prompt("calc")(lambda turn: Reply())
+    with caplog.at_level(logging.WARNING, logger="pawl.worker"):
+        async with serving(worker):
+            await asyncio.wait_for(logged(caplog), WAIT)
+    first = caplog.records[0].getMessage()
+    assert f"worker {worker.id}: no connection to {address}, trying again: " in first
+    assert len(caplog.records) == 1  # Not one for each attempt.
+
+
+async def test_a_worker_says_that_it_is_connected(
+    sidecar: Sidecar, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(address=sidecar.address, packs=["steps"])
+    worker.prompt("calc")(lambda turn: Reply(event="" if turn.terminal else "Done"))
+    with caplog.at_level(logging.INFO, logger="pawl.worker"):
+        async with serving(worker):
+            run: Run = client.start("steps", variables={"n": 1})
+            assert await ended(run) is RunStatus.COMPLETED
+    assert f"worker {worker.id}: connected to {sidecar.address}" in caplog.text
+
+
+def test_how_often_it_is_said() -> None:
+    now = [100.0]
+    outage = Outage(lambda: now[0])
+    said: list[float] = []
+    for second in range(1000):
+        now[0] = 100.0 + second
+        since = outage.missed()
+        if since is not None:
+            said.append(since)
+    assert said == [0, 10, 30, 70, 150, 310, 610, 910]
+    outage.over()
+    assert outage.missed() == 0
+
+
+def test_errors_name_the_address() -> None:
+    address = nobody()
+    told = pytest.raises(UnavailableError, match=f"sidecar at {address}: ")
+    with Client(address=address, retry_for=0) as client, told:
+        client.start("steps")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "http://127.0.0.1:7291",
+        "https://there:1",
+        "localhost",
+        "there:port",
+        "a b:1",
+        "x:1/y",
+        "://x:1",
+        "::1:7291",
+        "unix:",
+        "user@there:1",
+    ],
+)
+def test_addresses_that_are_none(address: str) -> None:
+    for kind in (Client, Worker):
+        with pytest.raises(ValueError, match="address: HOST:PORT or unix:PATH, not "):
+            kind(address=address)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:7291", "localhost:1", "[::1]:7291", "my-host.example.:80", "unix:/a/b"]
+)
+def test_addresses(address: str) -> None:
+    Worker(address=address)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+def test_timeouts_in_which_nothing_can_happen(client: Client, timeout: float) -> None:
+    def handler(turn: Turn) -> Reply:
+        if not turn.terminal:
+            with pytest.raises(ValueError, match="timeout: more than 0"):
+                turn.step("add", {"a": 1, "b": 2}, timeout=timeout)
+        return Reply(event="" if turn.terminal else "Done")
+
+    # "*" in a mapping of handlers and of tools takes what has no other.
+    tools = {"*": lambda payload: 3}
+    result = client.run("steps", {"*": handler}, tools=tools, variables={"n": 1})
+    assert result.status is RunStatus.COMPLETED
+    assert result.errors == ()
+
+
+def test_any_tool_in_a_mapping(client: Client) -> None:
+    def handler(turn: Turn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        return Reply(event="Done", artifacts={"sum": turn.step("add", {"a": 1, "b": 2})})
+
+    tools = {"*": lambda payload: 3}
+    result = client.run("steps", {"*": handler}, tools=tools, variables={"n": 1})
+    assert result.artifacts == {"sum": 3}

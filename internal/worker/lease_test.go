@@ -1,0 +1,72 @@
+package worker_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// TestAShortLeaseOutlivesItsHandler (8.17): the pause of the heartbeat is chosen while
+// the worker holds nothing; a turn that comes in then with a lease of a second is kept
+// all the same.
+func TestAShortLeaseOutlivesItsHandler(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	content := strings.Replace(strings.Replace(pack, `"retry"`, `"lease_sec": 1, "retry"`, 1), `"1.0.0"`, `"1.1.0"`, 1)
+	if _, err := s.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(content)}); err != nil {
+		t.Fatal(err)
+	}
+	turn := func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+		if t.Assignment.GetTurn().GetTerminal() {
+			return worker.Completion{}, nil
+		}
+		lease := time.NewTimer(2 * t.Assignment.GetLease().GetDuration().AsDuration())
+		defer lease.Stop()
+		select { // A handler that works for two leases.
+		case <-lease.C:
+			return worker.Completion{Event: "Enough"}, nil
+		case <-ctx.Done():
+			return worker.Completion{}, ctx.Err()
+		}
+	}
+	stop := s.work(ctx, worker.Config{ID: "w", Prompts: map[string]worker.TurnFunc{"counter": turn}})
+	defer stop()
+	run := s.ended(ctx, s.start(ctx))
+	if run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+		t.Fatalf("the run is %v", run)
+	}
+	records, err := s.runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
+		RunId: run.GetRunId(), Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_FAILED},
+	})
+	if err != nil || len(records.GetRecords()) > 0 {
+		t.Fatalf("failed executions: %v, %v", records, err)
+	}
+}
+
+// TestBadFailures (8.17): whatever a function says of its failure, the worker's place
+// is free afterwards and the failure is recorded.
+func TestBadFailures(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	bad := map[string]*worker.Failure{
+		"nothing":   {Final: true},
+		"no UTF-8":  {Code: "\xff\xfe", Message: "\xc3", Final: true},
+		"too long":  {Code: strings.Repeat("ä", 100_000), Message: strings.Repeat("ö", 6<<20), Final: true},
+		"cut in ä":  {Code: "x" + strings.Repeat("ä", 100), Final: true},
+		"with NULs": {Code: "\x00", Message: "\x00", Final: true},
+	}
+	var next *worker.Failure
+	turn := func(context.Context, *worker.Turn) (worker.Completion, error) { return worker.Completion{}, next }
+	stop := s.work(ctx, worker.Config{ID: "w", Prompts: map[string]worker.TurnFunc{"counter": turn}})
+	defer stop()
+	for name, failure := range bad {
+		next = failure
+		if run := s.ended(ctx, s.start(ctx)); run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_FAILED {
+			t.Errorf("%s: the run is %v", name, run.GetStatus())
+		}
+	}
+}

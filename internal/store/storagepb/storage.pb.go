@@ -2548,6 +2548,7 @@ type Fault struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Trace         string                 `protobuf:"bytes,3,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2592,6 +2593,13 @@ func (x *Fault) GetCode() string {
 func (x *Fault) GetMessage() string {
 	if x != nil {
 		return x.Message
+	}
+	return ""
+}
+
+func (x *Fault) GetTrace() string {
+	if x != nil {
+		return x.Trace
 	}
 	return ""
 }
@@ -6983,10 +6991,11 @@ const file_storage_proto_rawDesc = "" +
 	"\apayload\x18\x03 \x01(\fR\apayload\x12!\n" +
 	"\fpayload_hash\x18\x04 \x01(\fR\vpayloadHash\x12\x18\n" +
 	"\areframe\x18\x05 \x01(\bR\areframe\x12.\n" +
-	"\x06denied\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denied\"5\n" +
+	"\x06denied\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denied\"K\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x8d\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
+	"\x05trace\x18\x03 \x01(\tR\x05trace\"\x8d\x01\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x12\x1d\n" +

@@ -1417,7 +1417,11 @@ type Fault struct {
 	// Machine-readable word, chosen by whoever reports it; required, at most 128 bytes.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	// For people. Default: empty; at most 16 KiB.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Where the reporter's code raised it, for whoever mends that code: a traceback.
+	// Told with the record, never to senders of A2A messages. Default: empty; at most
+	// 16 KiB, the clients send 8.
+	Trace         string `protobuf:"bytes,3,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1462,6 +1466,13 @@ func (x *Fault) GetCode() string {
 func (x *Fault) GetMessage() string {
 	if x != nil {
 		return x.Message
+	}
+	return ""
+}
+
+func (x *Fault) GetTrace() string {
+	if x != nil {
+		return x.Trace
 	}
 	return ""
 }
@@ -3917,11 +3928,12 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\routput_tokens\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\foutputTokens\x124\n" +
 	"\x0ecost_micro_usd\x18\x03 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\fcostMicroUsd\x12*\n" +
 	"\n" +
-	"tool_calls\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\ttoolCalls\"L\n" +
+	"tool_calls\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\ttoolCalls\"m\n" +
 	"\x05Fault\x12\x1e\n" +
 	"\x04code\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\x04code\x12#\n" +
-	"\amessage\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x01R\amessage\"6\n" +
+	"\amessage\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x01R\amessage\x12\x1f\n" +
+	"\x05trace\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x01R\x05trace\"6\n" +
 	"\x06Denial\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\x97\x01\n" +

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -30,12 +31,18 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				lost, err := lostOf(cmd.Context(), runs, got.GetRun())
+				if err != nil {
+					return err
+				}
 				if p.JSON {
 					return cli.WriteJSON(p.Out, cli.Object{
 						{Key: "run", Value: cli.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
+						{Key: "lost", Value: lost},
 					})
 				}
 				printRun(p, got.GetRun(), got.GetArtifacts())
+				printLine(p, "lost", lost)
 				printChildren(p, children)
 				return nil
 			})
@@ -43,6 +50,20 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 	}
 	cmd.Flags().Uint64Var(&at, "at", 0, "seq of a record; 0 = as it is")
 	return cmd
+}
+
+// lostOf says which event the end of a run took with it; "" = none, or it goes on.
+func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (string, error) {
+	if r.GetReason() == "" {
+		return "", nil
+	}
+	page, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
+		Namespace: r.GetNamespace(), RunId: r.GetRunId(), PageSize: 1, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_ENDED},
+	})
+	if err != nil || len(page.GetRecords()) == 0 {
+		return "", err
+	}
+	return cli.Lost(page.GetRecords()[0].GetEnded()), nil
 }
 
 // printRun shows a run to a person.

@@ -13,7 +13,7 @@ var everyKind = []machine.RecordKind{
 	machine.RecTurnCompleted, machine.RecTurnFailed, machine.RecTurnAbandoned, machine.RecTurnSuspended,
 	machine.RecStepRequested, machine.RecStepResolved, machine.RecStepRejected, machine.RecStepCancelled,
 	machine.RecArtifactsSet, machine.RecPaused, machine.RecResumed, machine.RecOrigin, machine.RecEnded,
-	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated,
+	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted,
 }
 
 // tail reads the events of one task as they are committed.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,11 @@ func TestGoldenRuns(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden runs: %v", err)
 	}
+	for name := range goldenRuns {
+		if current := filepath.Join(goldenDir, fmt.Sprintf("v%d", machine.Current), name+".run"); !slices.Contains(files, current) {
+			t.Errorf("no %s: run the test with -golden", current)
+		}
+	}
 	for _, file := range files {
 		t.Run(strings.TrimPrefix(file, goldenDir+"/"), func(t *testing.T) {
 			t.Parallel()
@@ -85,6 +91,41 @@ func TestGoldenRuns(t *testing.T) {
 	}
 }
 
+// TestGoldenStore: a store with a run of any version is in order, and what the run was
+// is read as of each record.
+func TestGoldenStore(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(goldenDir, "v*", "*.run"))
+	if err != nil || len(files) < int(machine.Current)*len(goldenRuns) {
+		t.Fatalf("%d golden runs, %v", len(files), err)
+	}
+	for _, name := range files {
+		dir := t.TempDir()
+		r := openGolden(t, dir)
+		r.readBack(name)
+		r.close()
+		report, err := Check(context.Background(), dir)
+		if err != nil || report.Runs != 1 {
+			t.Errorf("%s: %+v, %v", name, report, err)
+		}
+	}
+}
+
+// readBack imports a file and reads the run at each of its records.
+func (r *goldenRig) readBack(name string) {
+	r.t.Helper()
+	file, err := os.Open(name)
+	r.must(err)
+	defer func() { r.must(file.Close()) }()
+	st, _, err := r.ImportRun(context.Background(), r.call(), file)
+	r.must(err)
+	r.run = st.RunID
+	for seq := uint64(1); seq <= st.Seq; seq++ {
+		_, err := r.GetRun(context.Background(), runtime.GetRunRequest{RunRef: r.ref(), AtSeq: seq, Artifacts: true})
+		r.must(err)
+	}
+}
+
 // goldenRig drives runs whose journals are the same each time.
 type goldenRig struct {
 	*runtime.Engine
@@ -92,11 +133,14 @@ type goldenRig struct {
 	clock *testkit.Clock
 	by    runtime.Principal
 	run   string
+	// close ends the engine and closes its store.
+	close func()
 }
 
-func newGoldenRig(t *testing.T) *goldenRig {
+// openGolden opens a rig over the store in a directory; close it.
+func openGolden(t *testing.T, dir string) *goldenRig {
 	t.Helper()
-	s, err := store.Open(store.Options{Dir: t.TempDir()})
+	s, err := store.Open(store.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,14 +152,19 @@ func newGoldenRig(t *testing.T) *goldenRig {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = r.Engine.Run(ctx) }()
-	t.Cleanup(func() {
+	r.close = func() {
 		stop()
 		<-ended
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	_, err = r.RegisterPack(ctx, runtime.RegisterRequest{Call: r.call(), Document: []byte(goldenPack)})
+		r.must(s.Close())
+	}
+	return r
+}
+
+func newGoldenRig(t *testing.T) *goldenRig {
+	t.Helper()
+	r := openGolden(t, t.TempDir())
+	t.Cleanup(r.close)
+	_, err := r.RegisterPack(context.Background(), runtime.RegisterRequest{Call: r.call(), Document: []byte(goldenPack)})
 	r.must(err)
 	return r
 }
@@ -148,7 +197,9 @@ func (r *goldenRig) start() {
 	r.run = answer.RunID
 }
 
-func goldenParts(words string) []machine.Part { return []machine.Part{{Kind: machine.PartText, Text: words}} }
+func goldenParts(words string) []machine.Part {
+	return []machine.Part{{Kind: machine.PartText, Text: words}}
+}
 
 func (r *goldenRig) emit(event string, writes ...machine.ArtifactWrite) *machine.State {
 	r.t.Helper()
@@ -251,7 +302,7 @@ var goldenRuns = map[string]func(*goldenRig){
 
 func writeGolden(t *testing.T) {
 	t.Helper()
-	dir := filepath.Join(goldenDir, fmt.Sprintf("v%d", 1))
+	dir := filepath.Join(goldenDir, fmt.Sprintf("v%d", machine.Current))
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}

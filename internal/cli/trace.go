@@ -98,7 +98,21 @@ func (t *Trace) transition(cause pawlv1.Cause, body *pawlv1.Transition) {
 }
 
 func (t *Trace) end(body *pawlv1.Ended) {
-	t.rows = append(t.rows, traceRow{end: StatusText(body.GetStatus(), body.GetReason()), event: guards(body.GetRedirects()), values: t.snapshot()})
+	t.rows = append(t.rows, traceRow{end: StatusText(body.GetStatus(), body.GetReason()), event: Lost(body), values: t.snapshot()})
+}
+
+// Lost says which event the end of a run took with it, where it leads, and the guards
+// that refused it: "Again → in, refused by max_visits:in"; "" = none.
+func Lost(body *pawlv1.Ended) string {
+	refused := guards(body.GetRedirects())
+	if body.GetIntendedState() == "" {
+		return refused
+	}
+	lost := strings.TrimSpace(body.GetEvent() + " → " + body.GetIntendedState())
+	if refused == "" {
+		refused = body.GetReason()
+	}
+	return lost + ", refused by " + refused
 }
 
 // StatusText is a status with its reason, where that says more.

@@ -68,16 +68,32 @@ func TestTraceOfForcedExitAndAppend(t *testing.T) {
 	forced.GetTransition().Redirects = []*pawlv1.Redirect{{State: "in", Guard: "max_visits:in"}}
 	for _, r := range []*pawlv1.Record{enter("", "in", 1, text("log", "a")), forced, {
 		Body: &pawlv1.Record_Ended{Ended: &pawlv1.Ended{
-			Status: pawlv1.RunStatus_RUN_STATUS_BUDGET_EXHAUSTED, Reason: "max_total_visits", Redirects: []*pawlv1.Redirect{{Guard: "g"}},
+			Status: pawlv1.RunStatus_RUN_STATUS_BUDGET_EXHAUSTED, Reason: "max_visits:in", Redirects: []*pawlv1.Redirect{{Guard: "max_visits:in"}, {Guard: "max_visits:out"}},
+			Event: "Again", IntendedState: "in",
 		}},
 	}} {
 		tr.Add(r)
 	}
 	var out bytes.Buffer
 	tr.Print(&Printer{Out: &out})
-	for _, says := range []string{"Again ⤳ max_visits:in", "1× … a", "2× … b", "■ BUDGET_EXHAUSTED max_total_visits │ g"} {
+	for _, says := range []string{"Again ⤳ max_visits:in", "1× … a", "2× … b", "■ BUDGET_EXHAUSTED max_visits:in │ Again → in, refused by max_visits:in, max_visits:out"} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("%q is missing in\n%s", says, out.String())
+		}
+	}
+}
+
+// TestLost: what was lost at a bound, with the target and the guard that refused it.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	for want, end := range map[string]*pawlv1.Ended{
+		"": {Reason: "completed"},
+		"Again → in, refused by max_total_visits": {Reason: "max_total_visits", Event: "Again", IntendedState: "in"},
+		"→ in, refused by max_visits:in":          {Reason: "max_visits:in", IntendedState: "in", Redirects: []*pawlv1.Redirect{{State: "in", Guard: "max_visits:in"}}},
+		"max_visits:in":                           {Reason: "max_visits:in", Redirects: []*pawlv1.Redirect{{State: "in", Guard: "max_visits:in"}}},
+	} {
+		if got := Lost(end); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

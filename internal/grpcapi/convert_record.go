@@ -29,6 +29,7 @@ func endedToProto(types mediaTypes, e *machine.Ended, final []*pawlv1.Artifact) 
 	return &pawlv1.Ended{
 		Status: pawlv1.RunStatus(e.Status), Reason: e.Reason, Redirects: redirectsToProto(e.Redirects),
 		ArtifactsWritten: types.writesToProto(e.Artifacts), FinalArtifacts: final,
+		Event: e.Event, IntendedState: e.Intended,
 	}
 }
 
@@ -49,6 +50,8 @@ func runBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		out.Body = &pawlv1.Record_Paused{Paused: &pawlv1.Paused{Note: b.Note}}
 	case *machine.Resumed:
 		out.Body = &pawlv1.Record_Resumed{Resumed: &pawlv1.Resumed{Note: b.Note}}
+	case *machine.Noted:
+		out.Body = &pawlv1.Record_Noted{Noted: &pawlv1.Noted{Call: b.Command.String(), Id: b.ID}}
 	case *machine.Origin:
 		out.Body = &pawlv1.Record_Origin{Origin: originToProto(types, b)}
 	default:
@@ -124,7 +127,7 @@ func stepBody(types mediaTypes, out *pawlv1.Record, body machine.Body) {
 		out.Body = &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{
 			Step: b.Step, Tool: b.Tool, Attempt: int32(b.Attempt), Ok: b.OK, ResultJson: string(b.Result), Error: faultToProto(b.Error),
 			Unknown: b.Unknown, Next: int32(b.Next), Deadline: timeToProto(b.Deadline), Worker: b.Worker,
-			ArtifactsWritten: types.writesToProto(b.Artifacts),
+			ArtifactsWritten: types.writesToProto(b.Artifacts), Usage: usageToProto(b.Usage),
 		}}
 	case *machine.StepRejected:
 		out.Body = &pawlv1.Record_StepRejected{StepRejected: &pawlv1.StepRejected{

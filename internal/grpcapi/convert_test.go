@@ -34,6 +34,7 @@ var bodies = []machine.Body{
 	&machine.TurnReady{TurnSeq: 1, Attempt: 2},
 	&machine.OutputWritten{TurnSeq: 1, Attempt: 1, Piece: machine.OutputPiece{ID: "a"}},
 	&machine.StepDelegated{Step: 1, Tool: "t", Attempt: 1, Remote: machine.Remote{TaskID: "x"}},
+	&machine.Noted{Command: machine.CmdPause, ID: "p"},
 }
 
 // TestEveryRecordKind: each kind has its own field, whose number is the kind's

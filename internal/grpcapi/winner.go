@@ -22,11 +22,11 @@ func (s *runService) withWinner(ctx context.Context, ref runtime.RunRef, err err
 	if !errors.As(err, &refusal) || refusal.Code != machine.CodeAborted || refusal.Seq == 0 {
 		return err
 	}
-	page, readErr := s.engine.ListTransitions(ctx, runtime.ListRecordsRequest{RunRef: ref, AfterSeq: refusal.Seq - 1, PageSize: 1})
-	if readErr != nil || len(page.Records) == 0 || page.Records[0].Record.Seq != refusal.Seq {
+	row, readErr := s.engine.Winner(ctx, ref, refusal.Seq)
+	if readErr != nil {
 		return err
 	}
-	winner := recordToProto(&page.Records[0], declaredTypes(nil), nil)
+	winner := recordToProto(&row, declaredTypes(nil), nil)
 	if transition := winner.GetTransition(); transition != nil {
 		transition.ArtifactsWritten = nil
 	}

@@ -149,6 +149,10 @@ func (t *transit) run(ctx context.Context) (Answer, error) {
 		return t.refuse(ctx, err)
 	case result.Batch == nil:
 		return t.unchanged(ctx, result)
+	case result.Batch.Noted():
+		if answer, found, err := t.repeat(ctx); found || err != nil {
+			return answer, err
+		}
 	}
 	return t.commit(ctx, result)
 }
@@ -214,6 +218,9 @@ func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, er
 	t.e.inflight.committed(before, state)
 	answer.Turn = t.turnAfter(before)
 	t.count()
+	if err := t.recorded(ctx, &answer); err != nil {
+		return Answer{}, err
+	}
 	return t.withSteps(ctx, answer, result)
 }
 
@@ -262,8 +269,8 @@ func (t *transit) recorded(ctx context.Context, answer *Answer) error {
 	if !ok || answer.Disposition != machine.IgnoredDuplicate {
 		return nil
 	}
-	for i := range t.state.Steps {
-		step := &t.state.Steps[i]
+	for i := range answer.State.Steps {
+		step := &answer.State.Steps[i]
 		if step.Step != cmd.Step {
 			continue
 		}

@@ -23,9 +23,11 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdCancel:       policy.Drive,
 }
 
-// authorize is check (5) of section 4 and says whether the principal acts from
-// outside. That a run has ended comes before who may move it, except for the
-// answer to a step (section 9).
+// authorize makes checks (5) and (6) of section 4 and says whether the principal acts
+// from outside. That a run has ended comes before who may move it, except for the
+// answer to a step (section 9); so does a transition that the caller did not know of,
+// for those who may see the run: the second of two who decide is told who was first,
+// not what a token is for.
 func (t *transit) authorize() (outside bool, err error) {
 	if t.c.engine || t.c.start != nil {
 		return false, nil
@@ -33,6 +35,11 @@ func (t *transit) authorize() (outside bool, err error) {
 	act := acts[machine.KindOf(t.c.command)]
 	if t.state.Status.Terminal() && act != policy.Resolve {
 		return false, nil
+	}
+	if t.c.principal.MaySeeRuns() {
+		if err := machine.CheckExpected(t.state, t.c.command); err != nil {
+			return false, err
+		}
 	}
 	verdict, err := t.decide(policy.Ask{
 		Act: act, Orchestration: orchestration(t.program.graph, t.state),

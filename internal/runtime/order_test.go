@@ -21,7 +21,10 @@ func TestOrderOfChecks(t *testing.T) {
 	if _, err := r.CancelRun(ctx, runtime.ControlRequest{RunRef: ref(ended.RunID, everyone)}); err != nil {
 		t.Fatal(err)
 	}
-	open := r.start("open")
+	open, paused := r.start("open"), r.start("paused")
+	if _, err := r.PauseRun(ctx, runtime.ControlRequest{RunRef: ref(paused.RunID, everyone)}); err != nil {
+		t.Fatal(err)
+	}
 	bad := []machine.ArtifactWrite{{Name: "unknown", Value: []byte("x")}}
 	tests := []struct {
 		name string
@@ -35,8 +38,9 @@ func TestOrderOfChecks(t *testing.T) {
 		{"3 other body, run open", runtime.EmitRequest{RunRef: ref(used.RunID, everyone), Event: "X", EventID: "taken", ExpectedSeq: 9, Artifacts: bad}, "ID_REUSED"},
 		{"3 other body, run ended", runtime.EmitRequest{RunRef: ref(ended.RunID, everyone), Event: "X", EventID: "taken", ExpectedSeq: 9}, "ID_REUSED"},
 		{"4 ended before authority", runtime.EmitRequest{RunRef: ref(ended.RunID, reader), Event: "X", EventID: "new", ExpectedSeq: 9, Artifacts: bad}, "RUN_TERMINAL"},
-		{"5 authority before seq", runtime.EmitRequest{RunRef: ref(open.RunID, everyone), Event: "X", EventID: "new", ExpectedSeq: 9, Artifacts: bad}, "TURN_TOKEN_REQUIRED"},
-		{"6 seq before event", runtime.EmitRequest{RunRef: ref(open.RunID, everyone), Event: "X", EventID: "new", TurnToken: open.Turn.Token, ExpectedSeq: 9, Artifacts: bad}, "SEQ_MISMATCH"},
+		{"5 seq before authority", runtime.EmitRequest{RunRef: ref(open.RunID, reader), Event: "X", EventID: "new", ExpectedSeq: 9, Artifacts: bad}, "SEQ_MISMATCH"},
+		{"6 authority before the pause", runtime.EmitRequest{RunRef: ref(paused.RunID, everyone), Event: "X", EventID: "new", ExpectedSeq: 1, Artifacts: bad}, "TURN_TOKEN_REQUIRED"},
+		{"6 the pause before the event", runtime.EmitRequest{RunRef: ref(paused.RunID, everyone), Event: "X", EventID: "new", TurnToken: paused.Turn.Token, ExpectedSeq: 1, Artifacts: bad}, "PAUSED"},
 		{"7 event before artifacts", runtime.EmitRequest{RunRef: ref(open.RunID, everyone), Event: "X", EventID: "new", TurnToken: open.Turn.Token, ExpectedSeq: 1, Artifacts: bad}, "UNKNOWN_EVENT"},
 		{"8 artifacts", runtime.EmitRequest{RunRef: ref(open.RunID, everyone), Event: "Again", EventID: "new", TurnToken: open.Turn.Token, Artifacts: bad}, "UNDECLARED_ARTIFACT"},
 	}

@@ -89,6 +89,9 @@ func (t *transit) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, 
 		RunID: key.id, State: result.State, Entry: entry, Duplicate: true, Disposition: result.Disposition,
 		Turn: t.openTurn(prog.graph, result.State),
 	}
+	if err := t.recorded(ctx, &answer); err != nil {
+		return Answer{}, err
+	}
 	return t.withSteps(ctx, answer, result)
 }
 

@@ -11,6 +11,7 @@ import (
 func (t *transit) stamp(outside bool) {
 	t.input = machine.Input{
 		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.c.principal.Name, ID: t.c.id, BodyHash: t.c.hash,
+		Semantics: machine.Current,
 	}
 	b := newBody(machine.KindOf(t.c.command))
 	switch cmd := t.c.command.(type) {

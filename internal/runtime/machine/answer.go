@@ -19,6 +19,9 @@ func (t *txn) resolve(c *ResolveStep) (Disposition, error) {
 	if c.Step > t.s.LastStep {
 		return t.violate(), nil
 	}
+	if err := checkUsage(c.Usage); err != nil {
+		return 0, err
+	}
 	i := findStep(t.s.Steps, c.Step)
 	if i < 0 || t.s.Steps[i].Status != StepStatusPending {
 		return repeated(t.s.Steps, i, c), nil
@@ -35,7 +38,8 @@ func (t *txn) resolve(c *ResolveStep) (Disposition, error) {
 		return IgnoredStale, nil
 	}
 	tool := t.g.tool(step.Tool)
-	return t.failStep(i, tool.OnError, StepResolved{Error: c.Error, Worker: c.Worker}, c.Final), nil
+	t.settle(c.Usage)
+	return t.failStep(i, tool.OnError, StepResolved{Error: c.Error, Worker: c.Worker, Usage: c.Usage}, c.Final), nil
 }
 
 // violate ends a run whose tool side answers what was never asked.
@@ -61,8 +65,9 @@ func (t *txn) accept(i int, c *ResolveStep) (Disposition, error) {
 	}
 	seq := t.record(&StepResolved{
 		Step: c.Step, Tool: c.Tool, Attempt: t.answered(i, c.Attempt), OK: true,
-		Result: c.Result, Worker: c.Worker, Artifacts: artifacts,
+		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: c.Usage,
 	})
+	t.settle(c.Usage)
 	t.write(artifacts, seq)
 	t.settleStep(i, StepStatusOK, seq, answerHash(true, c.Result, Fault{}))
 	return Accepted, nil
@@ -125,7 +130,9 @@ func (t *txn) failStep(i int, policy OnFault, answer StepResolved, final bool) D
 	hash := answerHash(false, nil, answer.Error)
 	if policy == Escalate {
 		step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = StepStatusError, seq, hash, 0
-		t.end(ending{status: Escalated, reason: "tool_error:" + step.Tool})
+		if !t.rules.budgetsBeforeEscalation || !t.endIfOverBudget("", nil) {
+			t.end(ending{status: Escalated, reason: "tool_error:" + step.Tool})
+		}
 		return DispEscalated
 	}
 	t.settleStep(i, StepStatusError, seq, hash)

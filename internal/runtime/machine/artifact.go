@@ -13,7 +13,7 @@ import (
 
 // setArtifacts writes without a transition.
 func (t *txn) setArtifacts(c *SetArtifacts) error {
-	if err := first(t.checkOpen(), t.checkSeq(c.ExpectedSeq)); err != nil {
+	if err := t.checkOpen(); err != nil {
 		return err
 	}
 	if len(c.Artifacts) == 0 {

@@ -30,7 +30,7 @@ func (t *txn) overBudget() string {
 }
 
 // checkUsage refuses negative figures: they would give budget back.
-func (t *txn) checkUsage(u Usage) error {
+func checkUsage(u Usage) error {
 	if u.InputTokens >= 0 && u.OutputTokens >= 0 && u.CostMicro >= 0 && u.ToolCalls >= 0 {
 		return nil
 	}

@@ -47,16 +47,35 @@ func (t *txn) checkTurn(seq uint64, attempt int) error {
 	return r
 }
 
-// checkSeq is check (6). want 0 = not asked.
-func (t *txn) checkSeq(want uint64) error {
-	if want == 0 || want == t.s.VisitSeq {
+// CheckExpected is check (5) of every command that may ask for it: the run's last
+// transition is the one that the caller judged by. A host makes it before it judges
+// authority, so that the second of two who decide hears who was first; [Step] makes it
+// in any case. A run that has ended is told as such, by check (4).
+func CheckExpected(s *State, c Command) error {
+	want := expectedSeq(c)
+	if want == 0 || want == s.VisitSeq || s.Status.Terminal() || s.Imported {
 		return nil
 	}
 	return &Refusal{
 		Code: CodeAborted, Reason: "SEQ_MISMATCH", Field: "expected_seq",
-		Message: fmt.Sprintf("the last transition is record %d, not %d", t.s.VisitSeq, want),
-		Seq:     t.s.VisitSeq,
+		Message: fmt.Sprintf("the last transition is record %d, not %d", s.VisitSeq, want),
+		Seq:     s.VisitSeq,
 	}
+}
+
+// expectedSeq is what a command asks of the run's VisitSeq; 0 = nothing.
+func expectedSeq(c Command) uint64 {
+	switch c := c.(type) {
+	case EmitEvent:
+		return c.ExpectedSeq
+	case SendInput:
+		return c.ExpectedSeq
+	case SetArtifacts:
+		return c.ExpectedSeq
+	case CompleteTurn:
+		return c.ExpectedSeq
+	}
+	return 0
 }
 
 // checkEvent is check (7). A terminal state's on_event never fires.

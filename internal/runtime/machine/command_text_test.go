@@ -211,9 +211,9 @@ func (a args) command() Command {
 func (a args) otherCommand() Command {
 	switch a.d.Cmd {
 	case "ok":
-		return ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), OK: true, Result: value(a.d.Input), Worker: a.text("worker")}
+		return ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), OK: true, Result: value(a.d.Input), Worker: a.text("worker"), Usage: a.usage()}
 	case "error":
-		return ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: Fault{Code: "BROKEN", Message: a.d.Input}, Final: a.has("final")}
+		return ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: Fault{Code: "BROKEN", Message: a.d.Input}, Final: a.has("final"), Usage: a.usage()}
 	case "lose_step":
 		return LoseStep{Step: uint32(a.number("step", 0)), Attempt: int(a.number("attempt", 1)), Worker: "w1"}
 	case "write":

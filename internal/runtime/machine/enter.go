@@ -16,14 +16,14 @@ type entry struct {
 func (t *txn) enter(e entry) {
 	t.cancelSteps(whyVisitLeft)
 	if reason := t.visitsUsedUp(); reason != "" {
-		t.end(ending{status: BudgetExhausted, reason: reason, artifacts: e.artifacts})
+		t.end(ending{status: BudgetExhausted, reason: reason, event: e.event, intended: e.target, artifacts: e.artifacts})
 		return
 	}
 	to, redirects := t.route(e)
 	if to == nil {
 		t.end(ending{
 			status: BudgetExhausted, reason: redirects[0].Guard,
-			redirects: redirects, artifacts: e.artifacts,
+			redirects: redirects, event: e.event, intended: e.target, artifacts: e.artifacts,
 		})
 		return
 	}

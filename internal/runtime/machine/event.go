@@ -32,14 +32,13 @@ func (t *txn) checkEmit(c *EmitEvent) error {
 	if !c.Outside && t.s.Turn == nil {
 		return t.checkTurn(t.s.VisitSeq, 1)
 	}
-	return first(t.checkSeq(c.ExpectedSeq), t.checkEvent(c.Event))
+	return t.checkEvent(c.Event)
 }
 
 // move follows a declared event, unless the run is over its budget: then the
 // event ends it.
 func (t *txn) move(event string, cause Cause, artifacts []ArtifactWrite) {
-	if reason := t.overBudget(); reason != "" {
-		t.end(ending{status: BudgetExhausted, reason: reason, artifacts: artifacts})
+	if t.endIfOverBudget(event, artifacts) {
 		return
 	}
 	from := t.node()

@@ -22,7 +22,7 @@ func (t *txn) fail(c *FailTurn) (Disposition, error) {
 	if t.repeatsFailure(c) {
 		return IgnoredDuplicate, nil
 	}
-	if err := first(t.checkTurn(c.TurnSeq, c.Attempt), t.checkUsage(c.Usage), checkReject(c)); err != nil {
+	if err := first(t.checkTurn(c.TurnSeq, c.Attempt), checkUsage(c.Usage), checkReject(c)); err != nil {
 		return 0, err
 	}
 	t.assign(c.Assigned)
@@ -62,7 +62,7 @@ func (t *txn) failTurn(fault Fault, retryable bool, usage Usage, reason string) 
 	over := t.overBudget()
 	if over == "" && retryable && turn.Attempt < t.g.attempts() {
 		failed.Next = turn.Attempt + 1
-		failed.NotBefore = addCapped(t.in.At, int64(backoff(t.g.Retry, t.s.RunID, turn.Seq, turn.Attempt)))
+		failed.NotBefore = addCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
 	}
 	t.record(failed)
 	switch {
@@ -84,7 +84,7 @@ func (g *Graph) attempts() int { return orDefault(g.Retry.MaxAttempts, DefaultAt
 // backoff is the pause after a failed attempt: Initial, doubled per attempt,
 // capped by Max, then moved by up to 20 % either way by a number that run, turn
 // and attempt decide, so that a replay finds the same pause.
-func backoff(p RetryPolicy, run string, turnSeq uint64, attempt int) time.Duration {
+func backoff(p RetryPolicy, jitter uint32, attempt int) time.Duration {
 	pause, most := orDefault(p.Initial, DefaultInitialPause), orDefault(p.Max, DefaultMaxPause)
 	for range attempt - 1 {
 		if pause >= most {
@@ -94,7 +94,7 @@ func backoff(p RetryPolicy, run string, turnSeq uint64, attempt int) time.Durati
 	}
 	pause = min(pause, most)
 	const million = 1_000_000
-	shift := int64(jitter(run, turnSeq, attempt)%400_001) - 200_000
+	shift := int64(jitter%400_001) - 200_000
 	nanos := int64(pause)
 	return max(1, time.Duration(nanos+nanos/million*shift+nanos%million*shift/million))
 }

@@ -16,11 +16,11 @@ func TestBackoff(t *testing.T) {
 		for attempt := 1; attempt <= 8; attempt++ {
 			base := min(time.Second<<(attempt-1), 10*time.Second)
 			name := fmt.Sprintf("run-%d", run)
-			got := backoff(p, name, 7, attempt)
+			got := backoff(p, jitter(name, 7, attempt), attempt)
 			if got < base*8/10 || got > base*12/10 {
 				t.Fatalf("attempt %d pauses %s, want %s give or take a fifth", attempt, got, base)
 			}
-			if again := backoff(p, name, 7, attempt); again != got {
+			if again := backoff(p, jitter(name, 7, attempt), attempt); again != got {
 				t.Fatalf("the pause of attempt %d is %s, then %s", attempt, got, again)
 			}
 			seen[got] = true
@@ -34,17 +34,17 @@ func TestBackoff(t *testing.T) {
 // TestBackoffDefaults: 1 s, at most 60 s; huge caps do not overflow.
 func TestBackoffDefaults(t *testing.T) {
 	t.Parallel()
-	if got := backoff(RetryPolicy{}, "R", 1, 1); got < 800*time.Millisecond || got > 1200*time.Millisecond {
+	if got := backoff(RetryPolicy{}, jitter("R", 1, 1), 1); got < 800*time.Millisecond || got > 1200*time.Millisecond {
 		t.Errorf("first pause is %s", got)
 	}
-	if got := backoff(RetryPolicy{}, "R", 1, 1000); got < 48*time.Second || got > 72*time.Second {
+	if got := backoff(RetryPolicy{}, jitter("R", 1, 1000), 1000); got < 48*time.Second || got > 72*time.Second {
 		t.Errorf("1000th pause is %s", got)
 	}
 	year := 365 * 24 * time.Hour
-	if got := backoff(RetryPolicy{Initial: year, Max: 100 * year}, "R", 1, 20); got < 80*year || got > 120*year {
+	if got := backoff(RetryPolicy{Initial: year, Max: 100 * year}, jitter("R", 1, 20), 20); got < 80*year || got > 120*year {
 		t.Errorf("capped at 100 years it is %s", got)
 	}
-	if got := backoff(RetryPolicy{Initial: 1, Max: 1}, "R", 1, 1); got < 1 {
+	if got := backoff(RetryPolicy{Initial: 1, Max: 1}, jitter("R", 1, 1), 1); got < 1 {
 		t.Errorf("the pause of a nanosecond is %s", got)
 	}
 }

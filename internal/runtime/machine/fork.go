@@ -96,7 +96,10 @@ func beginFork(g *Graph, s *State, in Input, c Fork) (Result, error) {
 		return Result{}, err
 	}
 	in.At = max(in.At, 1)
-	t := newTxn(g, newState(g, c.start(), in.At), in)
+	t, err := newTxn(g, newState(g, c.start(), in.At), in)
+	if err != nil {
+		return Result{}, err
+	}
 	t.old = nil
 	if err := t.takeOver(&c); err != nil {
 		return Result{}, err

@@ -51,8 +51,11 @@ func FuzzStep(f *testing.F) {
 			if len(src.data) == 0 {
 				break
 			}
-			in := Input{At: src.int(), Principal: src.text(), Command: src.command()}
+			in := Input{At: src.int(), Principal: src.text(), Command: src.command(), Semantics: Semantics(src.byte() % (int(Current) + 2))}
 			in.BodyHash = bodyHash(in.Command)
+			if src.byte()%3 == 0 {
+				in.ID = src.text()
+			}
 			_, _ = l.apply(in)
 		}
 		l.replay()

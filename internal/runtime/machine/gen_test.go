@@ -90,6 +90,9 @@ func genNode(t *rapid.T, name string, names []string) *Node {
 		n.OnMaxVisits = pick(t, names)
 	}
 	n.Terminal = len(n.OnEvent) == 0 || chance(t, 1)
+	if n.Terminal {
+		n.Outcome = pick(t, []Status{StatusUnset, StatusUnset, Failed})
+	}
 	return n
 }
 
@@ -271,6 +274,9 @@ func genResolve(t *rapid.T, s *State) ResolveStep {
 		c.Result = []byte(pick(t, []string{`1`, `"ab"`, `[1]`, `null`, `nope`, `"01234567890123456789"`}))
 	} else {
 		c.Error, c.Final = Fault{Code: pick(t, []string{"E", "F"})}, chance(t, 2)
+	}
+	if chance(t, 3) {
+		c.Usage = genUsage(t)
 	}
 	return c
 }

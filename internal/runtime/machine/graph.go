@@ -74,6 +74,9 @@ type Node struct {
 	OnEvent map[string]string
 	// Terminal: `terminal: true`, or no on_event at all. Its OnEvent never fires.
 	Terminal bool
+	// Outcome is how a run ends that completes this terminal state: [Failed] where the
+	// pack says so (x_pawl.outcome), else unset, which is [Completed].
+	Outcome Status
 	// MaxVisits is how often the state may be entered; 0 = no guard.
 	MaxVisits int
 	// OnMaxVisits is the forced exit of a used-up guard; "" = none.
@@ -88,6 +91,14 @@ type Node struct {
 	MaxIterations map[string]int
 	// Artifacts are the names that this state declares.
 	Artifacts []string
+}
+
+// outcome is status and reason of a run that completes this terminal state.
+func (n *Node) outcome() (Status, string) {
+	if n.Outcome == Failed {
+		return Failed, "outcome:" + n.Name
+	}
+	return Completed, "completed"
 }
 
 // Timeout is x_pawl.timeouts of one state.

@@ -45,6 +45,7 @@ func checkNode(g *Graph, n *Node) []error {
 	}
 	must(n.MaxVisits >= 0, "max_visits %d", n.MaxVisits)
 	must(n.Terminal || len(n.OnEvent) > 0, "no events, so it has to be terminal")
+	must(n.Outcome == StatusUnset || n.Terminal && (n.Outcome == Completed || n.Outcome == Failed), "outcome %s", n.Outcome)
 	must(n.OnMaxVisits == "" || g.States[n.OnMaxVisits] != nil, "on_max_visits: no state %q", n.OnMaxVisits)
 	for event, target := range n.OnEvent {
 		must(g.States[target] != nil, "event %q: no state %q", event, target)

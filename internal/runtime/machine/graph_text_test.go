@@ -95,6 +95,8 @@ func parseState(g *Graph, name string, words []string) error {
 			n.Persistent = true
 		case "terminal":
 			n.Terminal, terminal = true, true
+		case "fails":
+			n.Terminal, terminal, n.Outcome = true, true, Failed
 		case "timeout":
 			after, event, _ := strings.Cut(value, ":")
 			n.Timeout = &Timeout{Event: event}

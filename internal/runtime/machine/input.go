@@ -15,7 +15,10 @@ type Input struct {
 	// BodyHash covers what must be equal for a repeat to be a repeat: event and
 	// canonical artifacts, never expected_seq or token.
 	BodyHash [32]byte
-	Command  Command
+	// Semantics is the version of the rules that the input is taken by, stamped by the
+	// host ([Current]); 0 = [SemanticsFirst].
+	Semantics Semantics
+	Command   Command
 }
 
 // Command is the kind of an Input and its fields; one of the types below.
@@ -170,6 +173,9 @@ type (
 		Worker string
 		// Final: no further attempt follows an error, whatever the tool allows.
 		Final bool
+		// Usage is what the run of a delegation consumed, its own delegations
+		// included; zero for all other steps.
+		Usage Usage
 	}
 	// FireTimer is a durable timer that came due.
 	FireTimer struct {
@@ -318,4 +324,22 @@ type Message struct {
 	ToolCallID string
 	// Envelope of an input that came as a message to an agent; nil = none.
 	Envelope *Envelope
+}
+
+// commandNames are the calls of the contract that make the commands; engine inputs
+// go by what they are.
+var commandNames = map[CommandKind]string{
+	CmdStart: "StartRun", CmdFork: "ForkRun", CmdEmitEvent: "EmitEvent", CmdSendInput: "SendInput",
+	CmdSetArtifacts: "SetArtifacts", CmdCompleteTurn: "CompleteTurn", CmdFailTurn: "FailTurn",
+	CmdSuspendTurn: "SuspendTurn", CmdRequestSteps: "RequestStep", CmdResolveStep: "ResolveStep",
+	CmdPause: "PauseRun", CmdResume: "ResumeRun", CmdCancel: "CancelRun", CmdWriteOutput: "WriteOutput",
+	CmdFireTimer: "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",
+}
+
+// String names the call that makes the command, for example "PauseRun".
+func (k CommandKind) String() string {
+	if name := commandNames[k]; name != "" {
+		return name
+	}
+	return "unknown"
 }

@@ -5,6 +5,8 @@ type ending struct {
 	status    Status
 	reason    string
 	redirects []Redirect
+	// event was asked for and leads to intended; "" = none is lost.
+	event, intended string
 	// artifacts were checked and are stored with the Ended record.
 	artifacts []ArtifactWrite
 }
@@ -12,7 +14,11 @@ type ending struct {
 // end makes the last record of the run and clears all that could move it.
 func (t *txn) end(e ending) {
 	t.cancelSteps(whyRunEnded)
-	seq := t.record(&Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts})
+	ended := &Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts}
+	if t.rules.endTellsEvent {
+		ended.Event, ended.Intended = e.event, e.intended
+	}
+	seq := t.record(ended)
 	t.write(e.artifacts, seq)
 	s := t.s
 	s.Status, s.Reason = e.status, e.reason
@@ -20,13 +26,18 @@ func (t *txn) end(e ending) {
 	s.Deadline, s.WallLeft, s.StateTimeoutAt = 0, 0, 0
 }
 
-// endIfOverBudget ends a run that is over a budget and says whether it did.
-func (t *txn) endIfOverBudget(artifacts []ArtifactWrite) bool {
+// endIfOverBudget ends a run that is over a budget and says whether it did. event
+// is lost by that; "" = none was asked for.
+func (t *txn) endIfOverBudget(event string, artifacts []ArtifactWrite) bool {
 	reason := t.overBudget()
 	if reason == "" {
 		return false
 	}
-	t.end(ending{status: BudgetExhausted, reason: reason, artifacts: artifacts})
+	e := ending{status: BudgetExhausted, reason: reason, artifacts: artifacts, event: event}
+	if event != "" {
+		e.intended = t.node().OnEvent[event]
+	}
+	t.end(e)
 	return true
 }
 

@@ -7,7 +7,8 @@ import "fmt"
 //
 // The error is always a *[Refusal] and means that nothing changed. A Result
 // without Batch changed nothing either: the input was stale, a duplicate or
-// without effect, as Result.Disposition says. Neither g, s nor anything that
+// without effect, as Result.Disposition says, and has no id or came too late for the
+// run; otherwise a [Noted] keeps the id. Neither g, s nor anything that
 // they refer to is changed; what the Result refers to must not be changed by
 // the caller. g must satisfy [CheckGraph].
 func Step(g *Graph, s *State, in Input) (Result, error) {
@@ -29,7 +30,13 @@ func Step(g *Graph, s *State, in Input) (Result, error) {
 	if s.Imported {
 		return Result{State: s}, Imported()
 	}
-	t := newTxn(g, s, in)
+	t, err := newTxn(g, s, in)
+	if err != nil {
+		return Result{State: s}, err
+	}
+	if err := CheckExpected(s, in.Command); err != nil {
+		return Result{State: s}, err
+	}
 	disposition, err := t.dispatch()
 	if err != nil {
 		return Result{State: s}, err

@@ -34,11 +34,16 @@ func checkModel(t *rapid.T) {
 	}
 	m := &model{t: t, l: newLedger(t, g), n: &naive{g: g}}
 	at := epoch
-	m.apply(Input{At: at, Principal: "p", Command: genStart(t)})
+	// The run goes on under a newer program than the one that began it.
+	first := rapid.IntRange(0, 20).Draw(t, "first semantics")
+	m.apply(Input{At: at, Principal: "p", Command: genStart(t), Semantics: SemanticsFirst})
 	for i := range rapid.IntRange(1, 40).Draw(t, "length") {
 		at += int64(rapid.IntRange(-1, 10).Draw(t, "seconds")) * int64(time.Second)
 		in := Input{At: at, Principal: "p", Command: genCommand(t, m.l.state)}
 		in.BodyHash = bodyHash(in.Command)
+		if i >= first {
+			in.Semantics = Current
+		}
 		if chance(t, 3) {
 			in.ID = fmt.Sprintf("id%d", i)
 		}

@@ -1,14 +1,11 @@
 package machine
 
 func (n *naive) emit(c EmitEvent) *Refusal {
-	if r := n.refuse(true, 0, 0, 0); r != nil {
+	if r := n.refuse(true, 0, 0, c.ExpectedSeq); r != nil {
 		return r
 	}
 	if n.view().turn == nil && !c.Outside {
 		return &Refusal{Code: CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
-	}
-	if r := n.refuse(true, 0, 0, c.ExpectedSeq); r != nil {
-		return r
 	}
 	if r := n.refuseEvent(c.Event); r != nil {
 		return r
@@ -33,7 +30,7 @@ func (n *naive) abandon(why string) {
 
 func (n *naive) follow(event string, cause Cause, writes []ArtifactWrite) {
 	if reason := n.over(); reason != "" {
-		n.end(BudgetExhausted, reason, nil, writes)
+		n.endAt(event, n.g.States[n.view().current].OnEvent[event], BudgetExhausted, reason, nil, writes)
 		return
 	}
 	from := n.g.States[n.view().current]
@@ -41,14 +38,11 @@ func (n *naive) follow(event string, cause Cause, writes []ArtifactWrite) {
 }
 
 func (n *naive) complete(c CompleteTurn) *Refusal {
-	if r := n.refuse(false, c.TurnSeq, c.Attempt, 0); r != nil {
+	if r := n.refuse(false, c.TurnSeq, c.Attempt, c.ExpectedSeq); r != nil {
 		return r
 	}
 	if c.Outside && c.Event != "" {
 		return &Refusal{Code: CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event"}
-	}
-	if r := n.refuse(false, c.TurnSeq, c.Attempt, c.ExpectedSeq); r != nil {
-		return r
 	}
 	if r := refuseUsage(c.Usage); r != nil {
 		return r
@@ -77,7 +71,14 @@ func (n *naive) complete(c CompleteTurn) *Refusal {
 	terminal := n.g.States[n.view().current].Terminal && c.Await == AwaitNothing
 	switch reason := n.over(); {
 	case reason != "":
-		n.end(BudgetExhausted, reason, nil, c.Artifacts)
+		node := n.g.States[n.view().current]
+		target := ""
+		if c.Event != "" {
+			target = node.OnEvent[c.Event]
+		}
+		n.endAt(c.Event, target, BudgetExhausted, reason, nil, c.Artifacts)
+	case terminal && n.g.States[n.view().current].Outcome == Failed:
+		n.end(Failed, "outcome:"+n.view().current, nil, c.Artifacts)
 	case terminal:
 		n.end(Completed, "completed", nil, c.Artifacts)
 	case c.Event != "":
@@ -242,7 +243,8 @@ func (n *naive) fire(c FireTimer, out *verdict) {
 		out.disposition = IgnoredTerminal
 		return
 	}
-	n.now.At = max(n.now.At, c.Due)
+	at := n.now.At
+	n.now.At = max(at, c.Due)
 	turn, step := v.turn, v.step(c.Step)
 	switch {
 	case c.Kind == TimerWall && c.Due == v.deadline && c.Due > 0:
@@ -255,6 +257,6 @@ func (n *naive) fire(c FireTimer, out *verdict) {
 	case c.Kind == TimerStep && step != nil && step.status == StepStatusPending && step.deadline == c.Due:
 		n.unknown(step, Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "", out)
 	default:
-		out.disposition = IgnoredStale
+		n.now.At, out.disposition = at, IgnoredStale
 	}
 }

@@ -187,6 +187,8 @@ func (n *naive) resolve(c ResolveStep, out *verdict) {
 	case c.Step > v.lastStep:
 		out.disposition = DispEscalated
 		n.end(Escalated, "protocol_violation", nil, nil)
+	case refuseUsage(c.Usage) != nil:
+		out.refusal = refuseUsage(c.Usage)
 	case step == nil:
 		out.disposition = IgnoredStale
 	case step.status != StepStatusPending && step.tool == c.Tool && sameAnswer(step, c):
@@ -207,12 +209,12 @@ func (n *naive) resolve(c ResolveStep, out *verdict) {
 		if attempt == 0 {
 			attempt = step.attempt
 		}
-		n.add(&StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes})
+		n.add(&StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes, Usage: c.Usage})
 		n.wake()
 	case c.Attempt != 0 && c.Attempt != step.attempt:
 		out.disposition = IgnoredStale
 	default:
-		n.stepFailed(step, StepResolved{Error: c.Error, Worker: c.Worker}, !c.Final, n.g.Tools[step.tool].OnError, out)
+		n.stepFailed(step, StepResolved{Error: c.Error, Worker: c.Worker, Usage: c.Usage}, !c.Final, n.g.Tools[step.tool].OnError, out)
 	}
 }
 
@@ -235,6 +237,10 @@ func (n *naive) stepFailed(step *vstep, r StepResolved, again bool, policy OnFau
 	n.add(&r)
 	if policy == Escalate {
 		out.disposition = DispEscalated
+		if reason := n.over(); reason != "" && n.now.Semantics >= 2 {
+			n.end(BudgetExhausted, reason, nil, nil)
+			return
+		}
 		n.end(Escalated, "tool_error:"+step.tool, nil, nil)
 		return
 	}

@@ -36,6 +36,9 @@ func (n *naive) apply(in Input) verdict {
 	if out.refusal != nil {
 		n.made = nil
 	}
+	if out.refusal == nil && len(n.made) == 0 && in.ID != "" && n.view().ended == nil {
+		n.add(&Noted{Command: KindOf(in.Command), ID: in.ID})
+	}
 	if len(n.made) > 0 {
 		if reason := n.over(); reason != "" && n.view().ended == nil {
 			n.end(BudgetExhausted, reason, nil, nil)
@@ -100,21 +103,21 @@ func (n *naive) begin(c Start) {
 	}
 }
 
-// refuse is check (4), the pause, a stale turn and check (6), in that order; a
+// refuse is check (4), check (5), the pause and a stale turn, in that order; a
 // zero argument leaves a check out.
 func (n *naive) refuse(paused bool, turn uint64, attempt int, expected uint64) *Refusal {
 	v := n.view()
 	switch {
 	case v.ended != nil:
 		return &Refusal{Code: CodeFailedPrecondition, Reason: "RUN_TERMINAL", Field: "run_id", Seq: v.seq}
+	case expected != 0 && expected != v.visitSeq:
+		return &Refusal{Code: CodeAborted, Reason: "SEQ_MISMATCH", Field: "expected_seq", Seq: v.visitSeq}
 	case paused && v.paused:
 		return &Refusal{Code: CodeFailedPrecondition, Reason: "PAUSED", Field: "run_id"}
 	case attempt != 0 && v.turn == nil:
 		return &Refusal{Code: CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
 	case attempt != 0 && (v.turn.seq != turn || v.turn.attempt != attempt):
 		return &Refusal{Code: CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq", Seq: v.turn.seq}
-	case expected != 0 && expected != v.visitSeq:
-		return &Refusal{Code: CodeAborted, Reason: "SEQ_MISMATCH", Field: "expected_seq", Seq: v.visitSeq}
 	}
 	return nil
 }
@@ -201,8 +204,18 @@ func (n *naive) over() string {
 }
 
 func (n *naive) end(status Status, reason string, redirects []Redirect, writes []ArtifactWrite) {
+	n.endAt("", "", status, reason, redirects, writes)
+}
+
+// endAt is the end that an event, and with it a target, is lost at; first version of
+// the semantics: the record does not tell.
+func (n *naive) endAt(event, target string, status Status, reason string, redirects []Redirect, writes []ArtifactWrite) {
 	n.cancelPending("run_ended")
-	n.add(&Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes})
+	e := Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes}
+	if n.now.Semantics >= 2 {
+		e.Event, e.Intended = event, target
+	}
+	n.add(&e)
 }
 
 func (n *naive) cancelPending(why string) {
@@ -219,16 +232,16 @@ func (n *naive) enter(from *Node, event, target string, cause Cause, writes []Ar
 	var chain []Redirect
 	for name := target; ; {
 		if n.g.Budget.MaxTotalVisits > 0 && v.total >= n.g.Budget.MaxTotalVisits {
-			n.end(BudgetExhausted, "max_total_visits", nil, writes)
+			n.endAt(event, target, BudgetExhausted, "max_total_visits", nil, writes)
 			return
 		}
 		if limit := n.limits().MaxTransitions; v.total >= limit {
-			n.end(BudgetExhausted, "max_transitions", nil, writes)
+			n.endAt(event, target, BudgetExhausted, "max_transitions", nil, writes)
 			return
 		}
 		tried := slices.ContainsFunc(chain, func(r Redirect) bool { return r.State == name })
 		if name == "" || tried {
-			n.end(BudgetExhausted, chain[0].Guard, chain, writes)
+			n.endAt(event, target, BudgetExhausted, chain[0].Guard, chain, writes)
 			return
 		}
 		state := n.g.States[name]

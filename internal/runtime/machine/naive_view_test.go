@@ -235,7 +235,12 @@ func (n *naive) readTurnRecord(v *view, r Record) {
 			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
 			status: StepStatusPending, attempt: 1, deadline: b.Deadline,
 		})
+	case *Noted:
+		if b.Command == CmdRequestSteps {
+			v.turn.notBefore = 0
+		}
 	case *StepResolved:
+		v.spend(b.Usage)
 		step := v.step(b.Step)
 		switch {
 		case b.OK:

@@ -140,7 +140,7 @@ func printBody(b Body) string {
 	case *Origin:
 		return printOrigin(b)
 	case *Ended:
-		return words(b.Status.String(), b.Reason, printRedirects(b.Redirects), printWrites(b.Artifacts))
+		return words(b.Status.String(), b.Reason, opt("lost", b.Event), opt("intended", b.Intended), printRedirects(b.Redirects), printWrites(b.Artifacts))
 	}
 	return printStepBody(b)
 }
@@ -162,7 +162,9 @@ func printStepBody(b Body) string {
 	case *StepResolved:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
 			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),
-			opt("worker", b.Worker), printWrites(b.Artifacts))
+			opt("worker", b.Worker), printUsage(b.Usage), printWrites(b.Artifacts))
+	case *Noted:
+		return fmt.Sprintf("%s id=%s", b.Command, b.ID)
 	case *StepRejected:
 		return words("key="+b.Key, b.Tool, b.Denial.Code)
 	case *OutputWritten:

@@ -55,6 +55,7 @@ const (
 const (
 	RecOutputWritten RecordKind = iota + 30
 	RecStepDelegated
+	RecNoted
 )
 
 type (
@@ -165,6 +166,8 @@ type (
 		Deadline  int64
 		Worker    string
 		Artifacts []ArtifactWrite
+		// Usage of the attempt, settled into the run with this record (delegations).
+		Usage Usage
 	}
 	// StepRejected never got a number.
 	StepRejected struct {
@@ -193,6 +196,12 @@ type (
 		Remote   Remote
 		Question []Part
 	}
+	// Noted is an input with an id that was answered and changed nothing else. It
+	// keeps the id, so that a late repeat gets the same answer and has no effect.
+	Noted struct {
+		Command CommandKind
+		ID      string
+	}
 	// ArtifactsSet is a write without a transition.
 	ArtifactsSet struct{ Artifacts []ArtifactWrite }
 	// Paused: nothing is handed out any more.
@@ -217,6 +226,9 @@ type (
 	Ended struct {
 		Status Status
 		Reason string
+		// Event was asked for and is lost to the bound that Reason names, and Intended
+		// the state that it leads to; "" = the run ended by something else.
+		Event, Intended string
 		// Redirects are the refused states when nothing could be entered.
 		Redirects []Redirect
 		// Artifacts written by the input that ended the run without a Transition.
@@ -244,6 +256,7 @@ func (*Origin) record() RecordKind        { return RecOrigin }
 func (*Ended) record() RecordKind         { return RecEnded }
 func (*OutputWritten) record() RecordKind { return RecOutputWritten }
 func (*StepDelegated) record() RecordKind { return RecStepDelegated }
+func (*Noted) record() RecordKind         { return RecNoted }
 
 // Redirect is a refused target and the guard that refused it
 // ("max_visits:implement", "max_iterations:review.ChangesNeeded").

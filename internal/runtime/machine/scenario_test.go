@@ -89,7 +89,7 @@ func (sc *scenario) apply(a args, p *printer) {
 	if a.has("at") {
 		sc.at = epoch + int64(a.seconds("at"))
 	}
-	in := Input{At: sc.at, Principal: "app", ID: a.text("id"), Command: a.command()}
+	in := Input{At: sc.at, Principal: "app", ID: a.text("id"), Command: a.command(), Semantics: Semantics(a.number("semantics", int64(Current)))}
 	in.BodyHash = bodyHash(in.Command)
 	if a.has("by") {
 		in.Principal = a.text("by")

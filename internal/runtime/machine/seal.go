@@ -4,11 +4,11 @@ package machine
 // and index changes are not kept track of on the way: they are functions of the
 // state, and the batch holds the difference between before and after.
 func (t *txn) result(d Disposition) Result {
-	if len(t.records) == 0 {
+	if len(t.records) == 0 && !t.note() {
 		return Result{State: t.old, Disposition: d, Steps: t.outcomes, Refused: t.refused}
 	}
 	if !t.s.Status.Terminal() {
-		t.endIfOverBudget(nil)
+		t.endIfOverBudget("", nil)
 	}
 	t.s.At = t.in.At
 	t.s.Status, t.s.Awaiting = statusOf(t.g, t.s), awaitingOf(t.g, t.s)
@@ -29,6 +29,25 @@ func (t *txn) result(d Disposition) Result {
 	b.OutboxAdded = append(b.OutboxAdded, t.cancels...)
 	t.diffIndexes(b)
 	return Result{State: t.s, Batch: b, Disposition: d, Steps: t.outcomes, Refused: t.refused}
+}
+
+// note keeps the id of an input that changes nothing, and says whether it did. A run
+// that has ended answers the same for ever without.
+func (t *txn) note() bool {
+	if t.in.ID == "" || t.s.Status.Terminal() {
+		return false
+	}
+	t.record(&Noted{Command: KindOf(t.in.Command), ID: t.in.ID})
+	return true
+}
+
+// Noted reports whether the batch does nothing but keep the id of its input.
+func (b *Batch) Noted() bool {
+	if len(b.Records) != 1 {
+		return false
+	}
+	_, noted := b.Records[0].Body.(*Noted)
+	return noted
 }
 
 // consume uses up the input's idempotency id.

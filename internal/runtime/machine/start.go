@@ -29,7 +29,10 @@ func begin(g *Graph, s *State, in Input, c Start) (Result, error) {
 	}
 	// 0 means "no time" in every timer and deadline of a state.
 	in.At = max(in.At, 1)
-	t := newTxn(g, newState(g, &c, in.At), in)
+	t, err := newTxn(g, newState(g, &c, in.At), in)
+	if err != nil {
+		return Result{}, err
+	}
 	t.old = nil
 	size := partsBytes(c.Input) + c.Envelope.bytes()
 	if err := t.checkMessageBytes(size); err != nil {

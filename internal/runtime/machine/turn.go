@@ -32,9 +32,10 @@ func (t *txn) complete(c *CompleteTurn) error {
 // proceed is what follows a completed turn.
 func (t *txn) proceed(c *CompleteTurn, done *TurnCompleted, seq uint64) {
 	switch {
-	case t.endIfOverBudget(c.Artifacts):
+	case t.endIfOverBudget(c.Event, c.Artifacts):
 	case t.node().Terminal && c.Await == AwaitNothing:
-		t.end(ending{status: Completed, reason: "completed", artifacts: c.Artifacts})
+		status, reason := t.node().outcome()
+		t.end(ending{status: status, reason: reason, artifacts: c.Artifacts})
 	case c.Event != "":
 		t.move(c.Event, CauseEvent, c.Artifacts)
 	default:
@@ -56,7 +57,7 @@ func (t *txn) checkComplete(c *CompleteTurn) error {
 			Message: fmt.Sprintf("state %q is moved by EmitEvent, its turn is completed without an event", t.s.Current),
 		}
 	}
-	if err := first(t.checkSeq(c.ExpectedSeq), t.checkUsage(c.Usage)); err != nil {
+	if err := checkUsage(c.Usage); err != nil {
 		return err
 	}
 	if c.Event != "" && c.Await != AwaitNothing {

@@ -10,6 +10,8 @@ type txn struct {
 	old *State
 	s   *State
 	in  Input
+	// rules are those of the input's version.
+	rules *rules
 
 	records  []Record
 	writes   []ArtifactVersion
@@ -23,10 +25,11 @@ type txn struct {
 // owned says which parts of txn.s are no longer shared with the old state.
 type owned struct{ turn, steps, artifacts, conversations bool }
 
-func newTxn(g *Graph, s *State, in Input) txn {
+func newTxn(g *Graph, s *State, in Input) (txn, error) {
+	rules, err := rulesOf(in.Semantics)
 	state := *s
 	in.At = max(in.At, s.At)
-	return txn{g: g, old: s, s: &state, in: in}
+	return txn{g: g, old: s, s: &state, in: in, rules: rules}, err
 }
 
 // node is the state that the run visits now.

@@ -26,7 +26,8 @@ func appendInput(b []byte, num protowire.Number, in *machine.Input) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return shut(shut(b, inner), mark), nil
+	b = appendUint(shut(b, inner), 36, uint64(in.Semantics))
+	return shut(b, mark), nil
 }
 
 func appendCommand(b []byte, command machine.Command) ([]byte, error) {
@@ -171,5 +172,6 @@ func appendResolveStep(b []byte, c *machine.ResolveStep) []byte {
 	b = appendBytes(b, 5, c.Result)
 	b = appendFault(b, 6, c.Error)
 	b = appendString(b, 7, c.Worker)
-	return appendBool(b, 30, c.Final)
+	b = appendBool(b, 30, c.Final)
+	return appendUsage(b, 31, c.Usage)
 }

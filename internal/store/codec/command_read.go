@@ -22,6 +22,8 @@ func readInput(b []byte) (machine.Input, error) {
 			in.ID = s.string()
 		case 4:
 			s.hash(&in.BodyHash)
+		case 36:
+			in.Semantics = machine.Semantics(s.uint32())
 		default:
 			if !isCommand(s.num) || in.Command != nil {
 				s.unknown()

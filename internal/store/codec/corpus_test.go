@@ -93,11 +93,13 @@ func freshSamples(t *testing.T) map[string][]byte {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 11)), full: true}
 		fresh[fmt.Sprintf("entry %T, answers", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
 	}
+	f := &filler{rnd: rand.New(rand.NewPCG(3, 10)), full: true}
+	fresh["entry with semantics"] = encode(t, f.entry(machine.ResolveStep{}, &machine.StepResolved{}, &machine.Ended{}))
 	grown := &filler{rnd: rand.New(rand.NewPCG(1, 9)), full: true}
 	fresh["head, agents"] = EncodeHead(grown.state(), [32]byte{8})
 	forked := &filler{rnd: rand.New(rand.NewPCG(2, 5)), full: true}
 	fresh["entry of a fork"] = encode(t, forked.entry(machine.Fork{}, &machine.Origin{}, &machine.InputReceived{}))
-	f := &filler{rnd: rand.New(rand.NewPCG(1, 6)), full: true}
+	f = &filler{rnd: rand.New(rand.NewPCG(1, 6)), full: true}
 	fresh["head"] = EncodeHead(f.state(), [32]byte{7})
 	fresh["step holder"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1"})
 	fresh["step holder with instance"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1", Instance: "i"})

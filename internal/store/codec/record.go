@@ -50,7 +50,12 @@ func appendBody(b []byte, of *bodies, body machine.Body) ([]byte, error) {
 		b = appendUint(b, 1, uint64(r.Status))
 		b = appendString(b, 2, r.Reason)
 		b = appendRedirects(b, 3, r.Redirects)
-		return appendWritesOrFlag(b, 4, r.Artifacts, of), nil
+		b = appendWritesOrFlag(b, 4, r.Artifacts, of)
+		b = appendString(b, 6, r.Event)
+		return appendString(b, 7, r.Intended), nil
+	case *machine.Noted:
+		b = appendUint(b, 1, uint64(r.Command))
+		return appendString(b, 2, r.ID), nil
 	}
 	return appendTurnBody(b, of, body)
 }
@@ -212,5 +217,6 @@ func appendStepResolved(b []byte, of *bodies, r *machine.StepResolved) []byte {
 	b = appendInt(b, 10, int64(r.Next))
 	b = appendTime(b, 11, r.Deadline)
 	b = appendString(b, 12, r.Worker)
-	return appendWrites(b, 13, r.Artifacts, of)
+	b = appendWrites(b, 13, r.Artifacts, of)
+	return appendUsage(b, 14, r.Usage)
 }

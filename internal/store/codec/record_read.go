@@ -2,6 +2,7 @@ package codec
 
 import (
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -35,7 +36,8 @@ func readRecord(b []byte, in *machine.Input, of *bodies, seq uint64) (machine.Re
 // isRecord: the field is that of a kind of record.
 func isRecord(num protowire.Number) bool {
 	return num >= recordField(machine.RecTransition) && num <= recordField(machine.RecTurnReady) ||
-		num == recordField(machine.RecOutputWritten) || num == recordField(machine.RecStepDelegated)
+		num == recordField(machine.RecOutputWritten) || num == recordField(machine.RecStepDelegated) ||
+		num == recordField(machine.RecNoted)
 }
 
 // record reads the nested message of a body's kind.
@@ -57,6 +59,8 @@ func (s *scan) record(kind machine.RecordKind, of *bodies) machine.Body {
 		body = f.origin(of)
 	case machine.RecEnded:
 		body = f.ended(of)
+	case machine.RecNoted:
+		body = f.noted()
 	default:
 		body = f.turnBody(kind, of)
 	}
@@ -212,6 +216,25 @@ func (s *scan) ended(of *bodies) *machine.Ended {
 			r.Artifacts = append(r.Artifacts, s.write(of))
 		case 5:
 			r.Artifacts = s.writesOfInput(of)
+		case 6:
+			r.Event = s.string()
+		case 7:
+			r.Intended = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return r
+}
+
+func (s *scan) noted() *machine.Noted {
+	r := &machine.Noted{}
+	for s.next() {
+		switch s.num {
+		case 1:
+			r.Command = machine.CommandKind(s.enum(math.MaxUint8))
+		case 2:
+			r.ID = s.string()
 		default:
 			s.unknown()
 		}

@@ -22,7 +22,7 @@ var (
 		&machine.TurnFailed{}, &machine.TurnAbandoned{}, &machine.TurnSuspended{}, &machine.StepRequested{}, &machine.StepResolved{},
 		&machine.StepRejected{}, &machine.StepCancelled{}, &machine.ArtifactsSet{}, &machine.Paused{}, &machine.Resumed{},
 		&machine.Origin{}, &machine.Ended{}, &machine.TurnReady{},
-		&machine.OutputWritten{}, &machine.StepDelegated{},
+		&machine.OutputWritten{}, &machine.StepDelegated{}, &machine.Noted{},
 	}
 )
 

@@ -66,6 +66,8 @@ func (s *scan) resolveStep() (c machine.ResolveStep) {
 			c.Worker = s.string()
 		case 30:
 			c.Final = s.bool()
+		case 31:
+			c.Usage = s.usage()
 		default:
 			s.unknown()
 		}

@@ -214,6 +214,8 @@ func (s *scan) stepResolved(of *bodies) *machine.StepResolved {
 			r.Worker = s.string()
 		case 13:
 			r.Artifacts = append(r.Artifacts, s.write(of))
+		case 14:
+			r.Usage = s.usage()
 		default:
 			s.unknown()
 		}

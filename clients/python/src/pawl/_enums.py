@@ -108,6 +108,7 @@ class RecordKind(_Word):
     TURN_READY = "TURN_READY"
     OUTPUT_WRITTEN = "OUTPUT_WRITTEN"
     STEP_DELEGATED = "STEP_DELEGATED"
+    NOTED = "NOTED"
 
 
 class Disposition(_Word):

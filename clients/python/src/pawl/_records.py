@@ -176,6 +176,8 @@ class StepResolved:
     deadline: datetime | None
     worker: str
     artifacts_written: tuple[ArtifactWrite, ...]
+    usage: Usage | None = None
+    """What the run of a delegation consumed, settled into this run; None: no delegation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +227,14 @@ class ArtifactsSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """A request with an id that was answered and changed nothing: its id is kept."""
+
+    call: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
     """Nothing is assigned until the run is resumed."""
 
@@ -261,6 +271,10 @@ class Ended:
     redirects: tuple[Redirect, ...]
     artifacts_written: tuple[ArtifactWrite, ...]
     final_artifacts: tuple[Artifact, ...]
+    event: str = ""
+    """Event that is lost to the bound that `reason` names; "": something else ended it."""
+    intended_state: str = ""
+    """State that the event leads to; `redirects` says which guards refused it."""
 
 
 Body: TypeAlias = (
@@ -280,6 +294,7 @@ Body: TypeAlias = (
     | StepDelegated
     | OutputWritten
     | ArtifactsSet
+    | Noted
     | Paused
     | Resumed
     | Origin

@@ -119,7 +119,9 @@ type Input struct {
 	//	*Input_WriteOutput
 	//	*Input_NoteDelegation
 	//	*Input_Fork
-	Command       isInput_Command `protobuf_oneof:"command"`
+	Command isInput_Command `protobuf_oneof:"command"`
+	// Version of the rules that the input was taken by; 0 = the first.
+	Semantics     uint32 `protobuf:"varint,36,opt,name=semantics,proto3" json:"semantics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +351,13 @@ func (x *Input) GetFork() *Fork {
 		}
 	}
 	return nil
+}
+
+func (x *Input) GetSemantics() uint32 {
+	if x != nil {
+		return x.Semantics
+	}
+	return 0
 }
 
 type isInput_Command interface {
@@ -1636,6 +1645,7 @@ type ResolveStep struct {
 	Error         *Fault                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	Worker        string                 `protobuf:"bytes,7,opt,name=worker,proto3" json:"worker,omitempty"`
 	Final         bool                   `protobuf:"varint,30,opt,name=final,proto3" json:"final,omitempty"`
+	Usage         *Usage                 `protobuf:"bytes,31,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1724,6 +1734,13 @@ func (x *ResolveStep) GetFinal() bool {
 		return x.Final
 	}
 	return false
+}
+
+func (x *ResolveStep) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
 }
 
 type FireTimer struct {
@@ -3117,6 +3134,7 @@ type Record struct {
 	//	*Record_TurnReady
 	//	*Record_OutputWritten
 	//	*Record_StepDelegated
+	//	*Record_Noted
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3353,6 +3371,15 @@ func (x *Record) GetStepDelegated() *StepDelegated {
 	return nil
 }
 
+func (x *Record) GetNoted() *Noted {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Noted); ok {
+			return x.Noted
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -3437,6 +3464,10 @@ type Record_StepDelegated struct {
 	StepDelegated *StepDelegated `protobuf:"bytes,33,opt,name=step_delegated,json=stepDelegated,proto3,oneof"`
 }
 
+type Record_Noted struct {
+	Noted *Noted `protobuf:"bytes,34,opt,name=noted,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -3476,6 +3507,8 @@ func (*Record_TurnReady) isRecord_Body() {}
 func (*Record_OutputWritten) isRecord_Body() {}
 
 func (*Record_StepDelegated) isRecord_Body() {}
+
+func (*Record_Noted) isRecord_Body() {}
 
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4486,6 +4519,7 @@ type StepResolved struct {
 	Deadline      uint64                 `protobuf:"fixed64,11,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	Worker        string                 `protobuf:"bytes,12,opt,name=worker,proto3" json:"worker,omitempty"`
 	Artifacts     []*ArtifactWrite       `protobuf:"bytes,13,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	Usage         *Usage                 `protobuf:"bytes,14,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4607,6 +4641,13 @@ func (x *StepResolved) GetWorker() string {
 func (x *StepResolved) GetArtifacts() []*ArtifactWrite {
 	if x != nil {
 		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *StepResolved) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
 	}
 	return nil
 }
@@ -4906,6 +4947,8 @@ type Ended struct {
 	Redirects        []*Redirect            `protobuf:"bytes,3,rep,name=redirects,proto3" json:"redirects,omitempty"`
 	Artifacts        []*ArtifactWrite       `protobuf:"bytes,4,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	ArtifactsOfInput bool                   `protobuf:"varint,5,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
+	Event            string                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
+	Intended         string                 `protobuf:"bytes,7,opt,name=intended,proto3" json:"intended,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -4975,6 +5018,73 @@ func (x *Ended) GetArtifactsOfInput() bool {
 	return false
 }
 
+func (x *Ended) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *Ended) GetIntended() string {
+	if x != nil {
+		return x.Intended
+	}
+	return ""
+}
+
+// Noted keeps the id of an input that changed nothing.
+type Noted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Command       uint32                 `protobuf:"varint,1,opt,name=command,proto3" json:"command,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Noted) Reset() {
+	*x = Noted{}
+	mi := &file_storage_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Noted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Noted) ProtoMessage() {}
+
+func (x *Noted) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Noted.ProtoReflect.Descriptor instead.
+func (*Noted) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *Noted) GetCommand() uint32 {
+	if x != nil {
+		return x.Command
+	}
+	return 0
+}
+
+func (x *Noted) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 type Redirect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -4985,7 +5095,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4997,7 +5107,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5010,7 +5120,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{55}
+	return file_storage_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Redirect) GetState() string {
@@ -5083,7 +5193,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5095,7 +5205,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5108,7 +5218,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{56}
+	return file_storage_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -5450,7 +5560,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5462,7 +5572,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5475,7 +5585,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{57}
+	return file_storage_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Count) GetState() string {
@@ -5503,7 +5613,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5515,7 +5625,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5528,7 +5638,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{58}
+	return file_storage_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -5569,7 +5679,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5581,7 +5691,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5594,7 +5704,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{59}
+	return file_storage_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -5681,7 +5791,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5693,7 +5803,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5706,7 +5816,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{60}
+	return file_storage_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -5815,7 +5925,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5827,7 +5937,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5840,7 +5950,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{61}
+	return file_storage_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -5903,7 +6013,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5915,7 +6025,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5928,7 +6038,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{62}
+	return file_storage_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Conversation) GetState() string {
@@ -5965,7 +6075,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5977,7 +6087,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5990,7 +6100,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{63}
+	return file_storage_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -6031,7 +6141,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6043,7 +6153,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6056,7 +6166,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{64}
+	return file_storage_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -6084,7 +6194,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6096,7 +6206,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6109,7 +6219,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{65}
+	return file_storage_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Place) GetRunId() string {
@@ -6136,7 +6246,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6148,7 +6258,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6161,7 +6271,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{66}
+	return file_storage_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -6191,7 +6301,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6203,7 +6313,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6216,7 +6326,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{67}
+	return file_storage_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PackName) GetDigest() string {
@@ -6259,7 +6369,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6271,7 +6381,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6284,7 +6394,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -6323,7 +6433,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6335,7 +6445,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6348,7 +6458,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -6400,7 +6510,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6412,7 +6522,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6425,7 +6535,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -6481,7 +6591,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6493,7 +6603,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6506,7 +6616,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -6634,7 +6744,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6646,7 +6756,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6659,7 +6769,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -6711,7 +6821,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6723,7 +6833,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6736,7 +6846,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -6782,7 +6892,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xa7\t\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xc5\t\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -6809,7 +6919,8 @@ const file_storage_proto_rawDesc = "" +
 	"\tlose_step\x18\x13 \x01(\v2\x19.pawl.storage.v1.LoseStepH\x00R\bloseStep\x12A\n" +
 	"\fwrite_output\x18\" \x01(\v2\x1c.pawl.storage.v1.WriteOutputH\x00R\vwriteOutput\x12J\n" +
 	"\x0fnote_delegation\x18# \x01(\v2\x1f.pawl.storage.v1.NoteDelegationH\x00R\x0enoteDelegation\x12+\n" +
-	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04forkB\t\n" +
+	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04fork\x12\x1c\n" +
+	"\tsemantics\x18$ \x01(\rR\tsemanticsB\t\n" +
 	"\acommand\"\x97\x04\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
@@ -6916,7 +7027,7 @@ const file_storage_proto_rawDesc = "" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x128\n" +
 	"\brequests\x18\x03 \x03(\v2\x1c.pawl.storage.v1.StepRequestR\brequests\x127\n" +
 	"\bassigned\x18\x04 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x03R\x05first\"\xd3\x01\n" +
+	"\x05first\x18\x05 \x01(\x03R\x05first\"\x81\x02\n" +
 	"\vResolveStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -6925,7 +7036,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x06result\x18\x05 \x01(\fR\x06result\x12,\n" +
 	"\x05error\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x12\x16\n" +
 	"\x06worker\x18\a \x01(\tR\x06worker\x12\x14\n" +
-	"\x05final\x18\x1e \x01(\bR\x05final\"Y\n" +
+	"\x05final\x18\x1e \x01(\bR\x05final\x12,\n" +
+	"\x05usage\x18\x1f \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\"Y\n" +
 	"\tFireTimer\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x12\n" +
@@ -7037,8 +7149,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xff\n" +
-	"\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xaf\v\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -7067,7 +7178,8 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"turn_ready\x18\x14 \x01(\v2\x1a.pawl.storage.v1.TurnReadyH\x00R\tturnReady\x12G\n" +
 	"\x0eoutput_written\x18  \x01(\v2\x1e.pawl.storage.v1.OutputWrittenH\x00R\routputWritten\x12G\n" +
-	"\x0estep_delegated\x18! \x01(\v2\x1e.pawl.storage.v1.StepDelegatedH\x00R\rstepDelegatedB\x06\n" +
+	"\x0estep_delegated\x18! \x01(\v2\x1e.pawl.storage.v1.StepDelegatedH\x00R\rstepDelegated\x12.\n" +
+	"\x05noted\x18\" \x01(\v2\x16.pawl.storage.v1.NotedH\x00R\x05notedB\x06\n" +
 	"\x04bodyB\f\n" +
 	"\n" +
 	"_principal\"\xdb\x02\n" +
@@ -7165,7 +7277,7 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"delegation\x18\n" +
 	" \x01(\bR\n" +
-	"delegation\"\x8b\x03\n" +
+	"delegation\"\xb9\x03\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -7181,7 +7293,8 @@ const file_storage_proto_rawDesc = "" +
 	" \x01(\x03R\x04next\x12\x1a\n" +
 	"\bdeadline\x18\v \x01(\x06R\bdeadline\x12\x16\n" +
 	"\x06worker\x18\f \x01(\tR\x06worker\x12<\n" +
-	"\tartifacts\x18\r \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\"\x7f\n" +
+	"\tartifacts\x18\r \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
+	"\x05usage\x18\x0e \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\"\x7f\n" +
 	"\fStepRejected\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
@@ -7203,13 +7316,18 @@ const file_storage_proto_rawDesc = "" +
 	"\rconversations\x18\x06 \x03(\v2\x15.pawl.storage.v1.TalkR\rconversations\x124\n" +
 	"\x16conversations_of_input\x18\a \x01(\bR\x14conversationsOfInput\x120\n" +
 	"\x05steps\x18\b \x03(\v2\x1a.pawl.storage.v1.TakenStepR\x05steps\x12$\n" +
-	"\x0esteps_of_input\x18\t \x01(\bR\fstepsOfInput\"\xdc\x01\n" +
+	"\x0esteps_of_input\x18\t \x01(\bR\fstepsOfInput\"\x8e\x02\n" +
 	"\x05Ended\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x127\n" +
 	"\tredirects\x18\x03 \x03(\v2\x19.pawl.storage.v1.RedirectR\tredirects\x12<\n" +
 	"\tartifacts\x18\x04 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
-	"\x12artifacts_of_input\x18\x05 \x01(\bR\x10artifactsOfInput\"6\n" +
+	"\x12artifacts_of_input\x18\x05 \x01(\bR\x10artifactsOfInput\x12\x14\n" +
+	"\x05event\x18\x06 \x01(\tR\x05event\x12\x1a\n" +
+	"\bintended\x18\a \x01(\tR\bintended\"1\n" +
+	"\x05Noted\x12\x18\n" +
+	"\acommand\x18\x01 \x01(\rR\acommand\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xad\f\n" +
@@ -7397,7 +7515,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -7454,25 +7572,26 @@ var file_storage_proto_goTypes = []any{
 	(*ArtifactsSet)(nil),       // 52: pawl.storage.v1.ArtifactsSet
 	(*Origin)(nil),             // 53: pawl.storage.v1.Origin
 	(*Ended)(nil),              // 54: pawl.storage.v1.Ended
-	(*Redirect)(nil),           // 55: pawl.storage.v1.Redirect
-	(*State)(nil),              // 56: pawl.storage.v1.State
-	(*Count)(nil),              // 57: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 58: pawl.storage.v1.EdgeCount
-	(*Turn)(nil),               // 59: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 60: pawl.storage.v1.ToolStep
-	(*ArtifactHead)(nil),       // 61: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 62: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 63: pawl.storage.v1.Dedupe
-	(*ArtifactVersion)(nil),    // 64: pawl.storage.v1.ArtifactVersion
-	(*Place)(nil),              // 65: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 66: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 67: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 68: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 69: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 70: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 71: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 72: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 73: pawl.storage.v1.DeadLetter
+	(*Noted)(nil),              // 55: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 56: pawl.storage.v1.Redirect
+	(*State)(nil),              // 57: pawl.storage.v1.State
+	(*Count)(nil),              // 58: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 59: pawl.storage.v1.EdgeCount
+	(*Turn)(nil),               // 60: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 61: pawl.storage.v1.ToolStep
+	(*ArtifactHead)(nil),       // 62: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 63: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 64: pawl.storage.v1.Dedupe
+	(*ArtifactVersion)(nil),    // 65: pawl.storage.v1.ArtifactVersion
+	(*Place)(nil),              // 66: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 67: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 68: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 69: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 70: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 71: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 72: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 73: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 74: pawl.storage.v1.DeadLetter
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -7523,85 +7642,88 @@ var file_storage_proto_depIdxs = []int32{
 	27,  // 45: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
 	30,  // 46: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
 	28,  // 47: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	30,  // 48: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	33,  // 49: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	34,  // 50: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	56,  // 51: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	26,  // 52: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	26,  // 53: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	22,  // 54: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	23,  // 55: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	24,  // 56: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	32,  // 57: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	31,  // 58: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	28,  // 59: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	28,  // 60: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	31,  // 61: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	4,   // 62: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	37,  // 63: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	38,  // 64: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	39,  // 65: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	40,  // 66: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	41,  // 67: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	44,  // 68: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	45,  // 69: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	46,  // 70: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	48,  // 71: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	49,  // 72: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	50,  // 73: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	51,  // 74: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	52,  // 75: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	18,  // 76: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	18,  // 77: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	53,  // 78: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	54,  // 79: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	47,  // 80: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	42,  // 81: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	43,  // 82: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	55,  // 83: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	26,  // 84: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	31,  // 85: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	4,   // 86: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	30,  // 87: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	31,  // 88: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	32,  // 89: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	29,  // 90: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	26,  // 91: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	5,   // 92: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	7,   // 93: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	31,  // 94: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	28,  // 95: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	29,  // 96: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	28,  // 97: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	26,  // 98: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	28,  // 99: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	26,  // 100: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	56,  // 101: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	26,  // 102: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	22,  // 103: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	24,  // 104: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	55,  // 105: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	26,  // 106: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	33,  // 107: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	34,  // 108: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	35,  // 109: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	57,  // 110: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	58,  // 111: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	59,  // 112: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	60,  // 113: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	61,  // 114: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	62,  // 115: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	25,  // 116: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	3,   // 117: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	30,  // 118: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 119: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	72,  // 120: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	33,  // 121: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	122, // [122:122] is the sub-list for method output_type
-	122, // [122:122] is the sub-list for method input_type
-	122, // [122:122] is the sub-list for extension type_name
-	122, // [122:122] is the sub-list for extension extendee
-	0,   // [0:122] is the sub-list for field type_name
+	29,  // 48: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	30,  // 49: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	33,  // 50: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	34,  // 51: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	57,  // 52: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	26,  // 53: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	26,  // 54: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	22,  // 55: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	23,  // 56: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	24,  // 57: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	32,  // 58: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	31,  // 59: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	28,  // 60: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	28,  // 61: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	31,  // 62: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	4,   // 63: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	37,  // 64: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	38,  // 65: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	39,  // 66: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	40,  // 67: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	41,  // 68: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	44,  // 69: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	45,  // 70: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	46,  // 71: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	48,  // 72: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	49,  // 73: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	50,  // 74: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	51,  // 75: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	52,  // 76: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	18,  // 77: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	18,  // 78: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	53,  // 79: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	54,  // 80: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	47,  // 81: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	42,  // 82: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	43,  // 83: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	55,  // 84: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	56,  // 85: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	26,  // 86: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	31,  // 87: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	4,   // 88: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	30,  // 89: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	31,  // 90: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	32,  // 91: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	29,  // 92: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	26,  // 93: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	5,   // 94: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	7,   // 95: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	31,  // 96: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	28,  // 97: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	29,  // 98: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	28,  // 99: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	26,  // 100: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	29,  // 101: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	28,  // 102: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	26,  // 103: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	57,  // 104: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	26,  // 105: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	22,  // 106: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	24,  // 107: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	56,  // 108: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	26,  // 109: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	33,  // 110: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	34,  // 111: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	35,  // 112: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	58,  // 113: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	59,  // 114: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	60,  // 115: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	61,  // 116: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	62,  // 117: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	63,  // 118: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	25,  // 119: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	3,   // 120: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	30,  // 121: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 122: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	73,  // 123: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	33,  // 124: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	125, // [125:125] is the sub-list for method output_type
+	125, // [125:125] is the sub-list for method input_type
+	125, // [125:125] is the sub-list for extension type_name
+	125, // [125:125] is the sub-list for extension extendee
+	0,   // [0:125] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -7650,6 +7772,7 @@ func file_storage_proto_init() {
 		(*Record_TurnReady)(nil),
 		(*Record_OutputWritten)(nil),
 		(*Record_StepDelegated)(nil),
+		(*Record_Noted)(nil),
 	}
 	file_storage_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
@@ -7658,7 +7781,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

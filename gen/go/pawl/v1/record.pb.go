@@ -432,6 +432,8 @@ const (
 	RecordKind_RECORD_KIND_OUTPUT_WRITTEN RecordKind = 30
 	// Record.step_delegated.
 	RecordKind_RECORD_KIND_STEP_DELEGATED RecordKind = 31
+	// Record.noted.
+	RecordKind_RECORD_KIND_NOTED RecordKind = 32
 )
 
 // Enum value maps for RecordKind.
@@ -458,6 +460,7 @@ var (
 		18: "RECORD_KIND_TURN_READY",
 		30: "RECORD_KIND_OUTPUT_WRITTEN",
 		31: "RECORD_KIND_STEP_DELEGATED",
+		32: "RECORD_KIND_NOTED",
 	}
 	RecordKind_value = map[string]int32{
 		"RECORD_KIND_UNSPECIFIED":    0,
@@ -481,6 +484,7 @@ var (
 		"RECORD_KIND_TURN_READY":     18,
 		"RECORD_KIND_OUTPUT_WRITTEN": 30,
 		"RECORD_KIND_STEP_DELEGATED": 31,
+		"RECORD_KIND_NOTED":          32,
 	}
 )
 
@@ -1858,6 +1862,7 @@ type Record struct {
 	//	*Record_TurnReady
 	//	*Record_OutputWritten
 	//	*Record_StepDelegated
+	//	*Record_Noted
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2143,6 +2148,15 @@ func (x *Record) GetStepDelegated() *StepDelegated {
 	return nil
 }
 
+func (x *Record) GetNoted() *Noted {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Noted); ok {
+			return x.Noted
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -2247,6 +2261,11 @@ type Record_StepDelegated struct {
 	StepDelegated *StepDelegated `protobuf:"bytes,51,opt,name=step_delegated,json=stepDelegated,proto3,oneof"`
 }
 
+type Record_Noted struct {
+	// A request was answered that changed nothing; its id is kept.
+	Noted *Noted `protobuf:"bytes,52,opt,name=noted,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -2286,6 +2305,8 @@ func (*Record_TurnReady) isRecord_Body() {}
 func (*Record_OutputWritten) isRecord_Body() {}
 
 func (*Record_StepDelegated) isRecord_Body() {}
+
+func (*Record_Noted) isRecord_Body() {}
 
 // Transition is one entry into a state. Its seq is also that of the visit's
 // first turn.
@@ -3153,8 +3174,11 @@ type StepResolved struct {
 	Worker string `protobuf:"bytes,10,opt,name=worker,proto3" json:"worker,omitempty"`
 	// Artifacts written with it (result_bindings). Empty: none.
 	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,11,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What the run of a delegation consumed, its own delegations included; settled
+	// into this run's totals with this record. Unset for all other steps.
+	Usage         *Usage `protobuf:"bytes,12,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepResolved) Reset() {
@@ -3260,6 +3284,13 @@ func (x *StepResolved) GetWorker() string {
 func (x *StepResolved) GetArtifactsWritten() []*ArtifactWrite {
 	if x != nil {
 		return x.ArtifactsWritten
+	}
+	return nil
+}
+
+func (x *StepResolved) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
 	}
 	return nil
 }
@@ -3547,6 +3578,63 @@ func (x *StepDelegated) GetQuestion() []*Part {
 	return nil
 }
 
+// Noted is a request with an idempotency id that was answered and changed nothing,
+// as PauseRun of a paused run. It keeps the id: a late repeat gets the same answer and
+// has no effect, whatever happened meanwhile.
+type Noted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Call that was answered, for example "PauseRun".
+	Call string `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// Its idempotency id.
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Noted) Reset() {
+	*x = Noted{}
+	mi := &file_pawl_v1_record_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Noted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Noted) ProtoMessage() {}
+
+func (x *Noted) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Noted.ProtoReflect.Descriptor instead.
+func (*Noted) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Noted) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *Noted) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // ArtifactsSet is a write without a transition.
 type ArtifactsSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3558,7 +3646,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_pawl_v1_record_proto_msgTypes[32]
+	mi := &file_pawl_v1_record_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +3658,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[32]
+	mi := &file_pawl_v1_record_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +3671,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ArtifactsSet) GetArtifactsWritten() []*ArtifactWrite {
@@ -3604,7 +3692,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_pawl_v1_record_proto_msgTypes[33]
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3616,7 +3704,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[33]
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3629,7 +3717,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Paused) GetNote() string {
@@ -3650,7 +3738,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +3750,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +3763,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Resumed) GetNote() string {
@@ -3704,7 +3792,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3716,7 +3804,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3729,7 +3817,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Origin) GetRunId() string {
@@ -3781,13 +3869,19 @@ type Ended struct {
 	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,4,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
 	// Every artifact of the run with its last value.
 	FinalArtifacts []*Artifact `protobuf:"bytes,5,rep,name=final_artifacts,json=finalArtifacts,proto3" json:"final_artifacts,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Event that was asked for and is lost to the bound that the reason names; empty:
+	// something else ended the run.
+	Event string `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
+	// State that the event leads to; empty without one. `redirects` says which guards
+	// refused it and what was tried instead.
+	IntendedState string `protobuf:"bytes,7,opt,name=intended_state,json=intendedState,proto3" json:"intended_state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[36]
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +3893,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[36]
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +3906,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Ended) GetStatus() RunStatus {
@@ -3848,6 +3942,20 @@ func (x *Ended) GetFinalArtifacts() []*Artifact {
 		return x.FinalArtifacts
 	}
 	return nil
+}
+
+func (x *Ended) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *Ended) GetIntendedState() string {
+	if x != nil {
+		return x.IntendedState
+	}
+	return ""
 }
 
 var File_pawl_v1_record_proto protoreflect.FileDescriptor
@@ -3955,7 +4063,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x95\v\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xbd\v\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -3990,7 +4098,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\n" +
 	"turn_ready\x18& \x01(\v2\x12.pawl.v1.TurnReadyH\x00R\tturnReady\x12?\n" +
 	"\x0eoutput_written\x182 \x01(\v2\x16.pawl.v1.OutputWrittenH\x00R\routputWritten\x12?\n" +
-	"\x0estep_delegated\x183 \x01(\v2\x16.pawl.v1.StepDelegatedH\x00R\rstepDelegatedB\x06\n" +
+	"\x0estep_delegated\x183 \x01(\v2\x16.pawl.v1.StepDelegatedH\x00R\rstepDelegated\x12&\n" +
+	"\x05noted\x184 \x01(\v2\x0e.pawl.v1.NotedH\x00R\x05notedB\x06\n" +
 	"\x04body\"\x9c\x02\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
@@ -4060,7 +4169,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x1e\n" +
 	"\n" +
 	"delegation\x18\t \x01(\bR\n" +
-	"delegation\"\xea\x02\n" +
+	"delegation\"\x90\x03\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -4074,7 +4183,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
 	"\x06worker\x18\n" +
 	" \x01(\tR\x06worker\x12C\n" +
-	"\x11artifacts_written\x18\v \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"x\n" +
+	"\x11artifacts_written\x18\v \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12$\n" +
+	"\x05usage\x18\f \x01(\v2\x0e.pawl.v1.UsageR\x05usage\"x\n" +
 	"\fStepRejected\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
@@ -4093,7 +4203,10 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12'\n" +
 	"\x06remote\x18\x04 \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\x12)\n" +
-	"\bquestion\x18\x05 \x03(\v2\r.pawl.v1.PartR\bquestion\"S\n" +
+	"\bquestion\x18\x05 \x03(\v2\r.pawl.v1.PartR\bquestion\"+\n" +
+	"\x05Noted\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\tR\x04call\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"S\n" +
 	"\fArtifactsSet\x12C\n" +
 	"\x11artifacts_written\x18\x01 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\x1c\n" +
 	"\x06Paused\x12\x12\n" +
@@ -4105,13 +4218,15 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12C\n" +
 	"\x11artifacts_written\x18\x04 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12\x14\n" +
-	"\x05steps\x18\x05 \x01(\rR\x05steps\"\xfd\x01\n" +
+	"\x05steps\x18\x05 \x01(\rR\x05steps\"\xba\x02\n" +
 	"\x05Ended\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12/\n" +
 	"\tredirects\x18\x03 \x03(\v2\x11.pawl.v1.RedirectR\tredirects\x12C\n" +
 	"\x11artifacts_written\x18\x04 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12:\n" +
-	"\x0ffinal_artifacts\x18\x05 \x03(\v2\x11.pawl.v1.ArtifactR\x0efinalArtifacts*\xdd\x01\n" +
+	"\x0ffinal_artifacts\x18\x05 \x03(\v2\x11.pawl.v1.ArtifactR\x0efinalArtifacts\x12\x14\n" +
+	"\x05event\x18\x06 \x01(\tR\x05event\x12%\n" +
+	"\x0eintended_state\x18\a \x01(\tR\rintendedState*\xdd\x01\n" +
 	"\tRunStatus\x12\x1a\n" +
 	"\x16RUN_STATUS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RUN_STATUS_RUNNING\x10\x01\x12\x16\n" +
@@ -4145,7 +4260,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bAwaiting\x12\x18\n" +
 	"\x14AWAITING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eAWAITING_INPUT\x10\x01\x12\x11\n" +
-	"\rAWAITING_AUTH\x10\x02*\xf7\x04\n" +
+	"\rAWAITING_AUTH\x10\x02*\x8e\x05\n" +
 	"\n" +
 	"RecordKind\x12\x1b\n" +
 	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -4169,7 +4284,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x11RECORD_KIND_ENDED\x10\x11\x12\x1a\n" +
 	"\x16RECORD_KIND_TURN_READY\x10\x12\x12\x1e\n" +
 	"\x1aRECORD_KIND_OUTPUT_WRITTEN\x10\x1e\x12\x1e\n" +
-	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1fB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1f\x12\x15\n" +
+	"\x11RECORD_KIND_NOTED\x10 B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_record_proto_rawDescOnce sync.Once
@@ -4184,7 +4300,7 @@ func file_pawl_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_pawl_v1_record_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(Execution)(0),                // 1: pawl.v1.Execution
@@ -4225,12 +4341,13 @@ var file_pawl_v1_record_proto_goTypes = []any{
 	(*StepCancelled)(nil),         // 36: pawl.v1.StepCancelled
 	(*OutputWritten)(nil),         // 37: pawl.v1.OutputWritten
 	(*StepDelegated)(nil),         // 38: pawl.v1.StepDelegated
-	(*ArtifactsSet)(nil),          // 39: pawl.v1.ArtifactsSet
-	(*Paused)(nil),                // 40: pawl.v1.Paused
-	(*Resumed)(nil),               // 41: pawl.v1.Resumed
-	(*Origin)(nil),                // 42: pawl.v1.Origin
-	(*Ended)(nil),                 // 43: pawl.v1.Ended
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*Noted)(nil),                 // 39: pawl.v1.Noted
+	(*ArtifactsSet)(nil),          // 40: pawl.v1.ArtifactsSet
+	(*Paused)(nil),                // 41: pawl.v1.Paused
+	(*Resumed)(nil),               // 42: pawl.v1.Resumed
+	(*Origin)(nil),                // 43: pawl.v1.Origin
+	(*Ended)(nil),                 // 44: pawl.v1.Ended
+	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
 }
 var file_pawl_v1_record_proto_depIdxs = []int32{
 	7,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
@@ -4241,8 +4358,8 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	13, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
 	11, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
 	5,  // 7: pawl.v1.Remote.asking:type_name -> pawl.v1.Awaiting
-	44, // 8: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	44, // 9: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
+	45, // 8: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	45, // 9: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
 	2,  // 10: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
 	24, // 11: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
 	25, // 12: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
@@ -4256,46 +4373,48 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	34, // 20: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
 	35, // 21: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
 	36, // 22: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
-	39, // 23: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
-	40, // 24: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
-	41, // 25: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
-	42, // 26: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
-	43, // 27: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
+	40, // 23: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
+	41, // 24: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
+	42, // 25: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
+	43, // 26: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
+	44, // 27: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
 	32, // 28: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
 	37, // 29: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
 	38, // 30: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
-	22, // 31: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
-	8,  // 32: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	11, // 33: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
-	13, // 34: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
-	20, // 35: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
-	11, // 36: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
-	12, // 37: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
-	16, // 38: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
-	8,  // 39: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	5,  // 40: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
-	17, // 41: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
-	44, // 42: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
-	16, // 43: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
-	44, // 44: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
-	17, // 45: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
-	44, // 46: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
-	8,  // 47: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	18, // 48: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
-	14, // 49: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
-	15, // 50: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
-	11, // 51: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
-	8,  // 52: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	8,  // 53: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 54: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	22, // 55: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	8,  // 56: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	10, // 57: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	39, // 31: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
+	22, // 32: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
+	8,  // 33: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	11, // 34: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
+	13, // 35: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
+	20, // 36: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
+	11, // 37: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
+	12, // 38: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
+	16, // 39: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
+	8,  // 40: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	5,  // 41: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
+	17, // 42: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
+	45, // 43: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
+	16, // 44: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
+	45, // 45: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
+	17, // 46: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
+	45, // 47: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
+	8,  // 48: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	16, // 49: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
+	18, // 50: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
+	14, // 51: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
+	15, // 52: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
+	11, // 53: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
+	8,  // 54: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	8,  // 55: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,  // 56: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	22, // 57: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	8,  // 58: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	10, // 59: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }
@@ -4335,6 +4454,7 @@ func file_pawl_v1_record_proto_init() {
 		(*Record_TurnReady)(nil),
 		(*Record_OutputWritten)(nil),
 		(*Record_StepDelegated)(nil),
+		(*Record_Noted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4342,7 +4462,7 @@ func file_pawl_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_record_proto_rawDesc), len(file_pawl_v1_record_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -78,6 +78,7 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_TURN_READY: _ClassVar[RecordKind]
     RECORD_KIND_OUTPUT_WRITTEN: _ClassVar[RecordKind]
     RECORD_KIND_STEP_DELEGATED: _ClassVar[RecordKind]
+    RECORD_KIND_NOTED: _ClassVar[RecordKind]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
 RUN_STATUS_WAITING: RunStatus
@@ -126,6 +127,7 @@ RECORD_KIND_ENDED: RecordKind
 RECORD_KIND_TURN_READY: RecordKind
 RECORD_KIND_OUTPUT_WRITTEN: RecordKind
 RECORD_KIND_STEP_DELEGATED: RecordKind
+RECORD_KIND_NOTED: RecordKind
 
 class ArtifactValue(_message.Message):
     __slots__ = ("json", "text", "data", "media_type")
@@ -326,7 +328,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -356,6 +358,7 @@ class Record(_message.Message):
     TURN_READY_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     STEP_DELEGATED_FIELD_NUMBER: _ClassVar[int]
+    NOTED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
     prev_seq: int
@@ -385,7 +388,8 @@ class Record(_message.Message):
     turn_ready: TurnReady
     output_written: OutputWritten
     step_delegated: StepDelegated
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ...) -> None: ...
+    noted: Noted
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
     __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written")
@@ -530,7 +534,7 @@ class StepRequested(_message.Message):
     def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ...) -> None: ...
 
 class StepResolved(_message.Message):
-    __slots__ = ("step", "tool", "attempt", "ok", "result_json", "error", "unknown", "next", "deadline", "worker", "artifacts_written")
+    __slots__ = ("step", "tool", "attempt", "ok", "result_json", "error", "unknown", "next", "deadline", "worker", "artifacts_written", "usage")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -542,6 +546,7 @@ class StepResolved(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     step: int
     tool: str
     attempt: int
@@ -553,7 +558,8 @@ class StepResolved(_message.Message):
     deadline: _timestamp_pb2.Timestamp
     worker: str
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
-    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., ok: bool = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., unknown: bool = ..., next: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., worker: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ...) -> None: ...
+    usage: Usage
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., ok: bool = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., unknown: bool = ..., next: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., worker: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
 class StepRejected(_message.Message):
     __slots__ = ("key", "tool", "turn_seq", "denial")
@@ -601,6 +607,14 @@ class StepDelegated(_message.Message):
     question: _containers.RepeatedCompositeFieldContainer[Part]
     def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., remote: _Optional[_Union[Remote, _Mapping]] = ..., question: _Optional[_Iterable[_Union[Part, _Mapping]]] = ...) -> None: ...
 
+class Noted(_message.Message):
+    __slots__ = ("call", "id")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    call: str
+    id: str
+    def __init__(self, call: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+
 class ArtifactsSet(_message.Message):
     __slots__ = ("artifacts_written",)
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
@@ -634,15 +648,19 @@ class Origin(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., state: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class Ended(_message.Message):
-    __slots__ = ("status", "reason", "redirects", "artifacts_written", "final_artifacts")
+    __slots__ = ("status", "reason", "redirects", "artifacts_written", "final_artifacts", "event", "intended_state")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REDIRECTS_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     FINAL_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    INTENDED_STATE_FIELD_NUMBER: _ClassVar[int]
     status: RunStatus
     reason: str
     redirects: _containers.RepeatedCompositeFieldContainer[Redirect]
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
     final_artifacts: _containers.RepeatedCompositeFieldContainer[Artifact]
-    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., final_artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ...) -> None: ...
+    event: str
+    intended_state: str
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., final_artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., event: _Optional[str] = ..., intended_state: _Optional[str] = ...) -> None: ...

@@ -4,8 +4,8 @@ package gen
 
 import _ "embed"
 
-// OpenAPI is the OpenAPI 2.0 description of the JSON gateway, generated from the
+// OpenAPI is the OpenAPI 3.1 description of the JSON gateway, generated from the
 // proto files.
 //
-//go:embed openapi/pawl.swagger.json
+//go:embed openapi/pawl.openapi.json
 var OpenAPI []byte

@@ -34,6 +34,7 @@ var table = []rule{
 	{dir: "internal/pack", may: []string{machineDir, "internal/prompt"}},
 	{dir: "internal/store", may: []string{machineDir}, wire: true, badger: true},
 	{dir: "internal/runtime", may: []string{machineDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/openapi", may: []string{genDir}},
 	{dir: "internal/dispatch", may: []string{machineDir}},
 	{dir: "internal/outbox", may: []string{machineDir}},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime"}},

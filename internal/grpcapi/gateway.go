@@ -13,11 +13,16 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
+
+// healthPath answers probes: 200 while grpc.health.v1 says SERVING, else 503. It takes
+// no token, and any Host, since probes come by address and it tells no secret.
+const healthPath = "/healthz"
 
 // gateway serves the unary methods and StreamTransitions as ProtoJSON. It is a
 // client of the gRPC server over an in-process connection: the same tokens,
@@ -34,11 +39,12 @@ func newGateway(s *Server) (*gateway, error) {
 	}
 	useStrictQuery()
 	routes := gw.NewServeMux(
-		gw.WithMarshalerOption(gw.MIMEWildcard, &gw.JSONPb{}),
+		gw.WithMarshalerOption(gw.MIMEWildcard, &realJSON{}),
 		gw.WithIncomingHeaderMatcher(traceHeader),
 		gw.WithOutgoingHeaderMatcher(noHeader),
 		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return identityOf(r.TLS).metadata() }),
 		gw.WithErrorHandler(gatewayError),
+		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
 		gw.WithRoutingErrorHandler(routingError),
 	)
 	// The context of the registration closes the connection when it ends, which
@@ -60,6 +66,7 @@ func newGateway(s *Server) (*gateway, error) {
 	if s.cfg.Page != nil {
 		mux.Handle("GET "+s.cfg.PagePath, s.cfg.Page)
 		mux.Handle("GET "+s.cfg.PagePath+"/", s.cfg.Page)
+		mux.Handle("GET /{$}", http.RedirectHandler(s.cfg.PagePath, http.StatusFound))
 	}
 	mux.Handle("/", routes)
 	guarded := &guard{guest: s.guest, hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}

@@ -62,7 +62,7 @@ func (g *guard) visits(r *http.Request) bool {
 }
 
 func (g *guard) refuse(r *http.Request) *machine.Refusal {
-	if !g.hostAllowed(r.Host) {
+	if r.URL.Path != healthPath && !g.hostAllowed(r.Host) {
 		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.hosts...),
 			Message: "this gateway is not known by that name; configure http_host"}
 	}

@@ -456,3 +456,95 @@ func FuzzGateway(f *testing.F) {
 		}
 	})
 }
+
+// TestGatewayTakesRealJSON: fields that hold JSON as text may be real JSON, under either
+// name, nested too; numbers keep their digits, and a field is given once.
+func TestGatewayTakesRealJSON(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		msg        proto.Message
+		body, want string
+	}{
+		"object":        {&pawlv1.StartRunRequest{}, `{"variables":{"goal":"x","n":9007199254740993}}`, `{"variablesJson":"{\"goal\":\"x\",\"n\":9007199254740993}"}`},
+		"own name":      {&pawlv1.StartRunRequest{}, `{"variablesJson":{"goal":1.50}}`, `{"variablesJson":"{\"goal\":1.50}"}`},
+		"proto name":    {&pawlv1.StartRunRequest{}, `{"variables_json":{}}`, `{"variablesJson":"{}"}`},
+		"text":          {&pawlv1.StartRunRequest{}, `{"variablesJson":"{\"goal\":\"x\"}"}`, `{"variablesJson":"{\"goal\":\"x\"}"}`},
+		"null":          {&pawlv1.StartRunRequest{}, `{"variables":null}`, `{}`},
+		"list of parts": {&pawlv1.StartRunRequest{}, `{"input":[{"text":"a"},{"json":{"b":[1,null]}}]}`, `{"input":[{"text":"a"},{"json":"{\"b\":[1,null]}"}]}`},
+		"artifact":      {&pawlv1.EmitEventRequest{}, `{"artifacts":[{"name":"a","value":{"json":[1,"x"]}}]}`, `{"artifacts":[{"name":"a","value":{"json":"[1,\"x\"]"}}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := (&realJSON{}).NewDecoder(strings.NewReader(c.body)).Decode(c.msg); err != nil {
+				t.Fatal(err)
+			}
+			want := c.msg.ProtoReflect().New().Interface()
+			if err := protojson.Unmarshal([]byte(c.want), want); err != nil {
+				t.Fatal(err)
+			}
+			if !proto.Equal(c.msg, want) {
+				t.Errorf("got %v, want %v", c.msg, want)
+			}
+		})
+	}
+	for body, says := range map[string]string{
+		`{"variables":{},"variablesJson":"{}"}`: "two forms of one field",
+		`{"variables":{}`:                       "unexpected",
+		`{"nothing":{}}`:                        "unknown field",
+		`[]`:                                    "unexpected token",
+	} {
+		err := (&realJSON{}).NewDecoder(strings.NewReader(body)).Decode(&pawlv1.StartRunRequest{})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", body, err, says)
+		}
+	}
+}
+
+func TestGatewayStartsWithRealVariables(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, withGateway), testContext(t)
+	r.register(ctx)
+	var started pawlv1.StartRunResponse
+	r.jsonCall(ctx, "POST", "/v1/runs", `{"pack":"loop","execution":"EXECUTION_CALLER","variables":{"goal":"x"}}`, &started)
+	if got := started.GetTurn().GetRunId(); got == "" {
+		t.Fatalf("no turn in %v", &started)
+	}
+	code, message, reason := errorOf(t, r.httpCall(ctx, "POST", "/v1/runs", `{"pack":"loop","execution":"EXECUTION_CALLER","variables":[1]}`))
+	if code != 3 || reason != "INVALID_JSON" || !strings.Contains(message, "object") {
+		t.Fatalf("a list: %d %s %s", code, reason, message)
+	}
+}
+
+// TestGatewayHealth: probes come without a token and by any name.
+func TestGatewayHealth(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, withGateway, withTokens), testContext(t)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.server.HTTPAddr()+"/healthz", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "10.1.2.3:7290"
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body := readAll(t, &httpAnswer{Body: resp.Body}); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "SERVING") {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+}
+
+// TestRootLeadsToThePage: a person who opens the port sees the page.
+func TestRootLeadsToThePage(t *testing.T) {
+	t.Parallel()
+	page := func(c *Config, _ *runtime.Config) {
+		c.PagePath, c.Page = "/ui", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the page")) })
+	}
+	r, ctx := newRig(t, withGateway, page), testContext(t)
+	if got := readAll(t, r.httpCall(ctx, "GET", "/", "")); string(got) != "the page" {
+		t.Fatalf("got %q", got)
+	}
+	if resp := r.httpCall(ctx, "GET", "/nothing", ""); resp.StatusCode != http.StatusNotFound {
+		t.Fatalf("an unknown path: %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,133 @@
+package grpcapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	gw "github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// realJSON reads request bodies as ProtoJSON in which fields that hold JSON as text may
+// also be real JSON: `"variables": {"goal": "x"}` and `"variablesJson": {"goal": "x"}` are
+// `"variablesJson": "{\"goal\":\"x\"}"`. Numbers keep their digits. Answers are ProtoJSON.
+type realJSON struct{ gw.JSONPb }
+
+// NewDecoder implements the library's Marshaler.
+func (m *realJSON) NewDecoder(r io.Reader) gw.Decoder {
+	return gw.DecoderFunc(func(v any) error {
+		msg, ok := v.(proto.Message)
+		if !ok {
+			return m.JSONPb.NewDecoder(r).Decode(v)
+		}
+		body, err := io.ReadAll(r)
+		if err != nil || len(bytes.TrimSpace(body)) == 0 {
+			return m.JSONPb.NewDecoder(bytes.NewReader(body)).Decode(v)
+		}
+		if body, err = textJSON(msg.ProtoReflect().Descriptor(), body); err != nil {
+			return err
+		}
+		return m.Unmarshal(body, v)
+	})
+}
+
+// textJSON turns the real JSON in the JSON form of a message into text. What is not of
+// the message's shape is left to the library to refuse.
+func textJSON(m protoreflect.MessageDescriptor, raw json.RawMessage) (json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) != nil {
+		return raw, nil
+	}
+	for i := range m.Fields().Len() {
+		if err := textField(m.Fields().Get(i), object); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(object)
+}
+
+// textField does it for one field, in place.
+func textField(field protoreflect.FieldDescriptor, object map[string]json.RawMessage) error {
+	if holdsJSON(field) {
+		return textValue(field, object)
+	}
+	for _, name := range []string{field.JSONName(), field.TextName()} {
+		raw, given := object[name]
+		if !given || field.Kind() != protoreflect.MessageKind || strings.HasPrefix(string(field.Message().FullName()), "google.") {
+			continue
+		}
+		inner, err := textInner(field, raw)
+		if err != nil {
+			return err
+		}
+		object[name] = inner
+	}
+	return nil
+}
+
+// textInner goes into a message, into each of a list or of a map.
+func textInner(field protoreflect.FieldDescriptor, raw json.RawMessage) (json.RawMessage, error) {
+	var err error
+	switch {
+	case field.IsList():
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) != nil {
+			return raw, nil
+		}
+		for i := range list {
+			if list[i], err = textJSON(field.Message(), list[i]); err != nil {
+				return nil, err
+			}
+		}
+		return json.Marshal(list)
+	case field.IsMap():
+		return raw, nil
+	}
+	return textJSON(field.Message(), raw)
+}
+
+// holdsJSON says whether a field is JSON as text, as its name says: `json`, or `…_json`.
+func holdsJSON(field protoreflect.FieldDescriptor) bool {
+	name := field.TextName()
+	return field.Kind() == protoreflect.StringKind && !field.IsList() && (name == "json" || strings.HasSuffix(name, "_json"))
+}
+
+// textValue writes the value of a field that holds JSON as text, whichever of its names
+// it came under.
+func textValue(field protoreflect.FieldDescriptor, object map[string]json.RawMessage) error {
+	names := []string{field.JSONName(), field.TextName()}
+	if plain := strings.TrimSuffix(field.JSONName(), "Json"); plain != field.JSONName() && field.ContainingMessage().Fields().ByJSONName(plain) == nil {
+		names = append(names, plain)
+	}
+	came := ""
+	for _, name := range names {
+		raw, given := object[name]
+		if !given || name == came {
+			continue
+		}
+		if came != "" {
+			return fmt.Errorf("%q and %q are two forms of one field; give one of them", came, name)
+		}
+		came = name
+		delete(object, name)
+		text, err := textOf(raw, name == field.JSONName() || name == field.TextName())
+		if err != nil {
+			return err
+		}
+		object[field.JSONName()] = text
+	}
+	return nil
+}
+
+// textOf is a JSON value as a JSON string; a string that is text already stays, and null
+// is an absent field.
+func textOf(raw json.RawMessage, mayBeText bool) (json.RawMessage, error) {
+	if first := raw[0]; mayBeText && first == '"' || bytes.Equal(raw, []byte("null")) {
+		return raw, nil
+	}
+	return json.Marshal(string(raw))
+}

@@ -1,0 +1,251 @@
+// Package openapi finishes the OpenAPI 3.1 document of the JSON gateway: what
+// protoc-gen-connect-openapi writes is right about messages and paths and does not know
+// what the comments and the gateway say. It is called by `make generate` only.
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// object is a JSON object of the document.
+type object = map[string]any
+
+// statusRef is the schema of every error.
+const statusRef = "#/components/schemas/google.rpc.Status"
+
+// Finish returns the document as it is served: indented, members sorted.
+//
+//   - Fields whose comment says "required" are required in requests.
+//   - The members of a oneof are optional fields of their message, at most one of them
+//     given; the generator nests them where additionalProperties forbids them.
+//   - Every operation answers errors as google.rpc.Status.
+//   - Streams are newline-delimited JSON, or server-sent events.
+//   - StartRun and ForkRun take variables as real JSON.
+//   - The paths that are no RPC (health, this document) are there.
+func Finish(raw []byte) ([]byte, error) {
+	var doc object
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	schemas, ok := at(doc, "components", "schemas")
+	if !ok {
+		return nil, fmt.Errorf("openapi: the document has no components.schemas")
+	}
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		finishSchema(name, schemas[name].(object))
+	}
+	paths, ok := at(doc, "paths")
+	if !ok {
+		return nil, fmt.Errorf("openapi: the document has no paths")
+	}
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		for _, operation := range paths[path].(object) {
+			finishOperation(path, operation.(object))
+		}
+	}
+	plainPaths(paths)
+	tidyTexts(doc)
+	return json.MarshalIndent(doc, "", "  ")
+}
+
+// at follows names through objects.
+func at(in object, names ...string) (object, bool) {
+	for _, name := range names {
+		next, ok := in[name].(object)
+		if !ok {
+			return nil, false
+		}
+		in = next
+	}
+	return in, true
+}
+
+// finishSchema finishes the schema of a message. Answers may get fields, so that only
+// requests are closed.
+func finishSchema(name string, schema object) {
+	flatten(schema)
+	require(schema)
+	if !strings.HasSuffix(name, "Request") {
+		delete(schema, "additionalProperties")
+	}
+	if name == "google.protobuf.Any" {
+		schema["properties"] = object{"@type": object{"type": "string", "description": "Type of the detail, for example type.googleapis.com/google.rpc.ErrorInfo."}}
+		schema["additionalProperties"] = true
+	}
+	if name == "pawl.v1.StartRunRequest" || name == "pawl.v1.ForkRunRequest" {
+		realVariables(schema)
+	}
+}
+
+// flatten makes one object of a message's fields and the members of its oneofs.
+func flatten(schema object) {
+	parts, ok := schema["allOf"].([]any)
+	if !ok {
+		parts, ok = []any{object{"oneOf": schema["oneOf"]}}, schema["oneOf"] != nil
+	}
+	if !ok {
+		return
+	}
+	properties := object{}
+	if own, ok := at(schema, "properties"); ok {
+		properties = own
+	}
+	for _, part := range parts {
+		fields, _ := at(part.(object), "properties")
+		maps.Copy(properties, fields)
+		members, _ := part.(object)["oneOf"].([]any)
+		var names []string
+		for _, member := range members {
+			fields, _ := at(member.(object), "properties")
+			maps.Copy(properties, fields)
+			names = append(names, slices.Collect(maps.Keys(fields))...)
+		}
+		if len(names) > 0 {
+			slices.Sort(names)
+			schema["description"] = fmt.Sprintf("%v\nAt most one of %s.", schema["description"], strings.Join(names, ", "))
+		}
+	}
+	schema["type"], schema["properties"] = "object", properties
+	delete(schema, "allOf")
+	delete(schema, "oneOf")
+}
+
+// said is how the comments of proto/pawl/v1 mark what a request must have.
+var said = regexp.MustCompile(`; required\b`)
+
+// require lists the required fields of a message.
+func require(schema object) {
+	properties, _ := at(schema, "properties")
+	var required []string
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		if text, _ := properties[name].(object)["description"].(string); said.MatchString(text) {
+			required = append(required, name)
+		}
+	}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+}
+
+// realVariables adds the form of variables_json that the gateway takes besides.
+func realVariables(schema object) {
+	properties, ok := at(schema, "properties")
+	if !ok {
+		return
+	}
+	properties["variables"] = object{
+		"type": "object", "title": "variables", "additionalProperties": true,
+		"description": "variablesJson as real JSON; one of the two.",
+	}
+}
+
+// finishOperation finishes what one method of one path takes and answers.
+func finishOperation(path string, operation object) {
+	if body, ok := at(operation, "requestBody", "content", "application/json", "schema"); ok {
+		flatten(body)
+		require(body)
+		if title, _ := body["title"].(string); title == "ForkRunRequest" {
+			realVariables(body)
+		}
+	}
+	responses, ok := at(operation, "responses")
+	if !ok {
+		return
+	}
+	responses["default"] = object{
+		"description": "An error; its reason is in the google.rpc.ErrorInfo among the details.",
+		"content":     object{"application/json": object{"schema": object{"$ref": statusRef}}},
+	}
+	if strings.HasSuffix(path, ":stream") {
+		stream(responses)
+	}
+	if parameters, ok := operation["parameters"].([]any); ok {
+		operation["parameters"] = mapParameters(parameters)
+	}
+}
+
+// stream describes both forms of a stream.
+func stream(responses object) {
+	content, ok := at(responses, "200", "content")
+	if !ok {
+		return
+	}
+	one := content["application/json"].(object)["schema"]
+	content["application/json"] = object{"schema": object{
+		"type": "object", "description": "Newline-delimited JSON, one of these a line.",
+		"properties": object{"result": one, "error": object{"$ref": statusRef}},
+	}}
+	content["text/event-stream"] = object{"schema": object{
+		"type": "string",
+		"description": "Server-sent events, for those who accept text/event-stream. Records are plain messages, signs of life the event \"heartbeat\", " +
+			"the end of the stream \"end\", an error \"fault\" with a google.rpc.Status. id is the cursor: send it as Last-Event-ID to go on.",
+	}}
+}
+
+// mapParameters writes a map in a query as the gateway reads it, name[key]=value.
+func mapParameters(parameters []any) []any {
+	var out []any
+	for _, p := range parameters {
+		parameter := p.(object)
+		name, _ := parameter["name"].(string)
+		switch {
+		case strings.HasSuffix(name, ".labels.key"):
+			out = append(out, object{
+				"name": strings.TrimSuffix(name, ".key"), "in": "query", "style": "deepObject", "explode": true,
+				"description": "Labels that the run has, as " + strings.TrimSuffix(name, ".key") + "[KEY]=VALUE.",
+				"schema":      object{"type": "object", "additionalProperties": object{"type": "string"}},
+			})
+		case !strings.HasSuffix(name, ".labels.value"):
+			out = append(out, parameter)
+		}
+	}
+	return out
+}
+
+// plainPaths adds what the gateway serves besides RPCs, to everybody.
+func plainPaths(paths object) {
+	open := []any{}
+	paths["/healthz"] = object{"get": object{
+		"operationId": "Health", "summary": "Whether the sidecar serves.", "security": open,
+		"responses": object{
+			"200": object{"description": "It serves."},
+			"503": object{"description": "It does not, or not any more."},
+		},
+	}}
+	paths["/openapi.json"] = object{"get": object{
+		"operationId": "Describe", "summary": "This document.", "security": open,
+		"responses": object{"200": object{"description": "OpenAPI 3.1.", "content": object{"application/json": object{"schema": object{"type": "object"}}}}},
+	}}
+}
+
+// constraint is a rule that the generator appends to a description as text.
+var constraint = regexp.MustCompile(`\n[a-z0-9_.]+ = [^\n]*`)
+
+// tidyTexts cleans all descriptions: of Google's types the first sentence is enough, and
+// lines of comments go on.
+func tidyTexts(value any) {
+	switch v := value.(type) {
+	case object:
+		for key, inner := range v {
+			text, ok := inner.(string)
+			if !ok || key != "description" && key != "summary" {
+				tidyTexts(inner)
+				continue
+			}
+			text = constraint.ReplaceAllString(text, "")
+			if first, _, long := strings.Cut(text, "\n\n"); long && strings.HasPrefix(text, "A Timestamp represents") {
+				text = first
+			}
+			v[key] = strings.TrimSpace(strings.ReplaceAll(text, "\n ", "\n"))
+		}
+	case []any:
+		for _, inner := range v {
+			tidyTexts(inner)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+// Command finish reads the generated OpenAPI document from standard input and writes
+// the finished one to standard output.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/openapi"
+)
+
+func main() {
+	raw, err := io.ReadAll(os.Stdin)
+	if err == nil {
+		raw, err = openapi.Finish(raw)
+	}
+	if err == nil {
+		_, err = os.Stdout.Write(append(raw, '\n'))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -75,7 +75,7 @@ func (d *Directory) Peer(ctx context.Context, del *machine.Delegation) (*Peer, s
 			return peer, remote.Card, err
 		}
 	}
-	return &Peer{wire: d.local, tenant: del.Digest + "/" + del.Agent}, "", nil
+	return &Peer{wire: d.local, tenant: del.Digest + "/" + del.Agent, idempotent: true}, "", nil
 }
 
 // reach reads an agent's card, if it was not read lately, and takes its first
@@ -142,7 +142,7 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Peer{wire: spoken, tenant: face.Tenant, headers: headers, origin: d.origin}, nil
+	return &Peer{wire: spoken, tenant: face.Tenant, headers: headers, origin: d.origin, idempotent: card.declares(IdempotentURI) || card.declares(DelegationURI)}, nil
 }
 
 // cardFault: a card that is not there, or not readable, may be tomorrow.

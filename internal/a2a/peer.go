@@ -23,9 +23,14 @@ type Peer struct {
 	tenant string
 	// headers are sent with every call: the operator's credentials for this agent.
 	headers a2aclient.ServiceParams
+	// idempotent: the agent declares that the same message is the same task.
+	idempotent bool
 	// origin is this sidecar's base URL, "" = none that an agent could use.
 	origin string
 }
+
+// Idempotent: the same message sent again is the same task.
+func (p *Peer) Idempotent() bool { return p.idempotent }
 
 // Send gives the agent a message without waiting for what it does. The same
 // message is the same bytes each time, which the extensions make one task.
@@ -94,7 +99,7 @@ func (p *Peer) params() a2aclient.ServiceParams {
 		out.Append(key, values...)
 	}
 	out.Append(a2a.SvcParamVersion, ProtocolVersion)
-	out.Append(a2a.SvcParamExtensions, DelegationURI)
+	out.Append(a2a.SvcParamExtensions, DelegationURI, IdempotentURI)
 	return out
 }
 

@@ -21,6 +21,8 @@ var (
 	errRefused = errors.New("the agent refuses")
 	// errDenied is its no to who asks.
 	errDenied = errors.New("the agent refuses")
+	// errNotTaken is its no for now: it did nothing.
+	errNotTaken = errors.New("the agent takes nothing now")
 )
 
 // scopeMissing is the reason with which a sidecar says no to who asks.
@@ -104,7 +106,10 @@ func ofHTTP(resp *http.Response) error {
 		return fmt.Errorf("%w: %s: %s", errDenied, reason, body.Error.Message)
 	}
 	said := fmt.Sprintf("%s %s: %s", resp.Status, reason, body.Error.Message)
-	if passing[resp.StatusCode] || resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented {
+	if passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable {
+		return fmt.Errorf("%w: %s", errNotTaken, said)
+	}
+	if resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented {
 		return errors.New("the agent answers " + said)
 	}
 	return fmt.Errorf("%w: %s", errRefused, said)

@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -110,7 +111,15 @@ func faultOf(err error) *machine.AgentFault {
 	if errors.Is(err, errRedirected) {
 		return refuses("AGENT_REDIRECTED", err)
 	}
-	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: err.Error()}
+	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: err.Error(), Unsent: unsent(err)}
+}
+
+// unsent: no connection came about, or the agent said that it took nothing. Of a broken
+// connection gRPC tells the first by its words only.
+func unsent(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial" || errors.Is(err, errNotTaken) ||
+		status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "while dialing")
 }
 
 // overLimit: gRPC tells a message over the receiver's bound by its words only.

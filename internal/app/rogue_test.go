@@ -403,7 +403,7 @@ func TestAgentsThatRecover(t *testing.T) {
 		g := newRogue(t, false)
 		// down fails a call as often as there are statuses.
 		down := func(tries *atomic.Int64, w http.ResponseWriter, r *http.Request) bool {
-			statuses := []int{503, 404, 429, 500}
+			statuses := []int{503, 404, 429, 425}
 			n := int(tries.Add(1))
 			if n > len(statuses) {
 				return false
@@ -425,6 +425,29 @@ func TestAgentsThatRecover(t *testing.T) {
 		got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, aLongTime).delegate(`{"message":"go"}`)
 		if !got.OK || g.count("card") != 5 || g.count("SendMessage") != 5 {
 			t.Errorf("the step ended with %+v after %v", got, g.calls)
+		}
+	})
+	t.Run("nobody knows what it did", func(t *testing.T) {
+		// An agent that declares the extension is sent the message again, another is not.
+		for _, extensions := range []string{"", a2a.IdempotentURI, a2a.DelegationURI} {
+			g := newRogue(t, false)
+			g.card = func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprintf(w, `{"supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":"1.0"}],"capabilities":{"extensions":[{"uri":%q}]}}`,
+					g.URL+"/rpc", extensions)
+			}
+			var sends atomic.Int64
+			g.rpc = func(w http.ResponseWriter, r *http.Request, m string) {
+				if sends.Add(1) == 1 {
+					raw(500, "application/json", "{")(w, r)
+					return
+				}
+				result(w, m, task("COMPLETED"))
+			}
+			got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, aLongTime).delegate(`{"message":"go"}`)
+			again := extensions != ""
+			if got.OK != again || got.Unknown == again || (g.count("SendMessage") == 2) != again {
+				t.Errorf("%q: the step ended with %+v after %v", extensions, got, g.calls)
+			}
 		}
 	})
 	t.Run("it is out of reach", func(t *testing.T) {

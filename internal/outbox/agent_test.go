@@ -18,6 +18,8 @@ type agent struct {
 	play func(n int, message machine.AgentMessage) machine.AgentTask
 	// fault is met by a call before it has any effect, lost after it had.
 	fault, lost func(call string) error
+	// repeats: it does a message again that it gets again.
+	repeats bool
 
 	mu      sync.Mutex
 	tasks   map[string]*machine.AgentTask
@@ -44,6 +46,8 @@ func (a *agent) Peer(context.Context, *machine.Delegation) (outbox.Peer, string,
 	return a, "https://agent/card", nil
 }
 
+func (a *agent) Idempotent() bool { return !a.repeats }
+
 func (a *agent) Send(_ context.Context, from *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
 	a.mu.Lock()
 	a.walls[m.ID] = append(a.walls[m.ID], from.WallTime)
@@ -59,7 +63,7 @@ func (a *agent) take(m machine.AgentMessage) machine.AgentTask {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	id, known := a.byID[m.ID]
-	if known {
+	if known && !a.repeats {
 		return *a.tasks[id]
 	}
 	if id = m.TaskID; id == "" {

@@ -39,6 +39,10 @@ func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 		return err
 	}
 	task := del.Remote.TaskID
+	if task == "" && !peer.Idempotent() {
+		// Asking for it by its message could begin it; its own bounds end it.
+		return nil
+	}
 	if task == "" {
 		told, err := send(ctx, peer, &del)
 		if err != nil {

@@ -19,6 +19,8 @@ type delegation struct {
 	// is the last one that was made; it grows until there is news.
 	since time.Time
 	pause time.Duration
+	// unsent: the message was announced, and did certainly not arrive.
+	unsent bool
 }
 
 var (
@@ -62,7 +64,7 @@ func (d *delegation) advance(ctx context.Context) error {
 	var task machine.AgentTask
 	switch {
 	case del.Remote.TaskID == "":
-		task, err = send(ctx, peer, &del)
+		task, err = d.ask(ctx, peer, &del, card)
 	case del.Remote.Answer != 0:
 		task, err = d.answer(ctx, peer, &del)
 	default:
@@ -72,6 +74,41 @@ func (d *delegation) advance(ctx context.Context) error {
 		return err
 	}
 	return d.told(ctx, &del, card, task)
+}
+
+// ask gives the agent the step's message. An agent that would do it again gets it once,
+// unless the pack says that it may come twice: before it is sent the journal says so, and
+// when nobody knows whether it arrived, the pack's on_unknown says what follows.
+func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
+	if mayRepeat(peer, del) {
+		return send(ctx, peer, del)
+	}
+	lost := fmt.Sprintf("nobody knows whether the agent took message %s, and it would do the work again", messageID(&d.row))
+	switch announced := del.Remote.CardURL != ""; {
+	case announced && !d.unsent:
+		return machine.AgentTask{}, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost))
+	case !announced:
+		del.Remote.CardURL = card
+		if err := d.note(ctx, del.Remote, machine.Remote{}, nil); err != nil {
+			return machine.AgentTask{}, err
+		}
+	}
+	d.unsent = false
+	task, err := send(ctx, peer, del)
+	fault, ok := errors.AsType[*machine.AgentFault](err)
+	switch {
+	case err == nil || ctx.Err() != nil || ok && fault.Kind != machine.AgentUnreachable:
+		return task, err
+	case ok && fault.Unsent:
+		d.unsent = true
+		return task, err
+	}
+	return task, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost+": "+err.Error()))
+}
+
+// mayRepeat: sending a message again does no harm, or the pack accepts that it may.
+func mayRepeat(peer Peer, del *machine.Delegation) bool {
+	return peer.Idempotent() || del.OnUnknown == machine.Retry
 }
 
 // send gives the agent the step's message.
@@ -86,8 +123,23 @@ func send(ctx context.Context, peer Peer, del *machine.Delegation) (machine.Agen
 // answer gives the agent what its question was answered with. An answer that whoever
 // gave it had no right to is put back: the question stands, with the refusal, and
 // somebody else may answer it.
+//
+// An agent that would take it twice gets it once: it is taken off the journal first. If it
+// does not arrive, the question stands again, which following the task shows.
 func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
-	task, err := peer.Send(ctx, del, answerOf(del))
+	message := answerOf(del)
+	if !mayRepeat(peer, del) {
+		if _, err := peer.Get(ctx, del.Remote.TaskID); err != nil {
+			return machine.AgentTask{}, err
+		}
+		taken := del.Remote
+		taken.Answer = 0
+		if err := d.note(ctx, taken, del.Remote, nil); err != nil {
+			return machine.AgentTask{}, err
+		}
+		del.Remote = taken
+	}
+	task, err := peer.Send(ctx, del, message)
 	fault, ok := errors.AsType[*machine.AgentFault](err)
 	if !ok || fault.Kind != machine.AgentDenies {
 		return task, err
@@ -102,9 +154,8 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 }
 
 // follow waits until the task asks or has ended, or the caller's answer is there
-// (errLook). A stream that breaks is no answer: the task is asked for, and one that
-// the agent does not know is sent again under the same id, so that an agent that
-// lost nothing answers with the same task.
+// (errLook). A stream that breaks is no answer: the task is asked for. What became of one
+// that the agent does not know any more, nobody knows.
 func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
 	listen, stop := context.WithTimeout(ctx, d.o.cfg.Follow)
 	defer stop()
@@ -133,7 +184,7 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 	}
 	task, err := peer.Get(ctx, del.Remote.TaskID)
 	if isFault(err, machine.AgentNoTask) {
-		return send(ctx, peer, del)
+		return task, d.resolve(ctx, unknown("AGENT_NO_TASK", "the agent no longer knows its task "+del.Remote.TaskID))
 	}
 	if err == nil && task.State.Asking() == del.Remote.Asking && !task.State.Ended() {
 		// Nothing has happened: the stream is opened again after a pause.

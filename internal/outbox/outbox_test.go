@@ -52,6 +52,11 @@ type rig struct {
 
 func newRig(t *testing.T, a *agent) *rig {
 	t.Helper()
+	return newRigOf(t, a, pack)
+}
+
+func newRigOf(t *testing.T, a *agent, pack string) *rig {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	r := &rig{t: t, ctx: ctx, store: testkit.NewStore(), agent: a, ids: &testkit.IDs{}}
@@ -356,7 +361,7 @@ func TestFaults(t *testing.T) {
 				}
 				return nil
 			}
-		}, "AGENT_PROTOCOL"},
+		}, "AGENT_NO_TASK"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -77,6 +77,13 @@ func failure(code, message string, final bool) machine.Outcome {
 	return machine.Outcome{Error: machine.Fault{Code: clip(code, maxCode), Message: clip(message, maxMessage)}, Final: final}
 }
 
+// unknown is the outcome of work that may or may not have been done.
+func unknown(code, message string) machine.Outcome {
+	outcome := failure(code, message, false)
+	outcome.Unknown = true
+	return outcome
+}
+
 // clip cuts a text at a rune.
 func clip(s string, most int) string {
 	if len(s) <= most {

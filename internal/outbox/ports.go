@@ -50,8 +50,10 @@ type Events interface {
 
 // Peer reaches one agent. Errors are *[machine.AgentFault], or the context's.
 type Peer interface {
-	// Send gives the agent a message and returns its task as it is then. The same
-	// message again is answered with the same task.
+	// Idempotent: the agent answers the same message with the same task, however often
+	// it is sent. Others may do the work again.
+	Idempotent() bool
+	// Send gives the agent a message and returns its task as it is then.
 	Send(ctx context.Context, from *machine.Delegation, message machine.AgentMessage) (machine.AgentTask, error)
 	// Follow tells the task each time that it asks or has ended, until told says
 	// false or the connection breaks.

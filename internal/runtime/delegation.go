@@ -135,7 +135,7 @@ func (e *Engine) delegationOf(ctx context.Context, key runKey, s *machine.State,
 	}
 	del := machine.Delegation{
 		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth,
-		Traceparent: trace.Delegation(s, row.Step, row.Attempt),
+		Traceparent: trace.Delegation(s, row.Step, row.Attempt), OnUnknown: prog.graph.Tools[asked.Tool].OnUnknown,
 	}
 	del.WallTime, err = e.wallLeft(ctx, key, prog.graph, s, rec)
 	return del, err
@@ -178,7 +178,7 @@ func (e *Engine) ResolveDelegation(ctx context.Context, row machine.OutboxRow, o
 	}
 	return e.deliver(ctx, row, machine.ResolveStep{
 		Step: row.Step, Tool: step.Tool, Attempt: row.Attempt,
-		OK: outcome.OK, Result: outcome.Result, Error: outcome.Error, Final: outcome.Final,
+		OK: outcome.OK, Result: outcome.Result, Error: outcome.Error, Final: outcome.Final, Unknown: outcome.Unknown,
 	})
 }
 

@@ -38,8 +38,12 @@ func (t *txn) resolve(c *ResolveStep) (Disposition, error) {
 		return IgnoredStale, nil
 	}
 	tool := t.g.tool(step.Tool)
+	policy := tool.OnError
+	if c.Unknown {
+		policy = tool.OnUnknown
+	}
 	t.settle(c.Usage)
-	return t.failStep(i, tool.OnError, StepResolved{Error: c.Error, Worker: c.Worker, Usage: c.Usage}, c.Final), nil
+	return t.failStep(i, policy, StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: c.Usage}, c.Final), nil
 }
 
 // violate ends a run whose tool side answers what was never asked.

@@ -176,6 +176,8 @@ type (
 		// Usage is what the run of a delegation consumed, its own delegations
 		// included; zero for all other steps.
 		Usage Usage
+		// Unknown: nobody knows whether the tool ran; on_unknown says what follows.
+		Unknown bool
 	}
 	// FireTimer is a durable timer that came due.
 	FireTimer struct {

@@ -21,6 +21,8 @@ type Delegation struct {
 	// without one.
 	Answer   []Part
 	Answerer Answerer
+	// OnUnknown is the pack's word on a call of which nobody knows whether it was made.
+	OnUnknown OnFault
 	// Depth of the run that delegates.
 	Depth int
 	// WallTime is what was left of the run's when the step was asked for; 0 = no
@@ -48,6 +50,9 @@ type Outcome struct {
 	Error  Fault
 	// Final: no further attempt helps, or may be made.
 	Final bool
+	// Unknown: nobody knows whether the agent did the work, or does it still; the
+	// pack's on_unknown says what follows.
+	Unknown bool
 }
 
 // AgentMessage is what an agent is sent.
@@ -135,6 +140,8 @@ type AgentFault struct {
 	// Code is machine-readable, for example "AGENT_UNREACHABLE".
 	Code    string
 	Message string
+	// Unsent: the message did certainly not arrive, or was not taken.
+	Unsent bool
 }
 
 func (f *AgentFault) Error() string { return f.Code + ": " + f.Message }

@@ -173,5 +173,6 @@ func appendResolveStep(b []byte, c *machine.ResolveStep) []byte {
 	b = appendFault(b, 6, c.Error)
 	b = appendString(b, 7, c.Worker)
 	b = appendBool(b, 30, c.Final)
-	return appendUsage(b, 31, c.Usage)
+	b = appendUsage(b, 31, c.Usage)
+	return appendBool(b, 40, c.Unknown)
 }

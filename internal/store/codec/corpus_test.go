@@ -62,7 +62,7 @@ var (
 	}
 	grownBodies = []machine.Body{&machine.InputReceived{}, &machine.TurnCompleted{}}
 	// And again, by who answers.
-	answerCommands = []machine.Command{machine.SendInput{}}
+	answerCommands = []machine.Command{machine.SendInput{}, machine.ResolveStep{}}
 	answerBodies   = []machine.Body{&machine.InputReceived{}}
 )
 

@@ -68,6 +68,8 @@ func (s *scan) resolveStep() (c machine.ResolveStep) {
 			c.Final = s.bool()
 		case 31:
 			c.Usage = s.usage()
+		case 40:
+			c.Unknown = s.bool()
 		default:
 			s.unknown()
 		}

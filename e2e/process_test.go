@@ -63,6 +63,8 @@ type sidecar struct {
 	socket string
 	args   []string
 	wrap   []string // a command to run it under, for example strace
+	// http is the gateway's address while it runs, if args ask for one.
+	http string
 
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
@@ -94,10 +96,12 @@ func (s *sidecar) start() {
 	var ready struct {
 		Ready bool   `json:"ready"`
 		GRPC  string `json:"grpc"`
+		HTTP  string `json:"http"`
 	}
 	if err := json.Unmarshal(line, &ready); err != nil || !ready.Ready {
 		s.t.Fatalf("first line is not the ready line: %q (%v)", line, err)
 	}
+	s.http = ready.HTTP
 }
 
 func (s *sidecar) tryStart() ([]byte, error) {

@@ -136,14 +136,19 @@ func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1
 		state, settled, err := s.engine.WaitRun(bounded, req)
 		if err != nil && errors.Is(err, bounded.Err()) && ctx.Err() == nil {
 			view, err := s.engine.GetRun(ctx, runtime.GetRunRequest{RunRef: ref})
-			return view.State, false, err
+			return view.State, err == nil && reached(view.State, until), err
 		}
 		if err != nil || !settled {
 			return state, false, err
 		}
-		if state.Status.Terminal() || until == pawlv1.WaitUntil_WAIT_UNTIL_WAITING && state.Status == machine.Waiting {
+		if reached(state, until) {
 			return state, true, nil
 		}
 		req.AfterSeq = state.Seq
 	}
+}
+
+// reached says whether a run is where somebody waits for it.
+func reached(s *machine.State, until pawlv1.WaitUntil) bool {
+	return s.Status.Terminal() || until == pawlv1.WaitUntil_WAIT_UNTIL_WAITING && s.Status == machine.Waiting
 }

@@ -89,7 +89,7 @@ func (e *Engine) outlive(ctx context.Context, sl *slot, w *waiter, c *change) {
 
 // turn makes one change while the run's turn is held and gives it back.
 func (e *Engine) turn(ctx context.Context, sl *slot, c *change) (Answer, error) {
-	t := &transit{e: e, c: c, state: sl.state, program: sl.program}
+	t := &transit{e: e, c: c, slot: sl, state: sl.state, program: sl.program}
 	defer e.giveBack(sl, t)
 	answer, err := t.run(context.WithoutCancel(ctx))
 	t.ended = true
@@ -119,6 +119,8 @@ func (e *Engine) giveBack(sl *slot, t *transit) {
 type transit struct {
 	e *Engine
 	c *change
+	// slot is the run's place, whose turn it is.
+	slot *slot
 	// state and program are the run's; nil state = not loaded, or forgotten after
 	// a commit that failed.
 	state   *machine.State
@@ -199,15 +201,17 @@ var errUnknownRun = errors.New("step of an unknown run")
 
 // commit stores the batch and takes its state over.
 func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, error) {
+	t.e.slots.committing(t.slot)
 	done, err := t.e.store.Commit(ctx, result.Batch)
 	if err != nil {
 		return t.uncommitted(ctx, err)
 	}
 	before := t.state
-	// The new state is nobody else's until the turn is given back.
+	// The new state is nobody else's until it is shown.
 	state := result.State
 	state.PrevHash = done.Hash
 	t.state, t.batch = state, result.Batch
+	t.e.slots.committed(t.slot, state)
 	t.entry = machine.Entry{
 		RunID: state.RunID, Cursor: done.Cursor, First: result.Batch.Prev + 1,
 		PrevHash: done.PrevHash, Hash: done.Hash, Input: result.Batch.Input, Records: result.Batch.Records,

@@ -88,6 +88,8 @@ func (e *Engine) RegisterPack(ctx context.Context, req RegisterRequest) (PackAns
 	if known, err := e.store.Pack(ctx, ns, answer.Pack.ID+"@"+answer.Pack.Version); err == nil {
 		answer.Duplicate = known.Digest == answer.Pack.Digest
 	}
+	registered := e.programs.register()
+	defer registered()
 	answer.Row, err = e.store.PutPack(context.WithoutCancel(ctx), ns, machine.PackPut{
 		Row: machine.PackRow{
 			Digest: answer.Pack.Digest, ID: answer.Pack.ID, Version: answer.Pack.Version,
@@ -96,7 +98,6 @@ func (e *Engine) RegisterPack(ctx context.Context, req RegisterRequest) (PackAns
 		},
 		Move: req.Move, MakeDefault: !req.KeepDefault,
 	})
-	e.programs.registered()
 	return answer, e.putFailed(err)
 }
 

@@ -55,8 +55,9 @@ type programs struct {
 	bytes, limit int
 	refs         map[refKey]string
 	// epoch counts the registrations: a reference that was looked up before one
-	// is not remembered after it.
-	epoch int
+	// is not remembered after it. While one is under way, only the store knows what
+	// references mean.
+	epoch, registering int
 }
 
 func newPrograms(store Store, opts pack.Options) *programs {
@@ -170,9 +171,9 @@ func entryRefused(err error) error {
 func (p *programs) resolve(ctx context.Context, ns uint32, ref string) (string, error) {
 	key := refKey{ns: ns, ref: ref}
 	p.mu.RLock()
-	digest, epoch := p.refs[key], p.epoch
+	digest, epoch, sure := p.refs[key], p.epoch, p.registering == 0
 	p.mu.RUnlock()
-	if digest != "" {
+	if digest != "" && sure {
 		return digest, nil
 	}
 	row, err := p.row(ctx, ns, ref)
@@ -181,7 +182,7 @@ func (p *programs) resolve(ctx context.Context, ns uint32, ref string) (string, 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.epoch == epoch {
+	if p.epoch == epoch && p.registering == 0 {
 		if len(p.refs) >= maxRefs {
 			clear(p.refs)
 		}
@@ -190,12 +191,19 @@ func (p *programs) resolve(ctx context.Context, ns uint32, ref string) (string, 
 	return row.Digest, nil
 }
 
-// registered forgets what references mean.
-func (p *programs) registered() {
+// register begins a registration; the function that it returns ends it, with all
+// that references meant before forgotten.
+func (p *programs) register() (registered func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.epoch++
-	clear(p.refs)
+	p.registering++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.registering--
+		p.epoch++
+		clear(p.refs)
+	}
 }
 
 // pack returns a checked pack by its digest.

@@ -39,7 +39,10 @@ type slotShard struct {
 type slot struct {
 	key runKey
 	// busy: an input has its turn.
-	busy         bool
+	busy bool
+	// unsure: its commit is under way, so that the store may hold a newer state
+	// than this one already, and show its records.
+	unsure       bool
 	first, last  *waiter
 	waiting      int
 	state        *machine.State
@@ -100,13 +103,23 @@ func (s *slots) take(key runKey) (*slot, *waiter, error) {
 	return sl, w, nil
 }
 
+// wait takes the run's turn, however long it lasts until it comes.
+func (s *slots) wait(key runKey) (*slot, error) {
+	sl, w, err := s.take(key)
+	if w != nil {
+		<-w.granted
+		waiters.Put(w)
+	}
+	return sl, err
+}
+
 // release ends the turn of a slot: the state replaces the cached one (nil
 // forgets it) and the next waiter, if any, is granted.
 func (s *slots) release(sl *slot, state *machine.State, prog *program) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	sl.state, sl.program = state, prog
+	sl.state, sl.program, sl.unsure = state, prog, false
 	if w := sl.pop(); w != nil {
 		w.granted <- struct{}{}
 		return
@@ -121,13 +134,30 @@ func (s *slots) release(sl *slot, state *machine.State, prog *program) {
 	shard.evict()
 }
 
+// committing begins a commit in the turn of a slot: until its outcome is known,
+// only the store knows which state is the newest that can be read.
+func (s *slots) committing(sl *slot) {
+	shard := s.shard(sl.key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	sl.unsure = true
+}
+
+// committed shows the state that was stored, before the turn is given back.
+func (s *slots) committed(sl *slot, state *machine.State) {
+	shard := s.shard(sl.key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	sl.state, sl.unsure = state, false
+}
+
 // peek returns the cached state of a run, or nil. It is never older than the
-// last answer that was given.
+// last answer that was given, nor than a record that the store has shown.
 func (s *slots) peek(key runKey) *machine.State {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if sl := shard.slots[key]; sl != nil {
+	if sl := shard.slots[key]; sl != nil && !sl.unsure {
 		return sl.state
 	}
 	return nil

@@ -20,7 +20,6 @@ type stepLease struct {
 	tool       string
 	attempt    int
 	token      string
-	seen       uint64
 	sent, over bool
 }
 
@@ -32,7 +31,7 @@ func (l *stepLease) tell() StepLease {
 func (sp *workSpace) leaseStep(w *Worker, run *workRun, step *stepWork) {
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
-		token: sp.e.cfg.IDs.Token(), seen: run.seq,
+		token: sp.e.cfg.IDs.Token(),
 	}
 	step.lease, step.storing, w.steps[lease.token] = lease, true, lease
 	go sp.deliverStep(lease)
@@ -69,7 +68,7 @@ func (sp *workSpace) deliverStep(lease *stepLease) {
 // openStep reads the step that was assigned.
 func (sp *workSpace) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
 	key := runKey{ns: sp.ns, id: lease.run}
-	s, _, err := sp.e.stateSince(ctx, key, lease.seen)
+	s, _, err := sp.e.stateNow(ctx, key)
 	if err != nil {
 		return StepDelivery{}, err
 	}
@@ -189,15 +188,14 @@ func (sp *workSpace) answered(run *workRun, t *transit) func() {
 		lease.late = append(lease.late, numbers...)
 		return nil
 	}
-	seen := run.seq
-	return func() { sp.tellAnswers(lease, seen, numbers) }
+	return func() { sp.tellAnswers(lease, numbers) }
 }
 
 // tellAnswers tells the holder of a turn of answered steps; nil numbers are all
-// those of the visit. seen is the record that the run's state must have.
-func (sp *workSpace) tellAnswers(lease *turnLease, seen uint64, numbers []uint32) {
+// those of the visit.
+func (sp *workSpace) tellAnswers(lease *turnLease, numbers []uint32) {
 	ctx, key := context.Background(), runKey{ns: sp.ns, id: lease.run}
-	s, _, err := sp.e.stateSince(ctx, key, seen)
+	s, _, err := sp.e.stateNow(ctx, key)
 	if err != nil || s.Turn == nil || s.Turn.Seq != lease.turn {
 		return // the turn is over, or its next assignment has the answers
 	}

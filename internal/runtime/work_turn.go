@@ -27,9 +27,7 @@ type turnLease struct {
 	delivery int
 	token    string
 	// at is when it was delivered, Unix nanoseconds.
-	at int64
-	// seen is the newest record of the run when it was assigned.
-	seen     uint64
+	at       int64
 	duration time.Duration
 	deadline int64
 	alarm    *alarm
@@ -58,7 +56,7 @@ func (sp *workSpace) leaseTurn(w *Worker, run *workRun) {
 	turn.deliveries++
 	lease := &turnLease{
 		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: turn.deliveries,
-		token: sp.e.cfg.IDs.Token(), at: sp.now(), seen: run.seq,
+		token: sp.e.cfg.IDs.Token(), at: sp.now(),
 	}
 	turn.lease, w.turns[lease.token] = lease, lease
 	go sp.deliverTurn(lease)
@@ -93,7 +91,7 @@ func (sp *workSpace) deliverTurn(lease *turnLease) {
 	lease.alarm = sp.e.work.alarms.set(lease.deadline, func() { sp.expire(lease) })
 	queue()
 	if late := lease.late; late != nil {
-		go sp.tellAnswers(lease, sp.runs[lease.run].seq, late)
+		go sp.tellAnswers(lease, late)
 	}
 }
 
@@ -102,7 +100,7 @@ var errNotOpen = errors.New("the turn is not open any more")
 // openTurn reads and renders the turn that was assigned.
 func (sp *workSpace) openTurn(ctx context.Context, lease *turnLease) (TurnView, *machine.Graph, error) {
 	key := runKey{ns: sp.ns, id: lease.run}
-	s, prog, err := sp.e.stateSince(ctx, key, lease.seen)
+	s, prog, err := sp.e.stateNow(ctx, key)
 	if err != nil {
 		return TurnView{}, nil, err
 	}
@@ -113,22 +111,9 @@ func (sp *workSpace) openTurn(ctx context.Context, lease *turnLease) (TurnView, 
 	return view, prog.graph, err
 }
 
-// stateSince returns a run's newest state and its program. A commit is seen here
-// before its state replaces the cached one: then it takes the run's turn.
-func (e *Engine) stateSince(ctx context.Context, key runKey, seen uint64) (*machine.State, *program, error) {
+// stateNow returns a run's newest state and its program.
+func (e *Engine) stateNow(ctx context.Context, key runKey) (*machine.State, *program, error) {
 	s, err := e.head(ctx, key)
-	if err == nil && s.Seq < seen {
-		var sl *slot
-		var w *waiter
-		if sl, w, err = e.slots.take(key); err == nil {
-			if w != nil {
-				<-w.granted
-				waiters.Put(w)
-			}
-			e.slots.release(sl, sl.state, sl.program)
-			s, err = e.head(ctx, key)
-		}
-	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,22 +153,36 @@ func (sp *workSpace) failUnrendered(lease *turnLease, cause error) bool {
 	return err == nil
 }
 
-// refresh brings a run's work in line with its state as it is read.
+// refresh brings a run's work in line with its state as it is read, in the run's
+// own turn: a commit that is under way is settled by [work.observe] first, which
+// knows whose it is.
 func (sp *workSpace) refresh(run string) {
-	ctx := context.Background()
-	s, prog, err := sp.e.stateSince(ctx, runKey{ns: sp.ns, id: run}, 0)
-	var held holders
+	key := runKey{ns: sp.ns, id: run}
+	sl, err := sp.e.slots.wait(key)
 	if err == nil {
-		held, err = sp.e.holders(ctx, prog.graph, s)
+		err = sp.settleRead(key)
+		sp.e.slots.release(sl, sl.state, sl.program)
 	}
-	switch {
-	case err == nil:
-		sp.mu.Lock()
-		sp.settle(s, prog.graph, nil, held)
-		sp.mu.Unlock()
-	case sp.e.gate.check() == nil:
+	if err != nil && sp.e.gate.check() == nil {
 		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.refresh(run) })
 	}
+}
+
+// settleRead settles the state of a run whose turn is held.
+func (sp *workSpace) settleRead(key runKey) error {
+	ctx := context.Background()
+	s, prog, err := sp.e.stateNow(ctx, key)
+	if err != nil {
+		return err
+	}
+	held, err := sp.e.holders(ctx, prog.graph, s)
+	if err != nil {
+		return err
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.settle(s, prog.graph, nil, held)
+	return nil
 }
 
 // unlease ends the execution of a run's turn, or its wait for one.

@@ -92,7 +92,7 @@ func (e *Engine) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) 
 		if _, done := states[run]; done {
 			return
 		}
-		s, prog, err := e.stateSince(ctx, runKey{ns: ns, id: run}, 0)
+		s, prog, err := e.stateNow(ctx, runKey{ns: ns, id: run})
 		if err != nil {
 			return
 		}
@@ -160,7 +160,7 @@ func (sp *workSpace) connect(req *WorkerRequest, states map[string]heldState) (C
 // each turn that it keeps.
 func (sp *workSpace) remind(w *Worker) {
 	for _, lease := range w.turns {
-		go sp.tellAnswers(lease, lease.seen, nil)
+		go sp.tellAnswers(lease, nil)
 	}
 }
 
@@ -193,7 +193,7 @@ func (sp *workSpace) keepTurn(w, old *Worker, held *TurnLease, states map[string
 	sp.takeOver(run, turn.lease)
 	lease := &turnLease{
 		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: held.Delivery,
-		token: sp.e.cfg.IDs.Token(), at: sp.now(), seen: run.seq, requests: held.Requests, sent: true,
+		token: sp.e.cfg.IDs.Token(), at: sp.now(), requests: held.Requests, sent: true,
 		duration: orDefault(at.graph.Lease, sp.e.cfg.Lease),
 	}
 	if recorded := at.state.Turn.Assigned; recorded.Worker == w.name.id && recorded.Delivery == held.Delivery {
@@ -289,7 +289,7 @@ func (sp *workSpace) adoptStep(w *Worker, run *workRun, step *stepWork) *stepLea
 	step.orphan, step.lostBy = nil, machine.StepHolder{}
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
-		token: sp.e.cfg.IDs.Token(), seen: run.seq, sent: true,
+		token: sp.e.cfg.IDs.Token(), sent: true,
 	}
 	step.lease, w.steps[lease.token] = lease, lease
 	return lease

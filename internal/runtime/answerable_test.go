@@ -1,0 +1,158 @@
+package runtime_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/testkit"
+)
+
+// lateStore shows what it has stored a while before it says so, as a disk does
+// whose group is answered batch by batch.
+type lateStore struct {
+	*testkit.Store
+	mu sync.Mutex
+	// late, if set, is told of each batch or registration that is stored, and ended by
+	// the test.
+	late chan chan struct{}
+}
+
+func (s *lateStore) wait() {
+	s.mu.Lock()
+	late := s.late
+	s.mu.Unlock()
+	if late != nil {
+		answer := make(chan struct{})
+		late <- answer
+		<-answer
+	}
+}
+
+func (s *lateStore) Commit(ctx context.Context, b *machine.Batch) (machine.Committed, error) {
+	done, err := s.Store.Commit(ctx, b)
+	s.wait()
+	return done, err
+}
+
+func (s *lateStore) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error) {
+	row, err := s.Store.PutPack(ctx, ns, put)
+	s.wait()
+	return row, err
+}
+
+// hold makes answers late from now on, or ends that.
+func (s *lateStore) hold(late chan chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = late
+}
+
+func lateRig(t *testing.T) (*rig, *lateStore) {
+	late := &lateStore{}
+	r := newRig(t, func(c *runtime.Config) {
+		late.Store = c.Store.(*testkit.Store)
+		c.Store = late
+	})
+	return r, late
+}
+
+// TestWhatIsShownIsAnswerable: whoever was shown a record gets an answer to every
+// question about it, although its commit is not acknowledged yet.
+func TestWhatIsShownIsAnswerable(t *testing.T) {
+	t.Parallel()
+	r, store := lateRig(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	run := r.start("s1")
+	stored := make(chan chan struct{})
+	store.hold(stored)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.EmitEvent(ctx, runtime.EmitRequest{RunRef: ref(run.RunID, everyone), Event: "Again", TurnToken: run.Turn.Token})
+		ended <- err
+	}()
+	answer := <-stored
+	filter := watchAll(everyone, runtime.WatchFilter{})
+	filter.Snapshots = true
+	rows := r.rest(r.watch(filter))
+	shown := rows[len(rows)-1]
+	seq := shown.Record.Seq
+	if seq <= run.State.Seq {
+		t.Fatalf("nothing new is shown: record %d", seq)
+	}
+	questions := map[string]func() error{
+		"GetRun": func() error {
+			_, err := r.GetRun(ctx, runtime.GetRunRequest{RunRef: ref(run.RunID, everyone), AtSeq: seq, Artifacts: true})
+			return err
+		},
+		"ShowTurn": func() error { _, err := r.ShowTurn(ctx, ref(run.RunID, everyone), seq); return err },
+		"ListTransitions": func() error {
+			_, err := r.ListTransitions(ctx, runtime.ListRecordsRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq})
+			return err
+		},
+		"Watch": func() error {
+			req := watchAll(everyone, runtime.WatchFilter{RunID: run.RunID})
+			req.AfterSeq, req.AfterCursor = seq, shown.Cursor.String()
+			w, err := r.Watch(ctx, req)
+			if err == nil {
+				w.Close()
+			}
+			return err
+		},
+		"WaitRun": func() error {
+			s, settled, err := r.WaitRun(ctx, runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq - 1})
+			if err == nil && (!settled || s.Seq < seq) {
+				t.Errorf("WaitRun shows record %d", s.Seq)
+			}
+			return err
+		},
+		"DiffRuns": func() error {
+			_, err := r.DiffRuns(ctx, runtime.DiffRequest{RunRef: ref(run.RunID, everyone), Seq: seq, Other: run.RunID, OtherSeq: run.State.Seq})
+			return err
+		},
+	}
+	for name, ask := range questions {
+		if err := ask(); err != nil {
+			t.Errorf("%s about record %d, which was shown: %v", name, seq, err)
+		}
+	}
+	if s := r.view(run.RunID).State; s.Seq < seq {
+		t.Errorf("the run is at %d, record %d was shown", s.Seq, seq)
+	}
+	store.hold(nil)
+	close(answer)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAPackThatIsListedIsMeant: whoever sees a new version in the store starts it by
+// the bare id, although its registration is not answered yet.
+func TestAPackThatIsListedIsMeant(t *testing.T) {
+	t.Parallel()
+	r, store := lateRig(t)
+	r.start("s1")
+	stored := make(chan chan struct{})
+	store.hold(stored)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.RegisterPack(context.Background(), runtime.RegisterRequest{
+			Call: runtime.Call{Principal: everyone}, Document: []byte(strings.Replace(loopPack, `"version": "1.0.0"`, `"version": "2.0.0"`, 1)),
+		})
+		ended <- err
+	}()
+	answer := <-stored
+	store.hold(nil)
+	if s := r.start("s2").State; s.PackVersion != "2.0.0" {
+		t.Errorf("started version %s", s.PackVersion)
+	}
+	close(answer)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}

@@ -43,7 +43,8 @@ func TestLiveReaders(t *testing.T) {
 	}
 	l := &live{t: t, s: newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--http", "127.0.0.1:0")}
 	l.s.start()
-	ctx := deadline(t, lasts+patience)
+	// Readers that ask are behind at the end, and have as long again to catch up.
+	ctx := deadline(t, 2*lasts+patience)
 	readers := l.readers(ctx)
 	var callers sync.WaitGroup
 	for range liveCallers {
@@ -174,7 +175,7 @@ func (l *live) follow(ctx context.Context, r *reader, req *pawlv1.StreamTransiti
 		if item, err = stream.Recv(); err != nil || item.GetRecord() == nil {
 			continue
 		}
-		if err = l.ask(ctx, client, r, item.GetRecord()); err == nil && req.GetConsumer() != "" {
+		if err = l.ask(ctx, client, r, item.GetRecord()); err == nil && req.GetConsumer() != "" && !l.over.Load() {
 			_, err = deliveries.AckConsumer(ctx, &pawlv1.AckConsumerRequest{Consumer: req.GetConsumer(), Cursor: item.GetRecord().GetCursor()})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 // Clock is the real clock plus what a script let pass. It implements the
 // engine's clock.
 type Clock struct {
+	made    time.Time
 	mu      sync.Mutex
 	skipped time.Duration
 	waiting map[*waiter]struct{}
@@ -21,7 +22,7 @@ type waiter struct {
 }
 
 // NewClock shows the real time.
-func NewClock() *Clock { return &Clock{waiting: map[*waiter]struct{}{}} }
+func NewClock() *Clock { return &Clock{made: time.Now(), waiting: map[*waiter]struct{}{}} }
 
 // Now is the script's time.
 func (c *Clock) Now() time.Time {
@@ -31,6 +32,13 @@ func (c *Clock) Now() time.Time {
 }
 
 func (c *Clock) now() time.Time { return time.Now().Add(c.skipped) }
+
+// Elapsed is the time since the clock was made, with what the script let pass.
+func (c *Clock) Elapsed() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.made) + c.skipped
+}
 
 // After delivers once when d of the script's time has passed.
 func (c *Clock) After(d time.Duration) <-chan time.Time {

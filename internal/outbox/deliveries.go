@@ -208,19 +208,23 @@ func (d *delivery) store(ctx context.Context, sub machine.Subscription, letter *
 	return nil
 }
 
-// due waits for the time of the next try.
+// lookAgain is the longest sleep before the clock is looked at again: it may be set.
+const lookAgain = time.Second
+
+// due waits for the time of the next try, and no longer than the longest pause:
+// the clock may have been set back since the time was stored.
 func (d *delivery) due(ctx context.Context) error {
-	wait := time.Until(time.Unix(0, d.sub.NextAt))
-	if d.sub.NextAt == 0 || wait <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	begun := time.Now()
+	for {
+		wait := min(time.Until(time.Unix(0, d.sub.NextAt)), d.o.cfg.MaxRetry-time.Since(begun))
+		if d.sub.NextAt == 0 || wait <= 0 {
+			return nil
+		}
+		select {
+		case <-time.After(min(wait, lookAgain)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

@@ -109,3 +109,31 @@ func TestReceiversAreAlone(t *testing.T) {
 		tried.await(t, "1 of good at "+url)
 	}
 }
+
+// TestARetryOutlivesASetClock: the time of the next try was stored by a clock that was
+// set back since; the longest pause bounds the wait all the same.
+func TestARetryOutlivesASetClock(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	tried := make(posts, 1000)
+	p := newPost(t, testkit.NewStore(), 0, tried)
+	p.stop()
+	box, err := outbox.New(outbox.Config{
+		Engine: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Millisecond, MaxRetry: 20 * time.Millisecond,
+		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: endless{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "late"}
+	if err := p.engine.Subscribe(ctx, machine.Subscription{
+		SubscriptionKey: key, URL: "a", Attempts: 1, NextAt: time.Now().Add(time.Hour).UnixNano(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- box.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	tried.await(t, "1 of late at a")
+}

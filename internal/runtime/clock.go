@@ -13,8 +13,18 @@ import (
 // SystemClock is the machine's clock.
 type SystemClock struct{}
 
+// lookAgain is the longest sleep of who waits for a moment of the wall clock,
+// which may be set meanwhile.
+const lookAgain = time.Second
+
+// born is a reading of the monotonic clock.
+var born = time.Now()
+
 // Now returns the current time.
 func (SystemClock) Now() time.Time { return time.Now() }
+
+// Elapsed is the time since the process began.
+func (SystemClock) Elapsed() time.Duration { return time.Since(born) }
 
 // After delivers once when d has passed.
 func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -26,8 +27,8 @@ type Engine struct {
 	work     *work
 	// consumers are the open watches of named readers.
 	consumers *consumers
-	// started is when the engine was made, Unix nanoseconds.
-	started int64
+	// started is what the clock's Elapsed was when the engine was made.
+	started time.Duration
 }
 
 // New builds an engine over an open store. It starts nothing: inputs are taken
@@ -46,7 +47,7 @@ func New(cfg Config) (*Engine, error) {
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.timers = newTimers(e)
-	e.work, e.started = newWork(e), cfg.Clock.Now().UnixNano()
+	e.work, e.started = newWork(e), cfg.Clock.Elapsed()
 	return e, nil
 }
 

@@ -9,8 +9,12 @@ import (
 
 // Clock gives the time; injected so that tests and replays decide it.
 type Clock interface {
+	// Now is the wall clock. It may be set, forwards and back.
 	Now() time.Time
-	// After delivers once when d has passed.
+	// Elapsed is the time since some moment that stays the same, by a clock that
+	// nobody sets: what lasts a while is measured by it.
+	Elapsed() time.Duration
+	// After delivers once when d has passed, as Elapsed measures it.
 	After(d time.Duration) <-chan time.Time
 }
 

@@ -26,16 +26,16 @@ type timers struct {
 	// earlier time wakes it. While the loop reads, every timer does.
 	alarm atomic.Int64
 	wake  chan struct{}
-	// stuck holds timers that did not go through and when each is tried again, in
-	// Unix nanoseconds; they must not keep later ones from firing. The loop's own.
-	stuck map[machine.Timer]int64
+	// stuck holds timers that did not go through and what the clock's Elapsed is when
+	// each is tried again; they must not keep later ones from firing. The loop's own.
+	stuck map[machine.Timer]time.Duration
 }
 
 // maxStuck bounds the timers that are read again and again.
 const maxStuck = 4096
 
 func newTimers(e *Engine) *timers {
-	t := &timers{e: e, wake: make(chan struct{}, 1), stuck: make(map[machine.Timer]int64)}
+	t := &timers{e: e, wake: make(chan struct{}, 1), stuck: make(map[machine.Timer]time.Duration)}
 	t.alarm.Store(math.MaxInt64)
 	return t
 }
@@ -51,60 +51,84 @@ func (t *timers) noticed(due int64) {
 	}
 }
 
+// Values of round other than a time.
+const (
+	roundAgain = 0
+	roundRetry = -1
+	roundNone  = math.MaxInt64
+)
+
 // run fires timers until ctx ends or the engine takes no inputs any more.
 func (t *timers) run(ctx context.Context) {
 	for ctx.Err() == nil && t.e.gate.check() == nil {
-		pause := t.round(ctx)
-		if pause == 0 {
-			continue
-		}
-		select {
-		case <-t.wake:
-		case <-t.sleep(pause):
-		case <-ctx.Done():
-		case <-t.e.gate.failed:
-		case <-t.e.gate.empty:
+		switch due := t.round(ctx); due {
+		case roundAgain:
+		case roundRetry:
+			t.sleep(ctx, t.e.cfg.Clock.After(timerRetry))
+		case roundNone:
+			t.sleep(ctx, nil)
+		default:
+			t.sleepUntil(ctx, due)
 		}
 	}
 }
 
-// sleep is a clock's alarm; a negative pause sleeps until woken.
-func (t *timers) sleep(pause time.Duration) <-chan time.Time {
-	if pause < 0 {
-		return nil
+// sleepUntil sleeps until a moment of the wall clock, Unix nanoseconds, or until
+// woken. The clock may be set meanwhile, so it looks at it again and again; that
+// costs nothing but the look.
+func (t *timers) sleepUntil(ctx context.Context, due int64) {
+	for {
+		pause := time.Duration(due - t.e.cfg.Clock.Now().UnixNano())
+		if pause <= 0 || !t.sleep(ctx, t.e.cfg.Clock.After(min(pause, lookAgain))) {
+			return
+		}
 	}
-	return t.e.cfg.Clock.After(pause)
 }
 
-// round fires one batch of due timers and says how long to sleep: 0 = not at
-// all, negative = until a timer is set.
-func (t *timers) round(ctx context.Context) time.Duration {
+// sleep waits for the alarm; nil never comes. False: something else came first.
+func (t *timers) sleep(ctx context.Context, alarm <-chan time.Time) bool {
+	select {
+	case <-alarm:
+		return true
+	case <-t.wake:
+	case <-ctx.Done():
+	case <-t.e.gate.failed:
+	case <-t.e.gate.empty:
+	}
+	return false
+}
+
+// round fires one batch of due timers and says when the next ones are due, Unix
+// nanoseconds: roundAgain = at once, roundRetry = something did not go through,
+// roundNone = no timer is set.
+func (t *timers) round(ctx context.Context) int64 {
 	t.alarm.Store(math.MaxInt64)
 	now := t.e.cfg.Clock.Now().UnixNano()
 	due, next, err := t.e.store.DueTimers(ctx, now, t.e.cfg.TimersInFlight+len(t.stuck))
 	if err != nil {
-		return timerRetry
+		return roundRetry
 	}
-	if fresh := t.fresh(due, now); len(fresh) > 0 {
+	if fresh := t.fresh(due); len(fresh) > 0 {
 		if t.fireAll(ctx, fresh) {
-			return 0
+			return roundAgain
 		}
-		return timerRetry
+		return roundRetry
 	}
 	if len(t.stuck) > 0 {
-		return timerRetry
+		return roundRetry
 	}
 	if next == 0 {
-		return -1
+		return roundNone
 	}
 	t.alarm.Store(next)
-	return max(time.Duration(next-t.e.cfg.Clock.Now().UnixNano()), 1)
+	return next
 }
 
 // fresh leaves out the stuck timers whose time has not come again, and forgets
 // those that are gone from the store.
-func (t *timers) fresh(due []machine.Timer, now int64) []machine.Timer {
-	waiting := make(map[machine.Timer]int64, len(t.stuck))
+func (t *timers) fresh(due []machine.Timer) []machine.Timer {
+	now := t.e.cfg.Clock.Elapsed()
+	waiting := make(map[machine.Timer]time.Duration, len(t.stuck))
 	fresh := due[:0:0]
 	for _, timer := range due {
 		if again := t.stuck[timer]; again > now {
@@ -127,7 +151,7 @@ func (t *timers) fireAll(ctx context.Context, due []machine.Timer) bool {
 		batch.Go(func() { through[i] = t.fire(ctx, timer) })
 	}
 	batch.Wait()
-	again := t.e.cfg.Clock.Now().Add(timerRetry).UnixNano()
+	again := t.e.cfg.Clock.Elapsed() + timerRetry
 	for i, timer := range due {
 		if !through[i] && len(t.stuck) < maxStuck {
 			t.stuck[timer] = again

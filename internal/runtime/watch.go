@@ -84,7 +84,8 @@ type Watch struct {
 	// sub is nil for a watch that does not follow.
 	sub  *subscription
 	beat <-chan time.Time
-	told time.Time
+	// told is what the clock's Elapsed was at the last page.
+	told time.Duration
 	over bool
 	// greet: the first page says where the watch begins.
 	greet bool
@@ -132,7 +133,7 @@ func (e *Engine) Watch(ctx context.Context, req WatchRequest) (*Watch, error) {
 		w.Close()
 		return nil, err
 	}
-	w.told = e.cfg.Clock.Now()
+	w.told = e.cfg.Clock.Elapsed()
 	return w, nil
 }
 
@@ -277,12 +278,12 @@ func (w *Watch) chunks() []OutputChunk {
 }
 
 func (w *Watch) page(rows []RecordRow) WatchPage {
-	w.told = w.e.cfg.Clock.Now()
+	w.told = w.e.cfg.Clock.Elapsed()
 	return WatchPage{Records: rows, Cursor: w.at, Heartbeat: len(rows) == 0}
 }
 
 func (w *Watch) silent() bool {
-	return w.follow && w.e.cfg.Clock.Now().Sub(w.told) >= w.e.cfg.Heartbeat
+	return w.follow && w.e.cfg.Clock.Elapsed()-w.told >= w.e.cfg.Heartbeat
 }
 
 // read gets the entries that follow the watch's place; none: it has caught up.
@@ -379,7 +380,7 @@ func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 // wait sleeps until something was committed, a heartbeat is due or ctx ends.
 func (w *Watch) wait(ctx context.Context) error {
 	if w.beat == nil {
-		w.beat = w.e.cfg.Clock.After(w.e.cfg.Heartbeat - w.e.cfg.Clock.Now().Sub(w.told))
+		w.beat = w.e.cfg.Clock.After(w.e.cfg.Heartbeat - (w.e.cfg.Clock.Elapsed() - w.told))
 	}
 	select {
 	case <-w.sub.wake:

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// alarms calls functions at their time, each in a goroutine of its own. They are
-// memory: leases and the wait for lost workers, never a run's own timers.
+// alarms calls functions after a while, each in a goroutine of its own. They are
+// memory: leases and the wait for lost workers, never a run's own timers. That the
+// wall clock is set does not move them.
 type alarms struct {
 	clock Clock
 	mu    sync.Mutex
@@ -19,31 +20,32 @@ type alarms struct {
 
 // alarm is one call to come. Its fields are guarded by the mutex of its alarms.
 type alarm struct {
-	due   int64
+	// due is what the clock's Elapsed is then.
+	due   time.Duration
 	fire  func()
 	index int
 }
 
 func newAlarms(clock Clock) *alarms { return &alarms{clock: clock, wake: make(chan struct{}, 1)} }
 
-// set calls fire at due, Unix nanoseconds.
-func (a *alarms) set(due int64, fire func()) *alarm {
+// set calls fire after a while.
+func (a *alarms) set(after time.Duration, fire func()) *alarm {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	al := &alarm{due: due, fire: fire}
+	al := &alarm{due: a.clock.Elapsed() + after, fire: fire}
 	heap.Push(&a.heap, al)
 	a.first(al)
 	return al
 }
 
-// move changes the time of an alarm. False: it was fired or cancelled.
-func (a *alarms) move(al *alarm, due int64) bool {
+// move makes an alarm due after a while from now. False: it was fired or cancelled.
+func (a *alarms) move(al *alarm, after time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if al == nil || al.index < 0 {
 		return false
 	}
-	al.due = due
+	al.due = a.clock.Elapsed() + after
 	heap.Fix(&a.heap, al.index)
 	a.first(al)
 	return true
@@ -88,10 +90,10 @@ func (a *alarms) run(ctx context.Context) {
 func (a *alarms) fireDue() (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.clock.Now().UnixNano()
+	now := a.clock.Elapsed()
 	for len(a.heap) > 0 {
 		if next := a.heap[0]; next.due > now {
-			return time.Duration(next.due - now), true
+			return next.due - now, true
 		}
 		go heap.Pop(&a.heap).(*alarm).fire()
 	}

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -67,13 +68,13 @@ func (sp *workSpace) awaitHolder(run *workRun, step *stepWork, holder machine.St
 		go sp.free(run.id, step)
 		return
 	}
-	sp.orphan(run, step, holder, max(sp.now(), sp.e.started+int64(sp.e.cfg.RestartGrace)))
+	sp.orphan(run, step, holder, max(0, sp.e.started+sp.e.cfg.RestartGrace-sp.e.cfg.Clock.Elapsed()))
 }
 
-// orphan lets a step wait for its worker until a time, Unix nanoseconds.
-func (sp *workSpace) orphan(run *workRun, step *stepWork, holder machine.StepHolder, until int64) {
+// orphan lets a step wait for its worker for a while.
+func (sp *workSpace) orphan(run *workRun, step *stepWork, holder machine.StepHolder, most time.Duration) {
 	step.lostBy, sp.orphans[step] = holder, run.id
-	step.orphan = sp.e.work.alarms.set(until, func() { sp.loseStep(run.id, step) })
+	step.orphan = sp.e.work.alarms.set(most, func() { sp.loseStep(run.id, step) })
 }
 
 // freeUnreceived offers the steps again that a worker never got although they were
@@ -123,6 +124,6 @@ func (sp *workSpace) free(run string, step *stepWork) {
 
 func (sp *workSpace) freeLater(run string, step *stepWork) {
 	if sp.e.gate.check() == nil {
-		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.free(run, step) })
+		sp.e.work.alarms.set(workRetry, func() { sp.free(run, step) })
 	}
 }

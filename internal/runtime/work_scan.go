@@ -52,6 +52,6 @@ func (sp *workSpace) scanSteps(ctx context.Context) {
 
 func (sp *workSpace) scanAgain() {
 	if sp.e.gate.check() == nil {
-		sp.e.work.alarms.set(sp.now()+int64(workRetry), sp.scan)
+		sp.e.work.alarms.set(workRetry, sp.scan)
 	}
 }

@@ -142,7 +142,7 @@ func (sp *workSpace) orphanStep(lease *stepLease) {
 	if !lease.sent {
 		return // deliverStep offers it again
 	}
-	sp.orphan(run, step, lease.worker.holder(), sp.now()+int64(sp.e.cfg.StepGrace))
+	sp.orphan(run, step, lease.worker.holder(), sp.e.cfg.StepGrace)
 }
 
 // loseStep: the worker did not come back, nobody knows whether the tool ran.
@@ -163,7 +163,7 @@ func (sp *workSpace) loseStep(run string, step *stepWork) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	if step.lease == nil {
-		step.orphan = sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.loseStep(run, step) })
+		step.orphan = sp.e.work.alarms.set(workRetry, func() { sp.loseStep(run, step) })
 	}
 }
 

@@ -88,7 +88,7 @@ func (sp *workSpace) deliverTurn(lease *turnLease) {
 		return
 	}
 	lease.sent = true
-	lease.alarm = sp.e.work.alarms.set(lease.deadline, func() { sp.expire(lease) })
+	lease.alarm = sp.e.work.alarms.set(lease.duration, func() { sp.expire(lease) })
 	queue()
 	if late := lease.late; late != nil {
 		go sp.tellAnswers(lease, late)
@@ -138,7 +138,7 @@ func (sp *workSpace) undelivered(lease *turnLease, err error) {
 		sp.refresh(lease.run)
 		return
 	}
-	sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.refresh(lease.run) })
+	sp.e.work.alarms.set(workRetry, func() { sp.refresh(lease.run) })
 }
 
 // failUnrendered fails the attempt of a turn that cannot be handed to anyone.
@@ -164,7 +164,7 @@ func (sp *workSpace) refresh(run string) {
 		sp.e.slots.release(sl, sl.state, sl.program)
 	}
 	if err != nil && sp.e.gate.check() == nil {
-		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.refresh(run) })
+		sp.e.work.alarms.set(workRetry, func() { sp.refresh(run) })
 	}
 }
 
@@ -263,7 +263,7 @@ func (sp *workSpace) expire(lease *turnLease) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	if !lease.over && sp.e.gate.check() == nil {
-		lease.alarm = sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.expire(lease) })
+		lease.alarm = sp.e.work.alarms.set(workRetry, func() { sp.expire(lease) })
 	}
 }
 
@@ -299,6 +299,6 @@ func (sp *workSpace) requeue(lease *turnLease, lost bool) {
 // undeliverable ends a run whose turn takes its workers down.
 func (sp *workSpace) undeliverable(lease *turnLease) {
 	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); err != nil && sp.e.gate.check() == nil {
-		sp.e.work.alarms.set(sp.now()+int64(workRetry), func() { sp.undeliverable(lease) })
+		sp.e.work.alarms.set(workRetry, func() { sp.undeliverable(lease) })
 	}
 }

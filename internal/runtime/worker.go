@@ -86,7 +86,7 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 		case lease == nil:
 			lost = append(lost, token)
 		case !lease.sent:
-		case !sp.e.work.alarms.move(lease.alarm, now+int64(lease.duration)):
+		case !sp.e.work.alarms.move(lease.alarm, lease.duration):
 			// It has run out; the run is about to hear of it.
 			lost = append(lost, token)
 		default:

@@ -200,7 +200,7 @@ func (sp *workSpace) keepTurn(w, old *Worker, held *TurnLease, states map[string
 		lease.at = recorded.At
 	}
 	lease.deadline = sp.now() + int64(lease.duration)
-	lease.alarm = sp.e.work.alarms.set(lease.deadline, func() { sp.expire(lease) })
+	lease.alarm = sp.e.work.alarms.set(lease.duration, func() { sp.expire(lease) })
 	turn.deliveries, turn.lease, w.turns[lease.token] = held.Delivery, lease, lease
 	return lease
 }

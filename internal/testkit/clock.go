@@ -7,15 +7,18 @@ import (
 
 // Clock is a clock that moves only when it is told to. Safe for concurrent use.
 type Clock struct {
-	mu     sync.Mutex
-	now    time.Time
-	alarms []alarm
+	mu  sync.Mutex
+	now time.Time
+	// elapsed is how far it was moved, jumps aside.
+	elapsed time.Duration
+	alarms  []alarm
 	// set is closed and replaced whenever an alarm is set.
 	set chan struct{}
 }
 
+// alarm is due when at has elapsed.
 type alarm struct {
-	at time.Time
+	at time.Duration
 	ch chan time.Time
 }
 
@@ -31,6 +34,20 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
+// Elapsed is how far the clock was moved, jumps aside.
+func (c *Clock) Elapsed() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.elapsed
+}
+
+// Jump sets the wall clock, forwards or back; no time passes.
+func (c *Clock) Jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
 // After delivers once the clock was moved by d or more.
 func (c *Clock) After(d time.Duration) <-chan time.Time {
 	c.mu.Lock()
@@ -40,7 +57,7 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 		ch <- c.now
 		return ch
 	}
-	c.alarms = append(c.alarms, alarm{at: c.now.Add(d), ch: ch})
+	c.alarms = append(c.alarms, alarm{at: c.elapsed + d, ch: ch})
 	close(c.set)
 	c.set = make(chan struct{})
 	return ch
@@ -50,10 +67,10 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+	c.now, c.elapsed = c.now.Add(d), c.elapsed+d
 	var later []alarm
 	for _, a := range c.alarms {
-		if a.at.After(c.now) {
+		if a.at > c.elapsed {
 			later = append(later, a)
 			continue
 		}
@@ -68,7 +85,7 @@ func (c *Clock) AwaitAlarm(d time.Duration) {
 		c.mu.Lock()
 		set := c.set
 		for _, a := range c.alarms {
-			if !a.at.After(c.now.Add(d)) {
+			if a.at <= c.elapsed+d {
 				c.mu.Unlock()
 				return
 			}

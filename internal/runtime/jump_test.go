@@ -1,0 +1,137 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/testkit"
+)
+
+// TestTheClockIsSetForwards: a timer whose time has come by the wall clock fires
+// within a second, however long the loop meant to sleep.
+func TestTheClockIsSetForwards(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.start("s1")
+	asked := r.emit(run.RunID, "Ask", "", run.Turn.Token)
+	r.background()
+	r.clock.AwaitAlarm(time.Second)
+	r.clock.Jump(time.Minute)
+	r.clock.Advance(time.Second)
+	s, settled, err := r.WaitRun(within10(t), runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
+	if err != nil || !settled || s.Current != "work" {
+		t.Fatalf("a minute after the clock was set %+v, %v", s, err)
+	}
+}
+
+// TestTheClockIsSetBack: a timer fires at its time by the wall clock, not before.
+func TestTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.start("s1")
+	asked := r.emit(run.RunID, "Ask", "", run.Turn.Token)
+	r.background()
+	r.clock.AwaitAlarm(time.Second)
+	r.clock.Jump(-time.Minute)
+	for range 2 {
+		r.clock.Advance(30 * time.Second)
+		r.clock.AwaitAlarm(time.Second)
+	}
+	if s := r.view(run.RunID).State; s.Seq != asked.State.Seq {
+		t.Fatalf("it fired a minute early: %s", s.Current)
+	}
+	r.clock.Advance(time.Minute)
+	s, settled, err := r.WaitRun(within10(t), runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
+	if err != nil || !settled || s.Current != "work" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+}
+
+// TestAStuckTimerOutlivesASetClock: what did not go through is tried again after a
+// second, although the clock was set back meanwhile.
+func TestAStuckTimerOutlivesASetClock(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.start("s1")
+	tried := make(chan struct{}, 100)
+	r.store.FailCommits(func(*machine.Batch) testkit.Fault {
+		tried <- struct{}{}
+		return testkit.Fault{Err: &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}}
+	})
+	r.clock.Advance(2 * time.Hour)
+	r.background()
+	await(t, "try", tried)
+	r.clock.AwaitAlarm(time.Second)
+	// Its time has come by both clocks.
+	r.clock.Jump(-time.Minute)
+	r.store.FailCommits(nil)
+	r.awaitEnd(run.RunID)
+	if past := r.clock.Elapsed() - 2*time.Hour; past > 10*time.Second {
+		t.Fatalf("it was tried again after %v", past)
+	}
+}
+
+// TestLeasesLastWhateverTheClockSays: a lease is a while, not a moment. Setting the
+// clock neither ends it nor lengthens it.
+func TestLeasesLastWhateverTheClockSays(t *testing.T) {
+	t.Parallel()
+	for name, jump := range map[string]time.Duration{"forwards": 30 * time.Minute, "back": -30 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, withWorkers)
+			r.background()
+			r.startWorkers("s1")
+			w := r.connect("w")
+			first := w.turn()
+			r.clock.Jump(jump)
+			// A second lease makes the loop of the alarms look at the clock.
+			r.startWorkers("s2")
+			w.Credit(1, 0)
+			second := w.turn()
+			r.clock.Advance(50 * time.Second)
+			if _, lost := w.Heartbeat([]string{second.TurnLease.Token}); len(lost) != 0 {
+				t.Fatal("the second lease is lost")
+			}
+			nothing(t, "revocation", w.revoked)
+			r.clock.AwaitAlarm(10 * time.Second)
+			r.clock.Advance(10 * time.Second)
+			got := await(t, "revocation", w.revoked)
+			if got.Cause != runtime.RevokedLeaseExpired || got.Turn.RunID != first.TurnLease.RunID {
+				t.Fatalf("revoked %+v", got)
+			}
+		})
+	}
+}
+
+// TestWatchesBeatWhateverTheClockSays: the silence of a watch is a while, too.
+func TestWatchesBeatWhateverTheClockSays(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	req := watchAll(everyone, runtime.WatchFilter{})
+	req.Follow = true
+	w := r.watch(req)
+	defer w.Close()
+	r.clock.Jump(-time.Hour)
+	beat := make(chan runtime.WatchPage, 1)
+	go func() {
+		page, err := w.Next(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		beat <- page
+	}()
+	r.clock.AwaitAlarm(runtime.DefaultHeartbeat)
+	r.clock.Advance(runtime.DefaultHeartbeat)
+	if page := await(t, "heartbeat", beat); !page.Heartbeat {
+		t.Fatalf("page %+v", page)
+	}
+}
+
+func within10(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -370,9 +370,8 @@ func TestStepIsHeldBeforeItIsSent(t *testing.T) {
 	r.clock.AwaitAlarm(time.Second)
 	nothing(t, "step", tools.steps)
 	r.store.FailHolds(nil)
-	r.clock.Advance(time.Second)
 	tools.Credit(0, 1)
-	step := tools.step()
+	step := later(r, "step", tools.steps)
 	if got := r.store.Holders(); len(got) != 1 || got[0] != (machine.StepHolder{Principal: hands.Name, Worker: "tools"}) {
 		t.Fatalf("%+v was sent, held by %+v", step.StepLease, got)
 	}

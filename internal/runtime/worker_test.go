@@ -73,6 +73,21 @@ func (r *rig) connect(id string, with ...func(*runtime.WorkerRequest)) *fakeWork
 // within is how long a test waits for what must come.
 const within = 10 * time.Second
 
+// later moves the clock on, second by second, until something has come.
+func later[T any](r *rig, what string, from <-chan T) T {
+	r.t.Helper()
+	for deadline := time.After(within); ; {
+		select {
+		case got := <-from:
+			return got
+		case <-time.After(time.Millisecond):
+			r.clock.Advance(time.Second)
+		case <-deadline:
+			r.t.Fatalf("no %s", what)
+		}
+	}
+}
+
 func await[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {
@@ -531,13 +546,9 @@ func TestUnrendered(t *testing.T) {
 	r.background()
 	run := r.startWorkers("s1")
 	w := r.connect("w", func(req *runtime.WorkerRequest) { req.Sink.(*fakeWorker).refuse = fmt.Errorf("no way") })
-	for range 2 {
-		r.settled(run.RunID, machine.Waiting)
-		r.clock.AwaitAlarm(10 * time.Second)
-		r.clock.Advance(10 * time.Second)
-	}
-	if s := r.settled(run.RunID, machine.Escalated); s.Reason != "turn_failed" {
-		t.Fatalf("reason %q", s.Reason)
+	r.awaitEnd(run.RunID)
+	if s := r.view(run.RunID).State; s.Status != machine.Escalated || s.Reason != "turn_failed" {
+		t.Fatalf("%s, reason %q", s.Status, s.Reason)
 	}
 	nothing(t, "turn", w.turns)
 }

@@ -1,5 +1,5 @@
-"""Makes a wheel for one platform out of the pure one: the same files, and the sidecar as
-pawl/_bin/sidecar.
+"""Makes a wheel for one platform out of the pure one: the same files, the sidecar as
+pawl/_bin/sidecar, and the command `sidecar`, which becomes it.
 
 Usage: platform_wheel.py PURE_WHEEL OS/ARCH BINARY OUT_DIR
 """
@@ -20,6 +20,17 @@ TAGS = {
     "darwin/arm64": ["macosx_12_0_arm64"],
 }
 BINARY = "pawl/_bin/sidecar"
+# The command: it becomes the program, so that signals and the exit code are its own. It
+# does not load the package, and never looks at the PATH, on which it is itself.
+COMMAND = b"""#!python
+import importlib.util
+import os
+import sys
+
+package = importlib.util.find_spec("pawl").submodule_search_locations[0]
+program = os.path.join(package, "_bin", "sidecar")
+os.execv(program, [program, *sys.argv[1:]])
+"""
 # A fixed time, so that equal inputs make equal wheels.
 TIME = (2020, 1, 1, 0, 0, 0)
 
@@ -32,6 +43,8 @@ def main(pure: Path, platform: str, binary: Path, out: Path) -> None:
         files = {n: wheel.read(n) for n in wheel.namelist() if not n.endswith("/")}
     files[BINARY] = binary.read_bytes()
     files[f"{info}/WHEEL"] = wheel_file(files[f"{info}/WHEEL"].decode(), tags).encode()
+    script = f"{name}-{version}.data/scripts/sidecar"
+    files[script] = COMMAND
     del files[f"{info}/RECORD"]
     files[f"{info}/RECORD"] = record(files, f"{info}/RECORD")
     target = out / f"{name}-{version}-py3-none-{'.'.join(tags)}.whl"
@@ -39,7 +52,7 @@ def main(pure: Path, platform: str, binary: Path, out: Path) -> None:
         for path, data in files.items():
             entry = zipfile.ZipInfo(path, TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o100755 if path == BINARY else 0o100644) << 16
+            entry.external_attr = (0o100755 if path in (BINARY, script) else 0o100644) << 16
             wheel.writestr(entry, data)
 
 

@@ -37,7 +37,8 @@ def decide(run: Run, decision: str, seq: int, why: str) -> int:
         print("too late: it was decided otherwise")
         return 3
     except SeqMismatchError as error:
-        print(f"too late: the run moved on, at seq {error.seq}")
+        by = f", {error.principal} was first with {error.event}" if error.event else ""
+        print(f"too late: the run moved on, at seq {error.seq}{by}")
         return 3
     except PermissionDeniedError as error:
         print(f"refused: {error.message}")

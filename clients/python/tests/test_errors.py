@@ -135,9 +135,27 @@ def test_what_an_error_tells(client: Client) -> None:
     with pytest.raises(pawl.SeqMismatchError) as seq:
         run.emit("Done", expected_seq=9, turn_token=token_of(run))
     assert seq.value.seq == 1
+    assert seq.value.winner is not None
+    assert (seq.value.winner.seq, seq.value.event) == (1, "")
     with pytest.raises(pawl.RequestError) as bad:
         client.attach("no ulid").info()
     assert [field for field, _ in bad.value.violations] == ["run_id"]
+
+
+def test_the_loser_of_a_race_learns_who_won(client: Client) -> None:
+    """8.18: of two who decide on what they were shown, the second one is told the first."""
+    run = client.open("steps", variables={"n": 1})
+    run.emit("Ask", turn_token=token_of(run))
+    shown = run.info().visit_seq
+    run.emit("No", expected_seq=shown)
+    # The turn that is open now is somebody else's; that is not what went wrong.
+    with pytest.raises(pawl.SeqMismatchError) as lost:
+        run.emit("Yes", expected_seq=shown)
+    assert lost.value.seq == run.info().visit_seq
+    assert (lost.value.event, lost.value.principal) == ("No", "anonymous")
+    assert lost.value.winner is not None
+    assert isinstance(lost.value.winner.body, pawl.Transition)
+    assert (lost.value.winner.seq, lost.value.winner.body.to) == (lost.value.seq, "calc")
 
 
 def test_a_cursor_of_another_store(client: Client) -> None:

@@ -23,6 +23,7 @@ from pawl import _convert, _enums
 from pawl._convert import from_proto, record_from_proto
 from pawl.v1 import pack_pb2, record_pb2, run_pb2, worker_pb2
 
+ROOT = Path(__file__).resolve().parents[3]
 PROJECT = Path(__file__).resolve().parents[1]
 MODULES = (record_pb2, run_pb2, pack_pb2)
 
@@ -132,8 +133,16 @@ def test_wheel_and_sdist(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in ("__init__.py", "py.typed", "v1/run_pb2.py", "v1/run_pb2.pyi", "testing.py"):
         assert f"pawl/{name}" in names
-    assert {name.split("/")[0] for name in names} == {"pawl", "pawl-0.1.0.dist-info"}
+    assert {name.split("/")[0] for name in names} == {"pawl", "pawl_sidecar-0.1.0.dist-info"}
+    about = zipfile.ZipFile(wheel).read("pawl_sidecar-0.1.0.dist-info/METADATA").decode()
+    for line in ("Name: pawl-sidecar", "License-File: LICENSE", "Project-URL: Repository, https:"):
+        assert f"\n{line}" in about
+    licence = zipfile.ZipFile(wheel).read("pawl_sidecar-0.1.0.dist-info/licenses/LICENSE")
+    assert licence == (ROOT / "LICENSE").read_bytes()
+    # The command is that of wheels that carry the program: .ci/platform_wheel.py.
+    assert [name for name in names if "scripts/" in name or "entry_points" in name] == []
     (sdist,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         inside = archive.getnames()
-    assert "pawl-0.1.0/src/pawl/v1/run_pb2.py" in inside
+    assert "pawl_sidecar-0.1.0/src/pawl/v1/run_pb2.py" in inside
+    assert "pawl_sidecar-0.1.0/LICENSE" in inside

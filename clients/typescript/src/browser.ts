@@ -34,7 +34,7 @@ export class PawlClient extends BaseClient {
 
 export type { Pack, RunFilter } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
-export { type ErrorKind, PawlError, type Violation } from "./errors.js";
+export { type ErrorKind, PawlError, type Violation, type Winner } from "./errors.js";
 export type { GatewayOptions } from "./gateway_transport.js";
 export {
   Awaiting,

@@ -192,3 +192,22 @@ describe("the calls one by one", () => {
     expect((await shared.client.packGraph("steps")).entry).toBe("calc");
   });
 });
+
+test("the loser of a race learns who won", async () => {
+  // 8.18: of two who decide on what they were shown, the second one is told the first.
+  const run = await shared.client.open("steps", { variables: { n: 1 } });
+  const { turn } = await run.turn();
+  await run.emit("Ask", { turnToken: turn?.token });
+  const expectedSeq = (await run.info()).visitSeq;
+  await run.emit("No", { expectedSeq });
+  // The turn that is open now is somebody else's; that is not what went wrong.
+  const error = await run.emit("Yes", { expectedSeq }).catch((caught: unknown) => caught);
+  expect(error).toMatchObject({
+    kind: "conflict",
+    reason: "SEQ_MISMATCH",
+    seq: (await run.info()).visitSeq,
+    event: "No",
+    principal: "anonymous",
+    winner: { body: { case: "transition", value: { to: "calc" } } },
+  });
+});

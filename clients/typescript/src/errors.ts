@@ -7,6 +7,8 @@ import {
   ErrorInfoSchema,
   RetryInfoSchema,
 } from "./gen/google/rpc/error_details_pb.js";
+import { type Record, RecordSchema } from "./gen/pawl/v1/record_pb.js";
+import { type Plain, plain } from "./plain.js";
 
 /**
  * What went wrong, in one word:
@@ -56,13 +58,17 @@ export type ErrorKind =
 export interface PawlErrorInit {
   readonly code?: string;
   readonly reason?: string;
-  readonly metadata?: Readonly<Record<string, string>>;
+  readonly metadata?: Readonly<{ [name: string]: string }>;
   readonly violations?: readonly Violation[];
   readonly retryAfterMs?: number;
   readonly retryable?: boolean;
   readonly reject?: boolean;
+  readonly winner?: Winner;
   readonly cause?: unknown;
 }
+
+/** The record by which somebody else moved a run first. */
+export type Winner = Plain<Record>;
 
 /** One field of a request that breaks a rule. */
 export interface Violation {
@@ -90,7 +96,7 @@ export class PawlError extends Error {
   /** Stable word of the server (or of a tool, or of a handler); empty: none. */
   readonly reason: string;
   /** What the server told for programs. */
-  readonly metadata: Readonly<Record<string, string>>;
+  readonly metadata: Readonly<{ [name: string]: string }>;
   /** Fields of the request that break a rule. */
   readonly violations: readonly Violation[];
   /** How many milliseconds the server asked to wait; undefined: it did not. */
@@ -99,6 +105,19 @@ export class PawlError extends Error {
   readonly retryable: boolean;
   /** For a handler's own failure: the agent refuses the work. */
   readonly reject: boolean;
+  /**
+   * For SEQ_MISMATCH: the record that won, with its `principal` and `at`, and the event and
+   * the state in its body, but without the artifacts that it wrote. Undefined: not told.
+   *
+   *     try {
+   *       await run.emit("Approved", { expectedSeq: shown });
+   *     } catch (error) {
+   *       if (PawlError.is(error, "SEQ_MISMATCH")) {
+   *         console.log(`too late: ${error.principal} was first with ${error.event}`);
+   *       }
+   *     }
+   */
+  readonly winner: Winner | undefined;
 
   constructor(kind: ErrorKind, message: string, init: PawlErrorInit = {}) {
     super(message, init.cause === undefined ? undefined : { cause: init.cause });
@@ -109,6 +128,7 @@ export class PawlError extends Error {
     this.violations = init.violations ?? [];
     this.retryAfterMs = init.retryAfterMs;
     this.reject = init.reject ?? false;
+    this.winner = init.winner;
     this.retryable = (init.retryable ?? true) && !this.reject;
   }
 
@@ -132,6 +152,17 @@ export class PawlError extends Error {
     return Number(this.metadata.seq ?? 0);
   }
 
+  /** For SEQ_MISMATCH: event of the transition that won; empty: it was none, or is not told. */
+  get event(): string {
+    const body = this.winner?.body;
+    return body?.case === "transition" ? body.value.event : "";
+  }
+
+  /** For SEQ_MISMATCH: who moved the run; empty: not told. */
+  get principal(): string {
+    return this.winner?.principal ?? "";
+  }
+
   /** Whether a value is an error of this package, and of one of these reasons if given. */
   static is(error: unknown, ...reasons: string[]): error is PawlError {
     return error instanceof PawlError && (reasons.length === 0 || reasons.includes(error.reason));
@@ -153,7 +184,7 @@ export function failTurn(
   return new PawlError("fail_turn", message, { reason, ...options });
 }
 
-const KINDS: Partial<Record<Code, ErrorKind>> = {
+const KINDS: { readonly [code in Code]?: ErrorKind } = {
   [Code.InvalidArgument]: "request",
   [Code.OutOfRange]: "request",
   [Code.Unauthenticated]: "authentication",
@@ -192,12 +223,14 @@ export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
   const lost = !info && LOST.has(error.code) && !signal?.aborted && isBroken(error);
   const code = lost ? Code.Unavailable : error.code;
   const retry = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
+  const winner = error.findDetails(RecordSchema)[0];
   return new PawlError(KINDS[code] ?? "server", error.rawMessage, {
     code: codeName(code),
     reason: info?.reason,
     metadata: info?.metadata,
     violations: error.findDetails(BadRequestSchema).flatMap((bad) => bad.fieldViolations),
     retryAfterMs: retry ? durationMs(retry) : undefined,
+    winner: winner && plain(RecordSchema, winner),
     cause: thrown,
   });
 }

@@ -28,6 +28,7 @@ import {
   ErrorInfoSchema,
   RetryInfoSchema,
 } from "./gen/google/rpc/error_details_pb.js";
+import { RecordSchema } from "./gen/pawl/v1/record_pb.js";
 
 /** How to reach a gateway. */
 export interface GatewayOptions {
@@ -251,7 +252,7 @@ async function body(response: Response): Promise<unknown> {
   return JSON.parse(await response.text());
 }
 
-const DETAILS = [ErrorInfoSchema, BadRequestSchema, RetryInfoSchema];
+const DETAILS = [ErrorInfoSchema, BadRequestSchema, RetryInfoSchema, RecordSchema];
 
 /** The error of a google.rpc.Status in JSON. */
 function errorOf(status: unknown, fallback: Code): ConnectError {

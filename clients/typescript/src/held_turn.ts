@@ -14,7 +14,7 @@ import type {
 import { Held } from "./held.js";
 import { Idleness } from "./idleness.js";
 import { plain } from "./plain.js";
-import { type TurnRef, turnTarget } from "./request.js";
+import { type OutputPiece, pieceOf, type TurnRef, turnTarget } from "./request.js";
 import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
 import { deniedBy, type Step, type StepCall, type TurnHost, type TurnInfo } from "./turn.js";
@@ -104,6 +104,13 @@ export class HeldTurn extends Held implements TurnHost {
 
   output(text: string): Promise<void> {
     return this.#output.write(text);
+  }
+
+  async writeOutput(piece: OutputPiece): Promise<void> {
+    const value = { piece: pieceOf(piece), requestId: newId() };
+    await this.#tell(() => {
+      return { item: { case: "writeOutput", value: { ...value, ...turnTarget("", this.ref) } } };
+    });
   }
 
   async #send({ offset, text }: { offset: number; text: string }): Promise<void> {

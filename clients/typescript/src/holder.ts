@@ -7,7 +7,7 @@ import { faultOf } from "./handler_fault.js";
 import type { ToolCall } from "./held_step.js";
 import { ownOrAny } from "./own.js";
 import type { Json, Plain } from "./plain.js";
-import type { TurnRef } from "./request.js";
+import type { OutputPiece, TurnRef } from "./request.js";
 import { newId } from "./retry.js";
 import type { Run } from "./run.js";
 import type { Record } from "./transitions.js";
@@ -63,6 +63,12 @@ export class Holder implements TurnHost {
     await this.withToken((turn) =>
       this.run.setArtifacts(artifacts, { ...options, turnToken: turn.token }),
     );
+  }
+
+  /** Keeps a piece of output as the holder of the turn. */
+  async writeOutput(piece: OutputPiece): Promise<void> {
+    const options = { id: newId(), signal: this.signal };
+    await this.withToken((turn) => this.run.writeOutput(turn, piece, options));
   }
 
   /** Nobody watches the output of a run that the caller drives. */

@@ -15,6 +15,7 @@ export {
   PawlError,
   type PawlErrorInit,
   type Violation,
+  type Winner,
 } from "./errors.js";
 export { EdgeKind, Orchestration, Severity } from "./gen/pawl/v1/pack_pb.js";
 export {

@@ -6,6 +6,7 @@ import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type { GetTurnResponse, StepOutcome, Step as WireStep } from "./gen/pawl/v1/run_pb.js";
 import type { Json, Plain } from "./plain.js";
 import type { Reply } from "./reply.js";
+import type { OutputPiece } from "./request.js";
 import { checkSchema } from "./schema.js";
 import type { Artifacts } from "./values.js";
 
@@ -49,6 +50,8 @@ export interface TurnHost {
   setArtifacts(artifacts: Artifacts): Promise<void>;
   /** Shows a piece of output to those who watch. */
   output(text: string): Promise<void>;
+  /** Keeps a piece of output as a record; durable when it resolves. */
+  writeOutput(piece: OutputPiece): Promise<void>;
 }
 
 /**
@@ -71,6 +74,8 @@ export class Turn {
   /** Labels of the run, where the turn was handed to a worker. */
   readonly labels: Readonly<Record<string, string>>;
   #asked = 0;
+  /** A piece of `output` is a record. */
+  #written = false;
 
   constructor(
     host: TurnHost,
@@ -174,11 +179,29 @@ export class Turn {
   }
 
   /**
-   * Shows a piece of output to those who watch. Not durable: the final output is that
+   * Shows a piece of output to those who watch. Not a record: the final output is that
    * of the reply. A run that the caller drives has no watchers.
+   *
+   * `durable`: it is a record as well, and senders of A2A messages see it at once, as a
+   * further part of the artifact `output` of their task, which the reply's output replaces
+   * in the end. One commit a call: for sentences, not for tokens.
    */
-  output(text: string): Promise<void> {
-    return this.#host.output(text);
+  async output(text: string, options: { readonly durable?: boolean } = {}): Promise<void> {
+    if (options.durable) {
+      const append = this.#written;
+      this.#written = true;
+      await this.writeOutput({ id: "output", parts: text, append });
+    }
+    await this.#host.output(text);
+  }
+
+  /**
+   * Keeps a piece of output as a record; durable when it resolves. Senders of A2A messages
+   * see it at once, as part of the artifact `piece.id` of their task. A turn that is executed
+   * again begins by replacing what it wrote (`append` is false by default).
+   */
+  writeOutput(piece: OutputPiece): Promise<void> {
+    return this.#host.writeOutput(piece);
   }
 
   /** Throws a PawlError of kind "schema" if the payload does not fit the tool's schema. */

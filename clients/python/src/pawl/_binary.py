@@ -32,7 +32,7 @@ def sidecar_path() -> str:
     found = shutil.which("sidecar")
     if found is None:
         raise SidecarError(
-            "no sidecar: set PAWL_SIDECAR to the program, install a wheel of pawl that carries it"
+            "no sidecar: set PAWL_SIDECAR to the program, install a wheel of pawl-sidecar with it"
             f" ({_PACKAGE / '_bin' / 'sidecar'}), or put `sidecar` on the PATH"
         )
     return found

@@ -31,9 +31,9 @@ from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
 from pawl._runs import RunInfo, Step, TurnInfo, TurnRef
 from pawl._settings import Settings
 from pawl._tool_call import ToolCall, within
-from pawl._turn import default_key, denied, result_of
+from pawl._turn import default_key, denied, next_piece, result_of
 from pawl._turn_requests import StepCall
-from pawl._values import ArtifactLike, Fault, Json, parts_of
+from pawl._values import ArtifactLike, Fault, Json, OutputPiece, parts_of
 
 log = logging.getLogger("pawl")
 _ANSWERS = (RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED)
@@ -63,6 +63,7 @@ class Holder:
     info: TurnInfo
     turn: TurnRef
     asked: int = 0
+    written: bool = False
 
     def call(self, operation: Operation[Any]) -> Flow[Any]:
         """Makes a call with repetitions."""
@@ -101,6 +102,16 @@ class Holder:
                 turn.run_id, artifacts, self.info.artifact_slots, write_id, 0, turn.token
             )
         )
+
+    def output(self, text: str) -> Flow[None]:
+        """Keeps a piece of output that is for nobody in particular."""
+        first, self.written = not self.written, True
+        yield from self.write_output(next_piece(text, first=first))
+
+    def write_output(self, piece: OutputPiece) -> Flow[None]:
+        """Keeps a piece of output as the holder of the turn."""
+        request_id = new_id()
+        yield from self.with_token(lambda turn: self.runs.write_output(turn, piece, request_id))
 
     def step(
         self, call: StepCall, local: Callable[[Json], Any] | None, timeout: float | None

@@ -12,7 +12,7 @@ from pawl._flow import check_timeout
 from pawl._runs import TurnInfo
 from pawl._turn import AsyncTurn, Turn
 from pawl._turn_requests import StepCall
-from pawl._values import ArtifactLike, Json
+from pawl._values import ArtifactLike, Json, OutputPiece
 
 
 class DrivenTurn(Turn):
@@ -45,8 +45,13 @@ class DrivenTurn(Turn):
     def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         self._client.perform(self._holder.set_artifacts(artifacts))
 
-    def output(self, text: str) -> None:
-        """Nobody watches the output of a run that the caller drives."""
+    def output(self, text: str, *, durable: bool = False) -> None:
+        """Nobody watches the output of a run that the caller drives, but records stay."""
+        if durable:
+            self._client.perform(self._holder.output(text))
+
+    def write_output(self, piece: OutputPiece) -> None:
+        self._client.perform(self._holder.write_output(piece))
 
 
 class AsyncDrivenTurn(AsyncTurn):
@@ -81,8 +86,13 @@ class AsyncDrivenTurn(AsyncTurn):
     async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         await self._client.perform(self._holder.set_artifacts(artifacts))
 
-    async def output(self, text: str) -> None:
-        """Nobody watches the output of a run that the caller drives."""
+    async def output(self, text: str, *, durable: bool = False) -> None:
+        """Nobody watches the output of a run that the caller drives, but records stay."""
+        if durable:
+            await self._client.perform(self._holder.output(text))
+
+    async def write_output(self, piece: OutputPiece) -> None:
+        await self._client.perform(self._holder.write_output(piece))
 
 
 def tool_of(tools: Mapping[str, Callable[[Any], Any]], name: str) -> Callable[[Any], Any] | None:

@@ -48,6 +48,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pawl._records import Record
     from pawl._runs import Step
 
 
@@ -140,7 +141,29 @@ class IdReusedError(ConflictError):
 
 
 class SeqMismatchError(ConflictError):
-    """Another writer moved the run first."""
+    """Another writer moved the run first.
+
+    `winner` is the record by which it did: its `principal` and `at`, and in its body the
+    event and the state. The artifacts that it wrote are left out; None: the sidecar did
+    not tell it.
+
+        try:
+            run.emit("Approved", expected_seq=shown)
+        except SeqMismatchError as lost:
+            print(f"too late: {lost.principal} was first with {lost.event}")
+    """
+
+    winner: Record | None = None
+
+    @property
+    def event(self) -> str:
+        """Event of the transition that won; empty: it was none, or is not told."""
+        return str(getattr(self.winner.body, "event", "")) if self.winner else ""
+
+    @property
+    def principal(self) -> str:
+        """Who moved the run; empty: not told."""
+        return self.winner.principal if self.winner else ""
 
     @property
     def seq(self) -> int:

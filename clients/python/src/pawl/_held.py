@@ -69,6 +69,8 @@ class HeldTurn(Held):
         """Its output so far, UTF-8; `told`: how much of it the sidecar has."""
         self.told = 0
         self.showing = asyncio.Lock()
+        self.written = False
+        """A piece of its output is a record."""
         self.suspended = False
         """It was released until its steps are answered."""
         self.calls = 0

@@ -28,7 +28,7 @@ _MEBIBYTE = 1 << 20
 
 def version() -> str:
     """Version of this package."""
-    return importlib.metadata.version("pawl")
+    return importlib.metadata.version("pawl-sidecar")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

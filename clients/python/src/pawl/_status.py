@@ -5,7 +5,9 @@ from __future__ import annotations
 import grpc
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
-from pawl._errors import PawlError, UnavailableError, error_of
+from pawl._convert import record_from_proto
+from pawl._errors import PawlError, SeqMismatchError, UnavailableError, error_of
+from pawl.v1 import record_pb2
 
 _DETAILS = "grpc-status-details-bin"
 _LOST_STREAM = (
@@ -23,12 +25,14 @@ def error_from_status(status: status_pb2.Status) -> PawlError:
     info = error_details_pb2.ErrorInfo()
     bad, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
     retry_after: float | None = None
+    winner = record_pb2.Record()
     for detail in status.details:
         detail.Unpack(info)
         detail.Unpack(bad)
+        detail.Unpack(winner)
         if detail.Unpack(retry):
             retry_after = retry.retry_delay.ToTimedelta().total_seconds()
-    return error_of(
+    told = error_of(
         code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else "UNKNOWN",
         status.message,
         reason=info.reason,
@@ -36,6 +40,9 @@ def error_from_status(status: status_pb2.Status) -> PawlError:
         violations=tuple((v.field, v.description) for v in bad.field_violations),
         retry_after=retry_after,
     )
+    if isinstance(told, SeqMismatchError) and winner.seq:
+        told.winner = record_from_proto(winner)
+    return told
 
 
 def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:

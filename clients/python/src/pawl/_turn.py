@@ -10,7 +10,7 @@ from pawl import _schema
 from pawl._enums import StepStatus
 from pawl._errors import StepCancelledError, StepDeniedError, StepFailedError
 from pawl._runs import ArtifactSlot, PackRef, Step, StepOutcome, ToolSpec, TurnInfo
-from pawl._values import ArtifactLike, Json, Message
+from pawl._values import ArtifactLike, Json, Message, OutputPiece, Part
 
 
 class TurnView:
@@ -146,9 +146,19 @@ class Turn(TurnView, ABC):
         """Writes artifacts in the midst of the turn; durable when it returns."""
 
     @abstractmethod
-    def output(self, text: str) -> None:
-        """Shows a piece of output to those who read `Run.output`. Not durable: the final
-        output is that of the reply. In a run that the caller drives it does nothing."""
+    def output(self, text: str, *, durable: bool = False) -> None:
+        """Shows a piece of output to those who read `Run.output`. Not a record: the final
+        output is that of the reply. In a run that the caller drives it does nothing.
+
+        `durable`: it is a record as well, and senders of A2A messages see it at once, as a
+        further part of the artifact `output` of their task, which the reply's output
+        replaces in the end. One commit a call: for sentences, not for tokens."""
+
+    @abstractmethod
+    def write_output(self, piece: OutputPiece) -> None:
+        """Keeps a piece of output as a record, durable when it returns. Senders of A2A
+        messages see it at once, as part of the artifact `piece.id` of their task. A turn
+        that is executed again begins by replacing what it wrote (`append=False`)."""
 
 
 class AsyncTurn(TurnView, ABC):
@@ -171,8 +181,18 @@ class AsyncTurn(TurnView, ABC):
         """See `Turn.set_artifacts`."""
 
     @abstractmethod
-    async def output(self, text: str) -> None:
+    async def output(self, text: str, *, durable: bool = False) -> None:
         """See `Turn.output`."""
+
+    @abstractmethod
+    async def write_output(self, piece: OutputPiece) -> None:
+        """See `Turn.write_output`."""
+
+
+def next_piece(text: str, *, first: bool) -> OutputPiece:
+    """A durable piece of `Turn.output`: the first one replaces what an earlier execution
+    wrote."""
+    return OutputPiece(id="output", parts=(Part(text=text),), append=not first)
 
 
 def default_key(info: TurnInfo, ordinal: int) -> str:

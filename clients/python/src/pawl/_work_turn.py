@@ -15,9 +15,9 @@ from pawl._held import HeldTurn, stale
 from pawl._link import Link
 from pawl._requests import artifacts as wire_artifacts
 from pawl._runs import Step, StepOutcome
-from pawl._turn import AsyncTurn, Turn, default_key, denied, result_of
-from pawl._turn_requests import StepCall, step_request, suspend_request
-from pawl._values import ArtifactLike, Json
+from pawl._turn import AsyncTurn, Turn, default_key, denied, next_piece, result_of
+from pawl._turn_requests import StepCall, output_request, step_request, suspend_request
+from pawl._values import ArtifactLike, Json, OutputPiece
 from pawl.v1 import run_pb2, worker_pb2
 
 T = TypeVar("T")
@@ -117,14 +117,28 @@ class WorkTurn(AsyncTurn):
                 ),
             )
 
-    async def output(self, text: str) -> None:
+    async def output(self, text: str, *, durable: bool = False) -> None:
         """See `Turn.output`."""
         held = self._held
+        if durable:
+            first, held.written = not held.written, True
+            await self.write_output(next_piece(text, first=first))
         held.shown += text.encode(errors="replace")
         with self._calling():
             async with held.showing:
                 while held.told < len(held.shown):
                     await self._show()
+
+    async def write_output(self, piece: OutputPiece) -> None:
+        """See `Turn.write_output`."""
+        held, request_id = self._held, new_id()
+        with self._calling():
+            await self._link.ask_turn(
+                held,
+                lambda: worker_pb2.WorkRequest(
+                    write_output=output_request("", held.ref(), piece, request_id)
+                ),
+            )
 
     async def _show(self) -> None:
         """Sends the next piece of output. What was shown is kept until the turn is over:
@@ -192,9 +206,13 @@ class ThreadTurn(Turn):
         """See `Turn.set_artifacts`."""
         self._wait(self._turn.set_artifacts(artifacts))
 
-    def output(self, text: str) -> None:
+    def output(self, text: str, *, durable: bool = False) -> None:
         """See `Turn.output`."""
-        self._wait(self._turn.output(text))
+        self._wait(self._turn.output(text, durable=durable))
+
+    def write_output(self, piece: OutputPiece) -> None:
+        """See `Turn.write_output`."""
+        self._wait(self._turn.write_output(piece))
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:

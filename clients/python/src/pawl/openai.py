@@ -1,4 +1,4 @@
-"""Turns executed by any OpenAI-compatible endpoint; needs `pip install pawl[openai]`.
+"""Turns executed by any OpenAI-compatible endpoint; needs `pip install 'pawl-sidecar[openai]'`.
 
     from openai import OpenAI
     from pawl import Client

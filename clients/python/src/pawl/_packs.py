@@ -108,7 +108,11 @@ class PackDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphNode:
-    """One state of a compiled graph; `max_visits` 0 means no guard."""
+    """One state of a compiled graph; `max_visits` 0 means no guard.
+
+    `tools` are those that its prompt lists and does not block, agents among them; `skills`
+    is its filter of the pack's skills, empty: all.
+    """
 
     name: str
     prompt: str
@@ -120,6 +124,8 @@ class GraphNode:
     orchestration: Orchestration
     persistent: bool
     artifacts: tuple[str, ...]
+    tools: tuple[str, ...]
+    skills: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

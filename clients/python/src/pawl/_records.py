@@ -52,7 +52,8 @@ class InputReceived:
     """Parts that were sent to a run; `queued`: they wait for the next turn.
 
     `envelope` is what a message to an agent said besides them; `step` the delegation
-    that gets them, 0: the turn.
+    that gets them, 0: the turn. `scopes` are those by which its agent judges the answer,
+    empty without a step.
     """
 
     parts: tuple[Part, ...]
@@ -60,6 +61,7 @@ class InputReceived:
     queued: bool
     envelope: Envelope | None
     step: int
+    scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,8 +31,7 @@ func (c *checker) cursors() error {
 		if err != nil {
 			return err
 		}
-		e, err := codec.DecodeEntry(run, entry)
-		if err != nil || e.Cursor != cursor {
+		if codec.EntryCursor(entry) != cursor {
 			return &Fault{Namespace: ns, Run: run, Seq: first, Row: "cursor", Detail: fmt.Sprintf("%d points at no entry of that cursor", cursor)}
 		}
 		return nil

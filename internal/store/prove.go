@@ -58,13 +58,10 @@ func (p *prover) next(value []byte) (*machine.Entry, *Writes, error) {
 
 // replay makes the entry anew from its input and compares its bytes.
 func (p *prover) replay(e *machine.Entry, value []byte) (*Writes, error) {
-	if _, err := machine.ReplayFrom(p.graph, p.state, []machine.Entry{*e}); err != nil {
-		if bad, ok := errors.AsType[*machine.ReplayError](err); ok {
-			return nil, p.fault("entry", bad.Seq, "%s", bad.Detail)
-		}
-		return nil, p.fault("entry", e.First, "%v", err)
+	result, err := machine.Repeat(p.graph, p.state, e)
+	if bad, ok := errors.AsType[*machine.ReplayError](err); ok {
+		return nil, p.fault("entry", bad.Seq, "%s", bad.Detail)
 	}
-	result, err := machine.Step(p.graph, p.state, e.Input)
 	if err != nil {
 		return nil, p.fault("entry", e.First, "%v", err)
 	}

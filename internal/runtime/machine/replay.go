@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 )
@@ -36,26 +37,33 @@ func ReplayFrom(g *Graph, s *State, entries []Entry) (*State, error) {
 }
 
 func replayOne(g *Graph, s *State, e *Entry) (*State, error) {
-	var last uint64
-	if s != nil {
-		last = s.Seq
-	}
-	if e.First != last+1 {
-		return nil, &ReplayError{Seq: last + 1, Detail: fmt.Sprintf("the next entry begins with record %d", e.First)}
-	}
-	r, err := Step(g, s, e.Input)
+	r, err := Repeat(g, s, e)
 	if err != nil {
-		return nil, &ReplayError{Seq: e.First, Detail: "its input is refused: " + err.Error()}
-	}
-	if r.Batch == nil {
-		return nil, &ReplayError{Seq: e.First, Detail: "its input changes nothing"}
-	}
-	if err := compareRecords(e.First, e.Records, r.Batch.Records); err != nil {
 		return nil, err
 	}
 	next := *r.State
 	next.PrevHash = e.Hash
 	return &next, nil
+}
+
+// Repeat takes an entry's input once more and proves that it makes the entry's
+// records. The error is a *[ReplayError].
+func Repeat(g *Graph, s *State, e *Entry) (Result, error) {
+	var last uint64
+	if s != nil {
+		last = s.Seq
+	}
+	if e.First != last+1 {
+		return Result{}, &ReplayError{Seq: last + 1, Detail: fmt.Sprintf("the next entry begins with record %d", e.First)}
+	}
+	r, err := Step(g, s, e.Input)
+	if err != nil {
+		return r, &ReplayError{Seq: e.First, Detail: "its input is refused: " + err.Error()}
+	}
+	if r.Batch == nil {
+		return r, &ReplayError{Seq: e.First, Detail: "its input changes nothing"}
+	}
+	return r, compareRecords(e.First, e.Records, r.Batch.Records)
 }
 
 // compareRecords tells the first difference of what is stored and what was made.
@@ -82,44 +90,52 @@ func EqualRecords(a, b Record) bool {
 }
 
 // difference returns the path of the first field in which two values of one
-// type differ, or "".
+// type differ, or "". Paths are put together on the way back from a difference:
+// nearly all that is compared is equal, and most of it is bytes.
 func difference(a, b reflect.Value, path string) string {
+	if at, differ := differAt(a, b); differ {
+		return path + at
+	}
+	return ""
+}
+
+func differAt(a, b reflect.Value) (at string, differ bool) {
 	if a.IsValid() != b.IsValid() || a.IsValid() && a.Type() != b.Type() {
-		return path + " (kind)"
+		return " (kind)", true
 	}
 	if !a.IsValid() {
-		return ""
+		return "", false
 	}
 	switch a.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if a.IsNil() || b.IsNil() {
-			return pathUnless(a.IsNil() == b.IsNil(), path)
+			return "", a.IsNil() != b.IsNil()
 		}
-		return difference(a.Elem(), b.Elem(), path)
+		return differAt(a.Elem(), b.Elem())
 	case reflect.Struct:
 		for i := range a.NumField() {
-			if p := difference(a.Field(i), b.Field(i), path+"."+a.Type().Field(i).Name); p != "" {
-				return p
+			if at, differ := differAt(a.Field(i), b.Field(i)); differ {
+				return "." + a.Type().Field(i).Name + at, true
 			}
 		}
-		return ""
+		return "", false
 	case reflect.Slice, reflect.Array:
-		if a.Len() != b.Len() {
-			return path + " (length)"
-		}
-		for i := range a.Len() {
-			if p := difference(a.Index(i), b.Index(i), fmt.Sprintf("%s[%d]", path, i)); p != "" {
-				return p
-			}
-		}
-		return ""
+		return differInList(a, b)
 	}
-	return pathUnless(a.Equal(b), path)
+	return "", !a.Equal(b)
 }
 
-func pathUnless(equal bool, path string) string {
-	if equal {
-		return ""
+func differInList(a, b reflect.Value) (at string, differ bool) {
+	if a.Len() != b.Len() {
+		return " (length)", true
 	}
-	return path
+	if a.Kind() == reflect.Slice && a.Type().Elem().Kind() == reflect.Uint8 && bytes.Equal(a.Bytes(), b.Bytes()) {
+		return "", false
+	}
+	for i := range a.Len() {
+		if at, differ := differAt(a.Index(i), b.Index(i)); differ {
+			return fmt.Sprintf("[%d]%s", i, at), true
+		}
+	}
+	return "", false
 }

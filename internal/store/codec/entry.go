@@ -57,6 +57,14 @@ func SetCursor(value []byte, cursor uint64) {
 	binary.BigEndian.PutUint64(value[cursorAt:], cursor)
 }
 
+// EntryCursor is the place of a stored entry, 0 if the value is none.
+func EntryCursor(value []byte) uint64 {
+	if checkFormat("entry", value, entryAt) != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint64(value[cursorAt:])
+}
+
 // DecodeEntry reads a journal value of the named run. It does not compute the
 // hash: [Chained] does.
 func DecodeEntry(run string, value []byte) (machine.Entry, error) {

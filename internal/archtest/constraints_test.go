@@ -96,6 +96,7 @@ func TestConstraints(t *testing.T) {
 		{&pawlv1.ListDeadLettersRequest{}, `{}`, "ref"},
 		{&pawlv1.ListDeadLettersRequest{}, `{"ref": {"id": "w"}}`, "ref.kind"},
 		{&pawlv1.ResendDeadLetterRequest{}, `{"ref": {"kind": "DELIVERY_KIND_WEBHOOK", "id": "w"}}`, "n"},
+		{&pawlv1.DiscardDeadLetterRequest{}, `{"ref": {"kind": "DELIVERY_KIND_WEBHOOK", "id": "w"}}`, "n"},
 		{&pawlv1.ShowTurnRequest{}, `{` + run + `}`, "turn_seq"},
 		{&pawlv1.CountRunsRequest{}, `{}`, ""},
 		{&pawlv1.GetCallerRequest{}, `{}`, ""},

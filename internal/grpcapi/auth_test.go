@@ -63,16 +63,17 @@ var scopesOf = map[string]string{
 	"Work":        "work",
 	"ListWorkers": "runs:read",
 
-	"ListConsumers":    "runs:read",
-	"AckConsumer":      "runs:read",
-	"DeleteConsumer":   "runs:read",
-	"PutWebhook":       "runs:read",
-	"GetWebhook":       "runs:read",
-	"ListWebhooks":     "runs:read",
-	"DeleteWebhook":    "runs:read",
-	"ListDeliveries":   "runs:read runs:write",
-	"ListDeadLetters":  "runs:read runs:write",
-	"ResendDeadLetter": "runs:read runs:write",
+	"ListConsumers":     "runs:read",
+	"AckConsumer":       "runs:read",
+	"DeleteConsumer":    "runs:read",
+	"PutWebhook":        "runs:read",
+	"GetWebhook":        "runs:read",
+	"ListWebhooks":      "runs:read",
+	"DeleteWebhook":     "runs:read",
+	"ListDeliveries":    "runs:read runs:write",
+	"ListDeadLetters":   "runs:read runs:write",
+	"ResendDeadLetter":  "runs:read runs:write",
+	"DiscardDeadLetter": "runs:read runs:write",
 }
 
 // eachMethod walks every RPC of pawl.v1.

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -84,4 +85,26 @@ func (s *deliveryService) ResendDeadLetter(ctx context.Context, in *pawlv1.Resen
 		return nil, err
 	}
 	return &pawlv1.ResendDeadLetterResponse{}, nil
+}
+
+// DiscardDeadLetter implements pawl.v1.DeliveryService.
+func (s *deliveryService) DiscardDeadLetter(ctx context.Context, in *pawlv1.DiscardDeadLetterRequest) (*pawlv1.DiscardDeadLetterResponse, error) {
+	sub, err := s.receiver(ctx, in.GetNamespace(), in.GetRef())
+	if err != nil {
+		return nil, err
+	}
+	letters, err := s.engine.DeadLetters(ctx, sub.SubscriptionKey, in.GetN()-1, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(letters) == 0 || letters[0].N != in.GetN() {
+		return nil, &machine.Refusal{
+			Code: machine.CodeNotFound, Reason: "DEAD_LETTER_NOT_FOUND", Field: "n",
+			Message: fmt.Sprintf("%s has no dead letter %d", in.GetRef().GetId(), in.GetN()),
+		}
+	}
+	if err := s.engine.DropDeadLetter(ctx, sub.SubscriptionKey, in.GetN()); err != nil {
+		return nil, err
+	}
+	return &pawlv1.DiscardDeadLetterResponse{}, nil
 }

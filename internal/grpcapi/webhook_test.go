@@ -222,6 +222,16 @@ func TestDeadLetters(t *testing.T) {
 	if _, err := r.deliveries().ResendDeadLetter(mine, &pawlv1.ResendDeadLetterRequest{Ref: ref, N: 1}); err != nil || <-to.resent != key {
 		t.Fatalf("resent: %v", err)
 	}
+	_, err = r.deliveries().DiscardDeadLetter(other, &pawlv1.DiscardDeadLetterRequest{Ref: ref, N: 2})
+	wantError(t, err, codes.NotFound, "DELIVERY_NOT_FOUND")
+	if _, err := r.deliveries().DiscardDeadLetter(mine, &pawlv1.DiscardDeadLetterRequest{Ref: ref, N: 2}); err != nil {
+		t.Fatalf("discarded: %v", err)
+	}
+	_, err = r.deliveries().DiscardDeadLetter(mine, &pawlv1.DiscardDeadLetterRequest{Ref: ref, N: 2})
+	wantError(t, err, codes.NotFound, "DEAD_LETTER_NOT_FOUND")
+	if left, err := r.deliveries().ListDeadLetters(mine, &pawlv1.ListDeadLettersRequest{Ref: ref}); err != nil || len(left.GetLetters()) != 4 || left.GetLetters()[1].GetN() != 3 {
+		t.Fatalf("left: %v, %v", left, err)
+	}
 	troubled, err := r.deliveries().ListDeliveries(mine, &pawlv1.ListDeliveriesRequest{Troubled: true})
 	if err != nil || len(troubled.GetDeliveries()) != 1 || troubled.GetDeliveries()[0].GetDeadLetters() != 5 {
 		t.Fatalf("troubled %v, %v", troubled, err)

@@ -1678,6 +1678,107 @@ func (*ResendDeadLetterResponse) Descriptor() ([]byte, []int) {
 	return file_pawl_v1_delivery_proto_rawDescGZIP(), []int{24}
 }
 
+// DiscardDeadLetterRequest says which letter to remove.
+type DiscardDeadLetterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Whose; required.
+	Ref *DeliveryRef `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Number of the letter; required.
+	N             uint64 `protobuf:"varint,3,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardDeadLetterRequest) Reset() {
+	*x = DiscardDeadLetterRequest{}
+	mi := &file_pawl_v1_delivery_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardDeadLetterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardDeadLetterRequest) ProtoMessage() {}
+
+func (x *DiscardDeadLetterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_delivery_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardDeadLetterRequest.ProtoReflect.Descriptor instead.
+func (*DiscardDeadLetterRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_delivery_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DiscardDeadLetterRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *DiscardDeadLetterRequest) GetRef() *DeliveryRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *DiscardDeadLetterRequest) GetN() uint64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+// DiscardDeadLetterResponse means that it is gone.
+type DiscardDeadLetterResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardDeadLetterResponse) Reset() {
+	*x = DiscardDeadLetterResponse{}
+	mi := &file_pawl_v1_delivery_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardDeadLetterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardDeadLetterResponse) ProtoMessage() {}
+
+func (x *DiscardDeadLetterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_delivery_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardDeadLetterResponse.ProtoReflect.Descriptor instead.
+func (*DiscardDeadLetterResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_delivery_proto_rawDescGZIP(), []int{26}
+}
+
 var File_pawl_v1_delivery_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_delivery_proto_rawDesc = "" +
@@ -1803,11 +1904,16 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12.\n" +
 	"\x03ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\x03ref\x12\x15\n" +
 	"\x01n\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\x01n\"\x1a\n" +
-	"\x18ResendDeadLetterResponse*`\n" +
+	"\x18ResendDeadLetterResponse\"\xa1\x01\n" +
+	"\x18DiscardDeadLetterRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12.\n" +
+	"\x03ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\x03ref\x12\x15\n" +
+	"\x01n\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\x01n\"\x1b\n" +
+	"\x19DiscardDeadLetterResponse*`\n" +
 	"\fDeliveryKind\x12\x1d\n" +
 	"\x19DELIVERY_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DELIVERY_KIND_PUSH\x10\x01\x12\x19\n" +
-	"\x15DELIVERY_KIND_WEBHOOK\x10\x022\xfa\b\n" +
+	"\x15DELIVERY_KIND_WEBHOOK\x10\x022\xf9\t\n" +
 	"\x0fDeliveryService\x12e\n" +
 	"\rListConsumers\x12\x1d.pawl.v1.ListConsumersRequest\x1a\x1e.pawl.v1.ListConsumersResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/consumers\x12q\n" +
 	"\vAckConsumer\x12\x1b.pawl.v1.AckConsumerRequest\x1a\x1c.pawl.v1.AckConsumerResponse\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/consumers/{consumer}:ack\x12}\n" +
@@ -1820,7 +1926,8 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\rDeleteWebhook\x12\x1d.pawl.v1.DeleteWebhookRequest\x1a\x1e.pawl.v1.DeleteWebhookResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/webhooks/{webhook_id}:delete\x12i\n" +
 	"\x0eListDeliveries\x12\x1e.pawl.v1.ListDeliveriesRequest\x1a\x1f.pawl.v1.ListDeliveriesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/deliveries\x12q\n" +
 	"\x0fListDeadLetters\x12\x1f.pawl.v1.ListDeadLettersRequest\x1a .pawl.v1.ListDeadLettersResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/deliveries:dead\x12y\n" +
-	"\x10ResendDeadLetter\x12 .pawl.v1.ResendDeadLetterRequest\x1a!.pawl.v1.ResendDeadLetterResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/deliveries:resendB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x10ResendDeadLetter\x12 .pawl.v1.ResendDeadLetterRequest\x1a!.pawl.v1.ResendDeadLetterResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/deliveries:resend\x12}\n" +
+	"\x11DiscardDeadLetter\x12!.pawl.v1.DiscardDeadLetterRequest\x1a\".pawl.v1.DiscardDeadLetterResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/deliveries:discardB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_delivery_proto_rawDescOnce sync.Once
@@ -1835,84 +1942,89 @@ func file_pawl_v1_delivery_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pawl_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_pawl_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_pawl_v1_delivery_proto_goTypes = []any{
-	(DeliveryKind)(0),                // 0: pawl.v1.DeliveryKind
-	(*Consumer)(nil),                 // 1: pawl.v1.Consumer
-	(*ListConsumersRequest)(nil),     // 2: pawl.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),    // 3: pawl.v1.ListConsumersResponse
-	(*AckConsumerRequest)(nil),       // 4: pawl.v1.AckConsumerRequest
-	(*AckConsumerResponse)(nil),      // 5: pawl.v1.AckConsumerResponse
-	(*DeleteConsumerRequest)(nil),    // 6: pawl.v1.DeleteConsumerRequest
-	(*DeleteConsumerResponse)(nil),   // 7: pawl.v1.DeleteConsumerResponse
-	(*Webhook)(nil),                  // 8: pawl.v1.Webhook
-	(*PutWebhookRequest)(nil),        // 9: pawl.v1.PutWebhookRequest
-	(*PutWebhookResponse)(nil),       // 10: pawl.v1.PutWebhookResponse
-	(*GetWebhookRequest)(nil),        // 11: pawl.v1.GetWebhookRequest
-	(*GetWebhookResponse)(nil),       // 12: pawl.v1.GetWebhookResponse
-	(*ListWebhooksRequest)(nil),      // 13: pawl.v1.ListWebhooksRequest
-	(*ListWebhooksResponse)(nil),     // 14: pawl.v1.ListWebhooksResponse
-	(*DeleteWebhookRequest)(nil),     // 15: pawl.v1.DeleteWebhookRequest
-	(*DeleteWebhookResponse)(nil),    // 16: pawl.v1.DeleteWebhookResponse
-	(*DeliveryRef)(nil),              // 17: pawl.v1.DeliveryRef
-	(*Delivery)(nil),                 // 18: pawl.v1.Delivery
-	(*ListDeliveriesRequest)(nil),    // 19: pawl.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil),   // 20: pawl.v1.ListDeliveriesResponse
-	(*DeadLetter)(nil),               // 21: pawl.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),   // 22: pawl.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),  // 23: pawl.v1.ListDeadLettersResponse
-	(*ResendDeadLetterRequest)(nil),  // 24: pawl.v1.ResendDeadLetterRequest
-	(*ResendDeadLetterResponse)(nil), // 25: pawl.v1.ResendDeadLetterResponse
-	(*timestamppb.Timestamp)(nil),    // 26: google.protobuf.Timestamp
-	(*RunFilter)(nil),                // 27: pawl.v1.RunFilter
-	(RecordKind)(0),                  // 28: pawl.v1.RecordKind
+	(DeliveryKind)(0),                 // 0: pawl.v1.DeliveryKind
+	(*Consumer)(nil),                  // 1: pawl.v1.Consumer
+	(*ListConsumersRequest)(nil),      // 2: pawl.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),     // 3: pawl.v1.ListConsumersResponse
+	(*AckConsumerRequest)(nil),        // 4: pawl.v1.AckConsumerRequest
+	(*AckConsumerResponse)(nil),       // 5: pawl.v1.AckConsumerResponse
+	(*DeleteConsumerRequest)(nil),     // 6: pawl.v1.DeleteConsumerRequest
+	(*DeleteConsumerResponse)(nil),    // 7: pawl.v1.DeleteConsumerResponse
+	(*Webhook)(nil),                   // 8: pawl.v1.Webhook
+	(*PutWebhookRequest)(nil),         // 9: pawl.v1.PutWebhookRequest
+	(*PutWebhookResponse)(nil),        // 10: pawl.v1.PutWebhookResponse
+	(*GetWebhookRequest)(nil),         // 11: pawl.v1.GetWebhookRequest
+	(*GetWebhookResponse)(nil),        // 12: pawl.v1.GetWebhookResponse
+	(*ListWebhooksRequest)(nil),       // 13: pawl.v1.ListWebhooksRequest
+	(*ListWebhooksResponse)(nil),      // 14: pawl.v1.ListWebhooksResponse
+	(*DeleteWebhookRequest)(nil),      // 15: pawl.v1.DeleteWebhookRequest
+	(*DeleteWebhookResponse)(nil),     // 16: pawl.v1.DeleteWebhookResponse
+	(*DeliveryRef)(nil),               // 17: pawl.v1.DeliveryRef
+	(*Delivery)(nil),                  // 18: pawl.v1.Delivery
+	(*ListDeliveriesRequest)(nil),     // 19: pawl.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil),    // 20: pawl.v1.ListDeliveriesResponse
+	(*DeadLetter)(nil),                // 21: pawl.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),    // 22: pawl.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),   // 23: pawl.v1.ListDeadLettersResponse
+	(*ResendDeadLetterRequest)(nil),   // 24: pawl.v1.ResendDeadLetterRequest
+	(*ResendDeadLetterResponse)(nil),  // 25: pawl.v1.ResendDeadLetterResponse
+	(*DiscardDeadLetterRequest)(nil),  // 26: pawl.v1.DiscardDeadLetterRequest
+	(*DiscardDeadLetterResponse)(nil), // 27: pawl.v1.DiscardDeadLetterResponse
+	(*timestamppb.Timestamp)(nil),     // 28: google.protobuf.Timestamp
+	(*RunFilter)(nil),                 // 29: pawl.v1.RunFilter
+	(RecordKind)(0),                   // 30: pawl.v1.RecordKind
 }
 var file_pawl_v1_delivery_proto_depIdxs = []int32{
-	26, // 0: pawl.v1.Consumer.created_at:type_name -> google.protobuf.Timestamp
+	28, // 0: pawl.v1.Consumer.created_at:type_name -> google.protobuf.Timestamp
 	1,  // 1: pawl.v1.ListConsumersResponse.consumers:type_name -> pawl.v1.Consumer
-	27, // 2: pawl.v1.Webhook.filter:type_name -> pawl.v1.RunFilter
-	28, // 3: pawl.v1.Webhook.kinds:type_name -> pawl.v1.RecordKind
-	26, // 4: pawl.v1.Webhook.next_at:type_name -> google.protobuf.Timestamp
-	26, // 5: pawl.v1.Webhook.created_at:type_name -> google.protobuf.Timestamp
-	27, // 6: pawl.v1.PutWebhookRequest.filter:type_name -> pawl.v1.RunFilter
-	28, // 7: pawl.v1.PutWebhookRequest.kinds:type_name -> pawl.v1.RecordKind
+	29, // 2: pawl.v1.Webhook.filter:type_name -> pawl.v1.RunFilter
+	30, // 3: pawl.v1.Webhook.kinds:type_name -> pawl.v1.RecordKind
+	28, // 4: pawl.v1.Webhook.next_at:type_name -> google.protobuf.Timestamp
+	28, // 5: pawl.v1.Webhook.created_at:type_name -> google.protobuf.Timestamp
+	29, // 6: pawl.v1.PutWebhookRequest.filter:type_name -> pawl.v1.RunFilter
+	30, // 7: pawl.v1.PutWebhookRequest.kinds:type_name -> pawl.v1.RecordKind
 	8,  // 8: pawl.v1.PutWebhookResponse.webhook:type_name -> pawl.v1.Webhook
 	8,  // 9: pawl.v1.GetWebhookResponse.webhook:type_name -> pawl.v1.Webhook
 	8,  // 10: pawl.v1.ListWebhooksResponse.webhooks:type_name -> pawl.v1.Webhook
 	0,  // 11: pawl.v1.DeliveryRef.kind:type_name -> pawl.v1.DeliveryKind
 	17, // 12: pawl.v1.Delivery.ref:type_name -> pawl.v1.DeliveryRef
-	26, // 13: pawl.v1.Delivery.next_at:type_name -> google.protobuf.Timestamp
+	28, // 13: pawl.v1.Delivery.next_at:type_name -> google.protobuf.Timestamp
 	0,  // 14: pawl.v1.ListDeliveriesRequest.kind:type_name -> pawl.v1.DeliveryKind
 	18, // 15: pawl.v1.ListDeliveriesResponse.deliveries:type_name -> pawl.v1.Delivery
-	26, // 16: pawl.v1.DeadLetter.at:type_name -> google.protobuf.Timestamp
+	28, // 16: pawl.v1.DeadLetter.at:type_name -> google.protobuf.Timestamp
 	17, // 17: pawl.v1.ListDeadLettersRequest.ref:type_name -> pawl.v1.DeliveryRef
 	21, // 18: pawl.v1.ListDeadLettersResponse.letters:type_name -> pawl.v1.DeadLetter
 	17, // 19: pawl.v1.ResendDeadLetterRequest.ref:type_name -> pawl.v1.DeliveryRef
-	2,  // 20: pawl.v1.DeliveryService.ListConsumers:input_type -> pawl.v1.ListConsumersRequest
-	4,  // 21: pawl.v1.DeliveryService.AckConsumer:input_type -> pawl.v1.AckConsumerRequest
-	6,  // 22: pawl.v1.DeliveryService.DeleteConsumer:input_type -> pawl.v1.DeleteConsumerRequest
-	9,  // 23: pawl.v1.DeliveryService.PutWebhook:input_type -> pawl.v1.PutWebhookRequest
-	11, // 24: pawl.v1.DeliveryService.GetWebhook:input_type -> pawl.v1.GetWebhookRequest
-	13, // 25: pawl.v1.DeliveryService.ListWebhooks:input_type -> pawl.v1.ListWebhooksRequest
-	15, // 26: pawl.v1.DeliveryService.DeleteWebhook:input_type -> pawl.v1.DeleteWebhookRequest
-	19, // 27: pawl.v1.DeliveryService.ListDeliveries:input_type -> pawl.v1.ListDeliveriesRequest
-	22, // 28: pawl.v1.DeliveryService.ListDeadLetters:input_type -> pawl.v1.ListDeadLettersRequest
-	24, // 29: pawl.v1.DeliveryService.ResendDeadLetter:input_type -> pawl.v1.ResendDeadLetterRequest
-	3,  // 30: pawl.v1.DeliveryService.ListConsumers:output_type -> pawl.v1.ListConsumersResponse
-	5,  // 31: pawl.v1.DeliveryService.AckConsumer:output_type -> pawl.v1.AckConsumerResponse
-	7,  // 32: pawl.v1.DeliveryService.DeleteConsumer:output_type -> pawl.v1.DeleteConsumerResponse
-	10, // 33: pawl.v1.DeliveryService.PutWebhook:output_type -> pawl.v1.PutWebhookResponse
-	12, // 34: pawl.v1.DeliveryService.GetWebhook:output_type -> pawl.v1.GetWebhookResponse
-	14, // 35: pawl.v1.DeliveryService.ListWebhooks:output_type -> pawl.v1.ListWebhooksResponse
-	16, // 36: pawl.v1.DeliveryService.DeleteWebhook:output_type -> pawl.v1.DeleteWebhookResponse
-	20, // 37: pawl.v1.DeliveryService.ListDeliveries:output_type -> pawl.v1.ListDeliveriesResponse
-	23, // 38: pawl.v1.DeliveryService.ListDeadLetters:output_type -> pawl.v1.ListDeadLettersResponse
-	25, // 39: pawl.v1.DeliveryService.ResendDeadLetter:output_type -> pawl.v1.ResendDeadLetterResponse
-	30, // [30:40] is the sub-list for method output_type
-	20, // [20:30] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	17, // 20: pawl.v1.DiscardDeadLetterRequest.ref:type_name -> pawl.v1.DeliveryRef
+	2,  // 21: pawl.v1.DeliveryService.ListConsumers:input_type -> pawl.v1.ListConsumersRequest
+	4,  // 22: pawl.v1.DeliveryService.AckConsumer:input_type -> pawl.v1.AckConsumerRequest
+	6,  // 23: pawl.v1.DeliveryService.DeleteConsumer:input_type -> pawl.v1.DeleteConsumerRequest
+	9,  // 24: pawl.v1.DeliveryService.PutWebhook:input_type -> pawl.v1.PutWebhookRequest
+	11, // 25: pawl.v1.DeliveryService.GetWebhook:input_type -> pawl.v1.GetWebhookRequest
+	13, // 26: pawl.v1.DeliveryService.ListWebhooks:input_type -> pawl.v1.ListWebhooksRequest
+	15, // 27: pawl.v1.DeliveryService.DeleteWebhook:input_type -> pawl.v1.DeleteWebhookRequest
+	19, // 28: pawl.v1.DeliveryService.ListDeliveries:input_type -> pawl.v1.ListDeliveriesRequest
+	22, // 29: pawl.v1.DeliveryService.ListDeadLetters:input_type -> pawl.v1.ListDeadLettersRequest
+	24, // 30: pawl.v1.DeliveryService.ResendDeadLetter:input_type -> pawl.v1.ResendDeadLetterRequest
+	26, // 31: pawl.v1.DeliveryService.DiscardDeadLetter:input_type -> pawl.v1.DiscardDeadLetterRequest
+	3,  // 32: pawl.v1.DeliveryService.ListConsumers:output_type -> pawl.v1.ListConsumersResponse
+	5,  // 33: pawl.v1.DeliveryService.AckConsumer:output_type -> pawl.v1.AckConsumerResponse
+	7,  // 34: pawl.v1.DeliveryService.DeleteConsumer:output_type -> pawl.v1.DeleteConsumerResponse
+	10, // 35: pawl.v1.DeliveryService.PutWebhook:output_type -> pawl.v1.PutWebhookResponse
+	12, // 36: pawl.v1.DeliveryService.GetWebhook:output_type -> pawl.v1.GetWebhookResponse
+	14, // 37: pawl.v1.DeliveryService.ListWebhooks:output_type -> pawl.v1.ListWebhooksResponse
+	16, // 38: pawl.v1.DeliveryService.DeleteWebhook:output_type -> pawl.v1.DeleteWebhookResponse
+	20, // 39: pawl.v1.DeliveryService.ListDeliveries:output_type -> pawl.v1.ListDeliveriesResponse
+	23, // 40: pawl.v1.DeliveryService.ListDeadLetters:output_type -> pawl.v1.ListDeadLettersResponse
+	25, // 41: pawl.v1.DeliveryService.ResendDeadLetter:output_type -> pawl.v1.ResendDeadLetterResponse
+	27, // 42: pawl.v1.DeliveryService.DiscardDeadLetter:output_type -> pawl.v1.DiscardDeadLetterResponse
+	32, // [32:43] is the sub-list for method output_type
+	21, // [21:32] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_delivery_proto_init() }
@@ -1928,7 +2040,7 @@ func file_pawl_v1_delivery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_delivery_proto_rawDesc), len(file_pawl_v1_delivery_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

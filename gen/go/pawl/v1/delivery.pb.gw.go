@@ -435,6 +435,33 @@ func local_request_DeliveryService_ResendDeadLetter_0(ctx context.Context, marsh
 	return msg, metadata, err
 }
 
+func request_DeliveryService_DiscardDeadLetter_0(ctx context.Context, marshaler runtime.Marshaler, client DeliveryServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq DiscardDeadLetterRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.DiscardDeadLetter(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_DeliveryService_DiscardDeadLetter_0(ctx context.Context, marshaler runtime.Marshaler, server DeliveryServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq DiscardDeadLetterRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.DiscardDeadLetter(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterDeliveryServiceHandlerServer registers the http handlers for service DeliveryService to "mux".
 // UnaryRPC     :call DeliveryServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -640,6 +667,26 @@ func RegisterDeliveryServiceHandlerServer(ctx context.Context, mux *runtime.Serv
 			return
 		}
 		forward_DeliveryService_ResendDeadLetter_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_DeliveryService_DiscardDeadLetter_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/pawl.v1.DeliveryService/DiscardDeadLetter", runtime.WithHTTPPathPattern("/v1/deliveries:discard"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_DeliveryService_DiscardDeadLetter_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_DeliveryService_DiscardDeadLetter_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -851,31 +898,50 @@ func RegisterDeliveryServiceHandlerClient(ctx context.Context, mux *runtime.Serv
 		}
 		forward_DeliveryService_ResendDeadLetter_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_DeliveryService_DiscardDeadLetter_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/pawl.v1.DeliveryService/DiscardDeadLetter", runtime.WithHTTPPathPattern("/v1/deliveries:discard"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_DeliveryService_DiscardDeadLetter_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_DeliveryService_DiscardDeadLetter_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
-	pattern_DeliveryService_ListConsumers_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "consumers"}, ""))
-	pattern_DeliveryService_AckConsumer_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consumers", "consumer"}, "ack"))
-	pattern_DeliveryService_DeleteConsumer_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consumers", "consumer"}, "delete"))
-	pattern_DeliveryService_PutWebhook_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "webhooks", "webhook_id"}, ""))
-	pattern_DeliveryService_GetWebhook_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "webhooks", "webhook_id"}, ""))
-	pattern_DeliveryService_ListWebhooks_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "webhooks"}, ""))
-	pattern_DeliveryService_DeleteWebhook_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "webhooks", "webhook_id"}, "delete"))
-	pattern_DeliveryService_ListDeliveries_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "deliveries"}, ""))
-	pattern_DeliveryService_ListDeadLetters_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "deliveries"}, "dead"))
-	pattern_DeliveryService_ResendDeadLetter_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "deliveries"}, "resend"))
+	pattern_DeliveryService_ListConsumers_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "consumers"}, ""))
+	pattern_DeliveryService_AckConsumer_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consumers", "consumer"}, "ack"))
+	pattern_DeliveryService_DeleteConsumer_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consumers", "consumer"}, "delete"))
+	pattern_DeliveryService_PutWebhook_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "webhooks", "webhook_id"}, ""))
+	pattern_DeliveryService_GetWebhook_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "webhooks", "webhook_id"}, ""))
+	pattern_DeliveryService_ListWebhooks_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "webhooks"}, ""))
+	pattern_DeliveryService_DeleteWebhook_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "webhooks", "webhook_id"}, "delete"))
+	pattern_DeliveryService_ListDeliveries_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "deliveries"}, ""))
+	pattern_DeliveryService_ListDeadLetters_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "deliveries"}, "dead"))
+	pattern_DeliveryService_ResendDeadLetter_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "deliveries"}, "resend"))
+	pattern_DeliveryService_DiscardDeadLetter_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "deliveries"}, "discard"))
 )
 
 var (
-	forward_DeliveryService_ListConsumers_0    = runtime.ForwardResponseMessage
-	forward_DeliveryService_AckConsumer_0      = runtime.ForwardResponseMessage
-	forward_DeliveryService_DeleteConsumer_0   = runtime.ForwardResponseMessage
-	forward_DeliveryService_PutWebhook_0       = runtime.ForwardResponseMessage
-	forward_DeliveryService_GetWebhook_0       = runtime.ForwardResponseMessage
-	forward_DeliveryService_ListWebhooks_0     = runtime.ForwardResponseMessage
-	forward_DeliveryService_DeleteWebhook_0    = runtime.ForwardResponseMessage
-	forward_DeliveryService_ListDeliveries_0   = runtime.ForwardResponseMessage
-	forward_DeliveryService_ListDeadLetters_0  = runtime.ForwardResponseMessage
-	forward_DeliveryService_ResendDeadLetter_0 = runtime.ForwardResponseMessage
+	forward_DeliveryService_ListConsumers_0     = runtime.ForwardResponseMessage
+	forward_DeliveryService_AckConsumer_0       = runtime.ForwardResponseMessage
+	forward_DeliveryService_DeleteConsumer_0    = runtime.ForwardResponseMessage
+	forward_DeliveryService_PutWebhook_0        = runtime.ForwardResponseMessage
+	forward_DeliveryService_GetWebhook_0        = runtime.ForwardResponseMessage
+	forward_DeliveryService_ListWebhooks_0      = runtime.ForwardResponseMessage
+	forward_DeliveryService_DeleteWebhook_0     = runtime.ForwardResponseMessage
+	forward_DeliveryService_ListDeliveries_0    = runtime.ForwardResponseMessage
+	forward_DeliveryService_ListDeadLetters_0   = runtime.ForwardResponseMessage
+	forward_DeliveryService_ResendDeadLetter_0  = runtime.ForwardResponseMessage
+	forward_DeliveryService_DiscardDeadLetter_0 = runtime.ForwardResponseMessage
 )

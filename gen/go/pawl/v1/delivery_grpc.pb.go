@@ -21,16 +21,17 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DeliveryService_ListConsumers_FullMethodName    = "/pawl.v1.DeliveryService/ListConsumers"
-	DeliveryService_AckConsumer_FullMethodName      = "/pawl.v1.DeliveryService/AckConsumer"
-	DeliveryService_DeleteConsumer_FullMethodName   = "/pawl.v1.DeliveryService/DeleteConsumer"
-	DeliveryService_PutWebhook_FullMethodName       = "/pawl.v1.DeliveryService/PutWebhook"
-	DeliveryService_GetWebhook_FullMethodName       = "/pawl.v1.DeliveryService/GetWebhook"
-	DeliveryService_ListWebhooks_FullMethodName     = "/pawl.v1.DeliveryService/ListWebhooks"
-	DeliveryService_DeleteWebhook_FullMethodName    = "/pawl.v1.DeliveryService/DeleteWebhook"
-	DeliveryService_ListDeliveries_FullMethodName   = "/pawl.v1.DeliveryService/ListDeliveries"
-	DeliveryService_ListDeadLetters_FullMethodName  = "/pawl.v1.DeliveryService/ListDeadLetters"
-	DeliveryService_ResendDeadLetter_FullMethodName = "/pawl.v1.DeliveryService/ResendDeadLetter"
+	DeliveryService_ListConsumers_FullMethodName     = "/pawl.v1.DeliveryService/ListConsumers"
+	DeliveryService_AckConsumer_FullMethodName       = "/pawl.v1.DeliveryService/AckConsumer"
+	DeliveryService_DeleteConsumer_FullMethodName    = "/pawl.v1.DeliveryService/DeleteConsumer"
+	DeliveryService_PutWebhook_FullMethodName        = "/pawl.v1.DeliveryService/PutWebhook"
+	DeliveryService_GetWebhook_FullMethodName        = "/pawl.v1.DeliveryService/GetWebhook"
+	DeliveryService_ListWebhooks_FullMethodName      = "/pawl.v1.DeliveryService/ListWebhooks"
+	DeliveryService_DeleteWebhook_FullMethodName     = "/pawl.v1.DeliveryService/DeleteWebhook"
+	DeliveryService_ListDeliveries_FullMethodName    = "/pawl.v1.DeliveryService/ListDeliveries"
+	DeliveryService_ListDeadLetters_FullMethodName   = "/pawl.v1.DeliveryService/ListDeadLetters"
+	DeliveryService_ResendDeadLetter_FullMethodName  = "/pawl.v1.DeliveryService/ResendDeadLetter"
+	DeliveryService_DiscardDeadLetter_FullMethodName = "/pawl.v1.DeliveryService/DiscardDeadLetter"
 )
 
 // DeliveryServiceClient is the client API for DeliveryService service.
@@ -102,6 +103,10 @@ type DeliveryServiceClient interface {
 	// (DELIVERY_FAILED: the receiver did not take it; the letter stays),
 	// FAILED_PRECONDITION (DELIVERIES_OFF).
 	ResendDeadLetter(ctx context.Context, in *ResendDeadLetterRequest, opts ...grpc.CallOption) (*ResendDeadLetterResponse, error)
+	// Removes a dead letter unsent. Scope runs:read or runs:write.
+	//
+	// Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND).
+	DiscardDeadLetter(ctx context.Context, in *DiscardDeadLetterRequest, opts ...grpc.CallOption) (*DiscardDeadLetterResponse, error)
 }
 
 type deliveryServiceClient struct {
@@ -212,6 +217,16 @@ func (c *deliveryServiceClient) ResendDeadLetter(ctx context.Context, in *Resend
 	return out, nil
 }
 
+func (c *deliveryServiceClient) DiscardDeadLetter(ctx context.Context, in *DiscardDeadLetterRequest, opts ...grpc.CallOption) (*DiscardDeadLetterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DiscardDeadLetterResponse)
+	err := c.cc.Invoke(ctx, DeliveryService_DiscardDeadLetter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DeliveryServiceServer is the server API for DeliveryService service.
 // All implementations must embed UnimplementedDeliveryServiceServer
 // for forward compatibility.
@@ -281,6 +296,10 @@ type DeliveryServiceServer interface {
 	// (DELIVERY_FAILED: the receiver did not take it; the letter stays),
 	// FAILED_PRECONDITION (DELIVERIES_OFF).
 	ResendDeadLetter(context.Context, *ResendDeadLetterRequest) (*ResendDeadLetterResponse, error)
+	// Removes a dead letter unsent. Scope runs:read or runs:write.
+	//
+	// Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND).
+	DiscardDeadLetter(context.Context, *DiscardDeadLetterRequest) (*DiscardDeadLetterResponse, error)
 	mustEmbedUnimplementedDeliveryServiceServer()
 }
 
@@ -320,6 +339,9 @@ func (UnimplementedDeliveryServiceServer) ListDeadLetters(context.Context, *List
 }
 func (UnimplementedDeliveryServiceServer) ResendDeadLetter(context.Context, *ResendDeadLetterRequest) (*ResendDeadLetterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResendDeadLetter not implemented")
+}
+func (UnimplementedDeliveryServiceServer) DiscardDeadLetter(context.Context, *DiscardDeadLetterRequest) (*DiscardDeadLetterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DiscardDeadLetter not implemented")
 }
 func (UnimplementedDeliveryServiceServer) mustEmbedUnimplementedDeliveryServiceServer() {}
 func (UnimplementedDeliveryServiceServer) testEmbeddedByValue()                         {}
@@ -522,6 +544,24 @@ func _DeliveryService_ResendDeadLetter_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DeliveryService_DiscardDeadLetter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DiscardDeadLetterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeliveryServiceServer).DiscardDeadLetter(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeliveryService_DiscardDeadLetter_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeliveryServiceServer).DiscardDeadLetter(ctx, req.(*DiscardDeadLetterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DeliveryService_ServiceDesc is the grpc.ServiceDesc for DeliveryService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -568,6 +608,10 @@ var DeliveryService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResendDeadLetter",
 			Handler:    _DeliveryService_ResendDeadLetter_Handler,
+		},
+		{
+			MethodName: "DiscardDeadLetter",
+			Handler:    _DeliveryService_DiscardDeadLetter_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -269,3 +269,17 @@ class ResendDeadLetterRequest(_message.Message):
 class ResendDeadLetterResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class DiscardDeadLetterRequest(_message.Message):
+    __slots__ = ("namespace", "ref", "n")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    ref: DeliveryRef
+    n: int
+    def __init__(self, namespace: _Optional[str] = ..., ref: _Optional[_Union[DeliveryRef, _Mapping]] = ..., n: _Optional[int] = ...) -> None: ...
+
+class DiscardDeadLetterResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -95,6 +95,11 @@ class DeliveryServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_delivery__pb2.ResendDeadLetterRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_delivery__pb2.ResendDeadLetterResponse.FromString,
                 _registered_method=True)
+        self.DiscardDeadLetter = channel.unary_unary(
+                '/pawl.v1.DeliveryService/DiscardDeadLetter',
+                request_serializer=pawl_dot_v1_dot_delivery__pb2.DiscardDeadLetterRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_delivery__pb2.DiscardDeadLetterResponse.FromString,
+                _registered_method=True)
 
 
 class DeliveryServiceServicer(object):
@@ -214,6 +219,15 @@ class DeliveryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DiscardDeadLetter(self, request, context):
+        """Removes a dead letter unsent. Scope runs:read or runs:write.
+
+        Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DeliveryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -266,6 +280,11 @@ def add_DeliveryServiceServicer_to_server(servicer, server):
                     servicer.ResendDeadLetter,
                     request_deserializer=pawl_dot_v1_dot_delivery__pb2.ResendDeadLetterRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_delivery__pb2.ResendDeadLetterResponse.SerializeToString,
+            ),
+            'DiscardDeadLetter': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiscardDeadLetter,
+                    request_deserializer=pawl_dot_v1_dot_delivery__pb2.DiscardDeadLetterRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_delivery__pb2.DiscardDeadLetterResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -549,6 +568,33 @@ class DeliveryService(object):
             '/pawl.v1.DeliveryService/ResendDeadLetter',
             pawl_dot_v1_dot_delivery__pb2.ResendDeadLetterRequest.SerializeToString,
             pawl_dot_v1_dot_delivery__pb2.ResendDeadLetterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiscardDeadLetter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.DeliveryService/DiscardDeadLetter',
+            pawl_dot_v1_dot_delivery__pb2.DiscardDeadLetterRequest.SerializeToString,
+            pawl_dot_v1_dot_delivery__pb2.DiscardDeadLetterResponse.FromString,
             options,
             channel_credentials,
             insecure,

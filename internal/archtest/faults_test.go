@@ -14,7 +14,7 @@ var namedTest = regexp.MustCompile("`([a-z0-9/]+): (Test[A-Za-z0-9]+)`")
 
 // clientTest finds `path/of/test_file.py: test_name` and `path/of/file.spec.ts: words of
 // the test` in a page, and scenarios in the same way.
-var clientTest = regexp.MustCompile("`((?:clients|conformance|examples)/[A-Za-z0-9_./-]+\\.(?:py|ts|yaml)): ([^`]+)`")
+var clientTest = regexp.MustCompile("`((?:clients|conformance|examples|ui)/[A-Za-z0-9_./-]+\\.(?:py|ts|yaml)): ([^`]+)`")
 
 // TestFaultsHaveTests: each fault of docs/faults.md has a test, and each test and
 // scenario that the page names exists.

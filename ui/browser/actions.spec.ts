@@ -53,8 +53,8 @@ test("of two decisions the second is told that the first has won", async () => {
   const { page, close } = await open(browser, `${free.url}/ui/runs/${run.id}`);
   await page.getByRole("button", { name: "Approved" }).click();
   await run.emit("Rejected");
-  await page.getByRole("button", { name: "Emit Approved" }).click();
-  await page.getByRole("alert").waitFor();
+  await page.getByRole("alert").getByText("Somebody else was first").waitFor();
+  expect(await page.getByRole("button", { name: "Emit Approved" }).isDisabled()).toBe(true);
   await page.keyboard.press("Escape");
   await state(page, "diagnose");
   await close();

@@ -2,7 +2,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launch, open } from "./chromium";
 import { example, Sidecar, within } from "./sidecar";
-import { codegen, incident, populate } from "./world";
+import { codegen, Driver, incident, populate } from "./world";
 
 let browser: Browser;
 let sidecar: Sidecar;
@@ -35,6 +35,44 @@ test("the runs page shows runs, and a new one by itself", async () => {
   await page.getByText("10 runs").waitFor();
   expect(faults).toEqual([]);
   await close();
+});
+
+test("first runs of an empty list, all at once, have a row each", async () => {
+  const empty = await Sidecar.start({ packs: [example("rfc0009-3-self-correcting.json")] });
+  const { page, faults, close } = await open(browser, `${empty.url}/ui/`);
+  await page.getByText("No runs yet").waitFor();
+  await page.locator(".link-state.live").waitFor();
+  const drivers = await Promise.all(
+    Array.from({ length: 6 }, () => Driver.start(empty, { pack: "self-correcting" })),
+  );
+  await page.getByText("6 runs").waitFor();
+  for (let i = 0; i < 4; i++) {
+    await Promise.all(drivers.map((d) => (i < 3 ? d.complete("Error", "") : d.complete("", ""))));
+    await page.waitForFunction(
+      (visits) =>
+        [...document.querySelectorAll("[data-run] .visits")].every(
+          (cell) => Number(cell.textContent) >= visits,
+        ),
+      Math.min(i + 2, 4),
+    );
+    const rows = await page
+      .locator("[data-run]")
+      .evaluateAll((all) =>
+        all.map((r) => [(r as HTMLElement).dataset.run, r.getBoundingClientRect().top] as const),
+      );
+    expect(rows).toHaveLength(6);
+    expect(new Set(rows.map(([id]) => id)).size).toBe(6);
+    expect(new Set(rows.map(([, top]) => top)).size).toBe(6);
+    expect(rows.map(([id]) => id)).toEqual(
+      rows
+        .map(([id]) => id)
+        .toSorted()
+        .reverse(),
+    );
+  }
+  expect(faults).toEqual([]);
+  await close();
+  await empty.stop();
 });
 
 test("the run page shows the state graph, the records and the artifacts, live", async () => {

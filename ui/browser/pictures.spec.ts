@@ -18,7 +18,7 @@ const KEEP = process.env.PAWL_PICTURES;
 
 let browser: Browser;
 let sidecar: Sidecar;
-const runs = { done: "", waiting: "" };
+const runs = { done: "", waiting: "", queued: "" };
 
 beforeAll(async () => {
   sidecar = await Sidecar.start({
@@ -32,6 +32,11 @@ beforeAll(async () => {
   await populate(sidecar, 2);
   runs.done = (await codegen(sidecar, { team: "payments", ticket: "PAY-318" })).id;
   runs.waiting = (await incident(sidecar, { team: "sre", severity: "2" })).id;
+  const started = await sidecar.call<{ run: { runId: string } }>("POST", "/v1/runs", {
+    pack: "self-correcting",
+    execution: "EXECUTION_WORKERS",
+  });
+  runs.queued = started.run.runId;
   browser = await launch();
 });
 
@@ -99,7 +104,41 @@ const VIEWS: View[] = [
     path: () => `/ui/runs/${runs.waiting}`,
     ready: async (page) => {
       await page.getByRole("button", { name: "Approved" }).click();
-      await page.getByRole("dialog").waitFor();
+      await page.getByRole("dialog").getByText("Create the index concurrently.").waitFor();
+    },
+  },
+  {
+    name: "run-times",
+    path: () => `/ui/runs/${runs.done}`,
+    ready: async (page) => {
+      await page.getByRole("tab", { name: "Times" }).click();
+      await page.locator(".stretches").waitFor();
+    },
+  },
+  {
+    name: "start",
+    path: () => "/ui/start?pack=ops-remediation",
+    ready: (page) => page.getByLabel(/^alert_description/).waitFor(),
+  },
+  {
+    name: "workers",
+    path: () => "/ui/workers",
+    ready: async (page) => {
+      await page.route("**/v1/workers", (route) => route.fulfill({ json: WORKERS }));
+      await page.reload();
+      await page.getByText("What it holds").first().click();
+      await page.getByRole("link", { name: runs.queued }).first().waitFor();
+    },
+  },
+  {
+    name: "deliveries",
+    path: () => "/ui/deliveries",
+    ready: async (page) => {
+      await page.route("**/v1/webhooks", (route) => route.fulfill({ json: HOOKS }));
+      await page.route("**/v1/deliveries:dead?*", (route) => route.fulfill({ json: LETTERS }));
+      await page.reload();
+      await page.getByText("Dead letters (2 so far)").click();
+      await page.getByText("HTTP 503").waitFor();
     },
   },
   {
@@ -125,6 +164,64 @@ const VIEWS: View[] = [
     },
   },
 ];
+
+/** A worker speaks gRPC, and a letter is dead after 17 minutes: both are told of here. */
+const HOUR_AGO = new Date(Date.now() - 3_600_000).toISOString();
+const JUST_NOW = new Date().toISOString();
+const WORKERS = {
+  totalWorkers: 2,
+  workers: [
+    {
+      workerId: "model-eu-1",
+      principal: "worker",
+      client: "pawl-python/1.0.0",
+      prompts: ["*"],
+      turnCapacity: 8,
+      heldTurns: 1,
+      turns: [{ runId: "01KAMQ0000000000000000000A", turnSeq: "4", attempt: 1, since: HOUR_AGO }],
+      connectedAt: HOUR_AGO,
+      seenAt: JUST_NOW,
+    },
+    {
+      workerId: "tools-ci-3",
+      principal: "worker",
+      client: "@pawl/client/1.0.0",
+      packs: ["codegen-agent"],
+      tools: ["read_file", "run_tests", "write_file"],
+      stepCapacity: 4,
+      connectedAt: HOUR_AGO,
+      seenAt: JUST_NOW,
+      draining: true,
+    },
+  ],
+  ready: [
+    { pack: { id: "codegen-agent", version: "1.0.0" }, prompt: "coder", count: 12, workers: 1 },
+    { pack: { id: "ops-remediation", version: "1.0.0" }, tool: "apply_config", count: 3 },
+  ],
+};
+const HOOKS = {
+  webhooks: [
+    {
+      webhookId: "audit",
+      owner: "operator",
+      url: "https://audit.example/pawl",
+      createdAt: HOUR_AGO,
+      deadLetters: "2",
+      attempts: 4,
+      lastError: "HTTP 503",
+      nextAt: JUST_NOW,
+    },
+  ],
+};
+const LETTERS = {
+  letters: [1, 2].map((n) => ({
+    n: String(n),
+    at: HOUR_AGO,
+    error: "HTTP 500",
+    size: "812",
+    body: Buffer.from('{"type":"dev.pawl.record.ended"}').toString("base64"),
+  })),
+};
 
 const FORMS = [
   { form: "light", options: { colorScheme: "light" as const } },

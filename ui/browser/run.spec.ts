@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launch, open } from "./chromium";
@@ -60,6 +61,70 @@ test("graph, budgets and artifacts are those of the record", async () => {
   await page.getByRole("heading", { name: "#1 Transition" }).waitFor();
   await page.getByRole("button", { name: "Latest" }).click();
   await page.locator(".state.here .name", { hasText: "done" }).waitFor();
+  expect(faults).toEqual([]);
+  await close();
+});
+
+test("wall time at an earlier record is counted to that record, and no further", async () => {
+  const timed = readFileSync(example("rfc0009-3-self-correcting.json"), "utf8")
+    .replace('"self-correcting"', '"timed"')
+    .replace('"version": 2,', '"version": 2, "engine": {"budget": {"max_wall_time_sec": 86400}},');
+  await sidecar.register(timed);
+  const run = await Driver.start(sidecar, { pack: "timed" });
+  await run.complete("Error", "once");
+  const { page, faults, close } = await open(browser, `${sidecar.url}/ui/runs/${run.id}`);
+  // Ten hours later, as far as the page knows.
+  await page.clock.install();
+  await page.clock.setFixedTime(Date.now() + 36_000_000);
+  await page.reload();
+  const wall = page.getByRole("meter", { name: "Wall time" });
+  await page.waitForFunction(() =>
+    /^(9 h 59|10 h)/.test(
+      document.querySelector("[aria-label='Wall time']")?.getAttribute("aria-valuetext") ?? "",
+    ),
+  );
+  await page.locator("#record-1").click();
+  await page.waitForFunction(() =>
+    /^\d+ s of/.test(
+      document.querySelector("[aria-label='Wall time']")?.getAttribute("aria-valuetext") ?? "",
+    ),
+  );
+  await page.getByRole("button", { name: "Live" }).click();
+  await page.waitForFunction(() =>
+    / h /.test(
+      document.querySelector("[aria-label='Wall time']")?.getAttribute("aria-valuetext") ?? "",
+    ),
+  );
+  await wall.waitFor();
+  expect(faults).toEqual([]);
+  await close();
+});
+
+test("the header has what the run was given and what it gave in the end", async () => {
+  const run = await codegen(sidecar, { ticket: "PAY-9" });
+  const { page, faults, close } = await open(browser, `${sidecar.url}/ui/runs/${run.id}`);
+  const head = page.locator(".run-head");
+  await head.locator("details", { hasText: "Input" }).getByText("with tests.").first().waitFor();
+  const output = head.locator("details", { hasText: "Final output" });
+  await output.locator("summary").click();
+  await output.locator(".side-body").getByText("Roman numerals are converted both ways.").waitFor();
+  await head.getByRole("link", { name: "ticket=PAY-9" }).click();
+  await page.locator(`[data-run="${run.id}"]`).waitFor();
+  expect(page.url()).toContain("label=ticket");
+  expect(faults).toEqual([]);
+  await close();
+});
+
+test("times by state and by tool, at the record that is looked at", async () => {
+  const run = await codegen(sidecar, {});
+  const { page, faults, close } = await open(browser, `${sidecar.url}/ui/runs/${run.id}`);
+  await page.getByRole("tab", { name: "Times" }).click();
+  const times = page.locator(".times");
+  await times.getByRole("row", { name: /^implement 2 / }).waitFor();
+  await times.getByRole("row", { name: /^write_file 3, 1 failed / }).waitFor();
+  await times.getByRole("button", { name: "test visit 2" }).click();
+  await page.getByTestId("state").getByText("test", { exact: true }).waitFor();
+  await times.getByRole("row", { name: /^test goes on 2 / }).waitFor();
   expect(faults).toEqual([]);
   await close();
 });

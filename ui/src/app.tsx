@@ -5,11 +5,14 @@ import { get, token } from "./api/client";
 import { asProblem } from "./api/problem";
 import type { Caller } from "./api/types";
 import { CheckPage } from "./pages/check";
+import { DeliveriesPage } from "./pages/deliveries";
 import { PackPage } from "./pages/pack";
 import { PacksPage } from "./pages/packs";
 import { RunPage } from "./pages/run";
 import { RunsPage } from "./pages/runs";
 import { SignIn } from "./pages/sign_in";
+import { StartPage } from "./pages/start";
+import { WorkersPage } from "./pages/workers";
 import { CallerContext } from "./parts/caller";
 import { Failure, Loading, NotFound } from "./parts/notices";
 import { Shell } from "./parts/shell";
@@ -58,6 +61,9 @@ export function App() {
           <Route path="/" component={RunsPage} />
           <Route path="/runs" component={RunsPage} />
           <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
+          <Route path="/start" component={StartPage} />
+          <Route path="/workers" component={WorkersPage} />
+          <Route path="/deliveries" component={DeliveriesPage} />
           <Route path="/packs" component={PacksPage} />
           <Route path="/check" component={CheckPage} />
           <Route path="/packs/:ref">{({ ref }) => <PackPage key={ref} reference={ref} />}</Route>

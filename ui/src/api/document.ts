@@ -8,10 +8,34 @@ export interface Budget {
   max_wall_time_sec?: number;
 }
 
+/** A value that a run is started with, as a prompt declares it. */
+export interface Variable {
+  name: string;
+  type?: string;
+  required?: boolean;
+  default?: unknown;
+  description?: string;
+  example?: unknown;
+  validation?: {
+    pattern?: string;
+    min_length?: number;
+    max_length?: number;
+    minimum?: number;
+    maximum?: number;
+    enum?: unknown[];
+  };
+}
+
 export interface Document {
   prompts?: Record<
     string,
-    { name?: string; description?: string; system_template?: string; tools?: string[] }
+    {
+      name?: string;
+      description?: string;
+      system_template?: string;
+      tools?: string[];
+      variables?: Variable[];
+    }
   >;
   tools?: Record<string, { description?: string }>;
   agents?: {

@@ -1,9 +1,10 @@
 /** Errors of the gateway: google.rpc.Status in JSON. */
 
-interface Detail {
+export interface Detail {
   "@type"?: string;
   reason?: string;
   metadata?: Record<string, string>;
+  fieldViolations?: { field?: string; description?: string }[];
 }
 
 /** A refusal, or a connection that could not be made (status 0). */
@@ -15,6 +16,8 @@ export class Problem extends Error {
     /** The stable reason of the contract; empty: there is none. */
     readonly reason: string = "",
     readonly metadata: Record<string, string> = {},
+    /** All that came with it, as it came. */
+    readonly details: readonly Detail[] = [],
   ) {
     super(message);
     this.name = "Problem";
@@ -34,7 +37,7 @@ export class Problem extends Error {
 export function problemOf(status: number, body: unknown): Problem {
   const { message, details } = (body ?? {}) as { message?: string; details?: Detail[] };
   const info = details?.find((d) => d["@type"]?.endsWith("google.rpc.ErrorInfo"));
-  return new Problem(status, message ?? `HTTP ${status}`, info?.reason, info?.metadata);
+  return new Problem(status, message ?? `HTTP ${status}`, info?.reason, info?.metadata, details);
 }
 
 export function asProblem(error: unknown): Problem {

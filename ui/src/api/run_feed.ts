@@ -79,6 +79,11 @@ export class RunFeed {
     this.#listeners.clear();
   }
 
+  /** Reads the head again, where somebody heard that it has moved. */
+  async look(): Promise<void> {
+    await this.#refresh();
+  }
+
   /** Sees to it that the records from..to are there or on their way. */
   need(from: number, to: number): void {
     const first = Math.floor((Math.max(from, 1) - 1) / PAGE);
@@ -177,7 +182,10 @@ export function after(run: Run, { seq, kind, body, at }: Entry): Run {
       next.totalVisits = body.totalVisits ?? run.totalVisits;
       next.transitions = (run.transitions ?? 0) + 1;
       next.visits = { ...run.visits, [to]: body.visit ?? (run.visits?.[to] ?? 0) + 1 };
-      next.edges = followed(run.edges ?? [], body.from, body.event);
+      // An edge counts only if its own target was entered.
+      next.edges = body.redirects?.length
+        ? run.edges
+        : followed(run.edges ?? [], body.from, body.event);
       next.allowedEvents = [];
       return next;
     }

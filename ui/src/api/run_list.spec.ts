@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { queryOf } from "./client";
-import { find, NO_FILTER, queryOfFilter, type Row, selects } from "./run_list";
+import { find, merge, NO_FILTER, queryOfFilter, type Row, selects } from "./run_list";
 
 const row = (change: Partial<Row> = {}): Row => ({
   id: "01M",
@@ -20,6 +20,31 @@ const row = (change: Partial<Row> = {}): Row => ({
 test("rows are found newest first, and where one would be", () => {
   const rows = ["09", "07", "05"].map((id) => row({ id }));
   expect(["10", "09", "08", "05", "01"].map((id) => find(rows, id))).toEqual([0, 0, 1, 2, 3]);
+});
+
+test("rows stay sorted and single, in whatever order runs come", () => {
+  const ids = (rows: readonly Row[]) => rows.map((r) => r.id);
+  const rows = (...names: string[]) => names.map((id) => row({ id }));
+  // The first runs of an empty list came oldest first: the next look found none of them.
+  let list = merge([], rows("10", "11"));
+  expect(ids(list)).toEqual(["11", "10"]);
+  expect([find(list, "10"), find(list, "11")]).toEqual([1, 0]);
+  list = merge(list, rows("03", "12", "07", "12"));
+  expect(ids(list)).toEqual(["12", "11", "10", "07", "03"]);
+  expect(ids(merge(list, []))).toEqual(ids(list));
+  expect(merge(list, [row({ id: "07", state: "new" })])[3]?.state).toBe("new");
+  for (let seed = 1; seed < 200; seed++) {
+    let got: Row[] = [];
+    let n = seed;
+    const all = new Set<string>();
+    for (let i = 0; i < 12; i++) {
+      n = (n * 1103515245 + 12345) % 2147483648;
+      const added = [n % 30, (n >> 5) % 30, (n >> 10) % 30].map((k) => String(k).padStart(2, "0"));
+      added.map((id) => all.add(id));
+      got = merge(got, rows(...added));
+    }
+    expect(ids(got), `seed ${seed}`).toEqual([...all].sort().reverse());
+  }
 });
 
 test("a row is selected as the server selects", () => {

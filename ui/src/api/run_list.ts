@@ -226,7 +226,8 @@ export class RunList {
         }
       } else if (known) {
         rows[at] = row;
-      } else if (at < rows.length || this.#state.complete) {
+      } else if (at < rows.length || rows.length === 0 || this.#state.complete) {
+        // Behind the last row only where no page is to come that will have it.
         added.push(row);
       }
     }
@@ -283,15 +284,22 @@ export function find(rows: readonly Row[], id: string): number {
   return low;
 }
 
-function merge(rows: readonly Row[], added: readonly Row[]): Row[] {
+const newestFirst = (a: Row, b: Row): number => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
+
+/**
+ * Rows with those that were added, newest first, each run once: whoever looks for a
+ * row relies on both. What was added comes in any order, its own rows win.
+ */
+export function merge(rows: readonly Row[], added: readonly Row[]): Row[] {
+  const fresh = [...new Map(added.map((row) => [row.id, row])).values()].sort(newestFirst);
   const last = rows.at(-1);
-  const first = added[0];
-  if (!last || (first && first.id < last.id)) {
-    return [...rows, ...added];
+  const first = fresh[0];
+  if (!last || !first || first.id < last.id) {
+    return [...rows, ...fresh];
   }
   const byId = new Map(rows.map((row) => [row.id, row]));
-  for (const row of added) {
+  for (const row of fresh) {
     byId.set(row.id, row);
   }
-  return [...byId.values()].sort((a, b) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0));
+  return [...byId.values()].sort(newestFirst);
 }

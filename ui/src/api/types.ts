@@ -31,6 +31,8 @@ export interface PackRef {
 export interface Fault {
   code: string;
   message?: string;
+  /** Where the reporter's code raised it. */
+  trace?: string;
 }
 
 export interface TurnRef {
@@ -123,6 +125,7 @@ export interface Run {
   artifactBytes?: string;
   messageBytes?: string;
   parent?: Parent;
+  task?: { contextId?: string; owner?: string; tenant?: string };
   depth?: number;
   limits?: {
     maxTransitions?: number;
@@ -197,6 +200,8 @@ export interface Body {
   worker?: string;
   denial?: { code: string; message?: string };
   note?: string;
+  call?: string;
+  id?: string;
   runId?: string;
   seq?: string;
   status?: string;
@@ -228,6 +233,7 @@ export const KINDS = [
   "turnReady",
   "outputWritten",
   "stepDelegated",
+  "noted",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];
@@ -355,4 +361,88 @@ export interface ValidateReport {
 export interface Caller {
   principal: string;
   scopes?: string[];
+}
+
+export interface HeldWork {
+  runId: string;
+  turnSeq?: string;
+  step?: number;
+  tool?: string;
+  attempt?: number;
+  since?: string;
+  deadline?: string;
+}
+
+export interface ConnectedWorker {
+  workerId: string;
+  principal?: string;
+  client?: string;
+  packs?: string[];
+  prompts?: string[];
+  agents?: string[];
+  tools?: string[];
+  turnCapacity?: number;
+  stepCapacity?: number;
+  turns?: HeldWork[];
+  steps?: HeldWork[];
+  heldTurns?: number;
+  heldSteps?: number;
+  connectedAt?: string;
+  seenAt?: string;
+  draining?: boolean;
+}
+
+export interface ReadyWork {
+  pack?: PackRef;
+  prompt?: string;
+  agent?: string;
+  tool?: string;
+  count?: number;
+  workers?: number;
+}
+
+export interface WorkerList {
+  workers?: ConnectedWorker[];
+  ready?: ReadyWork[];
+  totalWorkers?: number;
+}
+
+export interface DeliveryRef {
+  kind: string;
+  runId?: string;
+  id: string;
+}
+
+export interface Delivery {
+  ref: DeliveryRef;
+  owner?: string;
+  url?: string;
+  attempts?: number;
+  nextAt?: string;
+  lastError?: string;
+  deadLetters?: string;
+  done?: boolean;
+}
+
+export interface Webhook {
+  webhookId: string;
+  owner?: string;
+  url?: string;
+  filter?: { pack?: string; state?: string; statuses?: string[]; labels?: Record<string, string> };
+  kinds?: string[];
+  attempts?: number;
+  nextAt?: string;
+  lastError?: string;
+  deadLetters?: string;
+  createdAt?: string;
+}
+
+export interface DeadLetter {
+  n: string;
+  at?: string;
+  eventId?: string;
+  mediaType?: string;
+  error?: string;
+  size?: string;
+  body?: string;
 }

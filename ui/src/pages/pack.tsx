@@ -95,6 +95,11 @@ function PackHead({ pack }: { pack: Pack }) {
         </span>
         <span>registered {when(pack.registeredAt)}</span>
         <Link href={`/?pack=${encodeURIComponent(`${pack.id}@${pack.version}`)}`}>Its runs</Link>
+        {pack.entry || pack.agents?.length ? (
+          <Link href={`/start?pack=${encodeURIComponent(`${pack.id}@${pack.version}`)}`}>
+            Start a run
+          </Link>
+        ) : null}
       </p>
     </header>
   );
@@ -127,7 +132,7 @@ function PackGraph({ pack }: { pack: Pack }) {
         <Empty title="Nothing to run">It has neither a workflow nor agents.</Empty>
       ) : null}
       {graph.error ? <Failure problem={asProblem(graph.error)} /> : null}
-      {graph.data ? <GraphView graph={graph.data} aspect={3} /> : null}
+      {graph.data ? <GraphView graph={graph.data} /> : null}
     </section>
   );
 }

@@ -87,6 +87,14 @@ function PackCard({ versions }: { versions: Pack[] }) {
       </dl>
       <p>
         <Link href={`/?pack=${encodeURIComponent(shown.id)}`}>Its runs</Link>
+        {shown.entry || shown.agents?.length ? (
+          <>
+            {" "}
+            <Link href={`/start?pack=${encodeURIComponent(`${shown.id}@${shown.version}`)}`}>
+              Start a run
+            </Link>
+          </>
+        ) : null}
       </p>
     </li>
   );

@@ -1,22 +1,24 @@
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
-import { Link, useSearchParams } from "wouter";
+import { useSearchParams } from "wouter";
 import { get, runPath } from "../api/client";
+import { useHistory } from "../api/history";
 import { RunFeed } from "../api/run_feed";
-import type { Artifact, Run } from "../api/types";
+import type { Artifact, Graph, Run } from "../api/types";
 import { Actions } from "../parts/actions";
 import { Artifacts } from "../parts/artifacts";
-import { Badge } from "../parts/badge";
-import { CopyButton } from "../parts/copy_button";
+import { countEdges } from "../parts/entry_edges";
 import { Family } from "../parts/family";
 import { Gauges } from "../parts/gauges";
 import { GraphView } from "../parts/graph_view";
-import { LinkState } from "../parts/link_state";
+import type { LinkState } from "../parts/link_state";
 import { Failure, Loading } from "../parts/notices";
 import { RecordView } from "../parts/record_view";
+import { RunHead } from "../parts/run_head";
 import { Scrubber } from "../parts/scrubber";
 import { Tabs } from "../parts/tabs";
 import { Timeline } from "../parts/timeline";
+import { TimesView } from "../parts/times_view";
 import { TurnView, turnOf } from "../parts/turn_view";
 import { useGraph, usePack } from "../parts/use_pack";
 import { useSettled } from "../parts/use_settled";
@@ -85,6 +87,12 @@ function Opened({ feed, run, link, last }: OpenedProps) {
   const past = live ? run : (snapshot.data?.run ?? run);
   const entry = feed.record(selected);
   const artifacts = useMemo(() => snapshot.data?.artifacts ?? [], [snapshot.data]);
+  const history = useHistory(run.runId, last, forcedOrLate(graph.data, past));
+  const counts = useMemo(
+    () => countEdges(history.entries.filter((e) => e.seq <= selected)),
+    [history.entries, selected],
+  );
+  const look = useCallback(() => void feed.look(), [feed]);
   const visit = (state: string) => select(lastVisit(feed, state, selected) || selected);
   return (
     <main id="main" className="run-page">
@@ -95,6 +103,7 @@ function Opened({ feed, run, link, last }: OpenedProps) {
           graph={graph.data}
           document={pack.document}
           artifacts={artifacts}
+          onStale={look}
         />
       </RunHead>
       <Scrubber
@@ -118,6 +127,7 @@ function Opened({ feed, run, link, last }: OpenedProps) {
               graph={graph.data}
               run={past}
               entry={entry}
+              counts={counts}
               live={live && !isTerminal(run.status)}
               onState={visit}
             />
@@ -155,6 +165,18 @@ function Opened({ feed, run, link, last }: OpenedProps) {
                   />
                 ),
               ],
+              [
+                "Times",
+                () => (
+                  <TimesView
+                    run={run}
+                    last={last}
+                    selected={selected}
+                    at={live ? undefined : entry?.at}
+                    onSeq={select}
+                  />
+                ),
+              ],
               ["Family", () => <Family run={run} />],
               ["Start", () => <Started run={run} />],
             ]}
@@ -172,7 +194,11 @@ function Opened({ feed, run, link, last }: OpenedProps) {
         </section>
         <section className="card gauges-card" aria-label="Guards and budgets">
           <h2>Budgets</h2>
-          <Gauges run={past} document={pack.document} />
+          <Gauges
+            run={past}
+            document={pack.document}
+            at={live ? undefined : (entry?.at ?? past.updatedAt)}
+          />
         </section>
       </div>
     </main>
@@ -204,52 +230,14 @@ function lastVisit(feed: RunFeed, state: string, from: number): number {
   return 0;
 }
 
-function RunHead({
-  run,
-  link,
-  children,
-}: {
-  run: Run;
-  link: OpenedProps["link"];
-  children: React.ReactNode;
-}) {
-  const labels = Object.entries(run.labels ?? {});
-  return (
-    <header className="run-head">
-      <div className="run-title">
-        <h1 className="mono">{run.runId}</h1>
-        <CopyButton text={run.runId} what="id" />
-        <Badge status={run.status} paused={run.paused} />
-        {run.reason && run.reason !== "completed" ? (
-          <span className="reason">{run.reason}</span>
-        ) : null}
-        <LinkState link={link} />
-      </div>
-      <p className="meta muted">
-        <Link href={`/packs/${encodeURIComponent(run.pack.digest)}`}>
-          {run.pack.id}@{run.pack.version}
-        </Link>
-        {run.agent ? <span>agent {run.agent}</span> : null}
-        <span>
-          {run.execution === "EXECUTION_WORKERS" ? "executed by workers" : "driven by its caller"}
-        </span>
-        <span>started {when(run.createdAt)}</span>
-        {run.imported ? <span>imported, read only</span> : null}
-        {run.parent ? (
-          <span>
-            for <Link href={`/runs/${run.parent.runId}`}>{run.parent.runId.slice(-6)}</Link>
-          </span>
-        ) : null}
-        {labels.map(([key, value]) => (
-          <span key={key} className="label">
-            {key}={value}
-          </span>
-        ))}
-      </p>
-      {children}
-    </header>
+/** Edges that no count of the run tells apart may have been followed. */
+const forcedOrLate = (graph: Graph | undefined, run: Run): boolean =>
+  (graph?.edges ?? []).some(
+    (e) =>
+      e.kind !== "EDGE_KIND_EVENT" &&
+      (run.visits?.[e.from] ?? 0) > 0 &&
+      (run.visits?.[e.to] ?? 0) > 0,
   );
-}
 
 /** What the run was started with. */
 function Started({ run }: { run: Run }) {

@@ -8,15 +8,18 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { useLocation, useSearchParams } from "wouter";
+import { Link, useLocation, useSearchParams } from "wouter";
 import { get } from "../api/client";
-import { NO_FILTER, type Row, type RunFilter, RunList } from "../api/run_list";
+import { merge, NO_FILTER, type Row, type RunFilter, RunList } from "../api/run_list";
+import { type Found, searchRuns, shortened } from "../api/run_search";
 import { type Pack, STATUSES } from "../api/types";
+import { useMay } from "../parts/caller";
 import { LinkState } from "../parts/link_state";
 import { Empty, Failure } from "../parts/notices";
 import { RunTable } from "../parts/run_table";
 import { Sparkline, useRate } from "../parts/sparkline";
 import { useAllRecords } from "../parts/use_live";
+import { useSettled } from "../parts/use_settled";
 import { useTitle } from "../parts/use_title";
 import { number, statusOf, statusWord } from "../parts/words";
 
@@ -41,8 +44,15 @@ export function RunsPage() {
   const list = useList(filter);
   const state = useSyncExternalStore(list.subscribe, list.state);
   const [search, setSearch] = useState("");
-  const wanted = useDeferredValue(search.trim().toLowerCase());
-  const rows = useMemo(() => found(state.rows, wanted), [state.rows, wanted]);
+  const typed = useDeferredValue(search.trim());
+  const wanted = typed.toLowerCase();
+  const asked = useSearch(filter, typed);
+  const rows = useMemo(() => {
+    const here = found(state.rows, wanted);
+    // Rows that were read are kept up to date; those of the search are as they were found.
+    return asked.rows.length > 0 ? merge(asked.rows, here) : here;
+  }, [state.rows, wanted, asked.rows]);
+  const may = useMay();
   const [rate, count] = useRate();
   const counts = useCounts();
   const link = useAllRecords((entries) => {
@@ -58,6 +68,11 @@ export function RunsPage() {
         <h1>Runs</h1>
         <LinkState link={link} />
         <Sparkline values={rate} what="transitions" />
+        {may("runs:write") ? (
+          <Link href="/start" className="button primary">
+            Start a run
+          </Link>
+        ) : null}
       </div>
       <StatusChips
         counts={counts.byStatus}
@@ -68,8 +83,8 @@ export function RunsPage() {
       {state.problem ? <Failure problem={state.problem} onRetry={() => void list.again()} /> : null}
       <RunTable
         rows={rows}
-        complete={state.complete}
-        loading={state.loading}
+        complete={state.complete && !asked.busy}
+        loading={state.loading || asked.busy}
         failed={state.problem !== undefined}
         onMore={more}
         empty={
@@ -94,7 +109,7 @@ export function RunsPage() {
         }
       />
       <p className="foot muted" role="status">
-        {footnote(rows.length, state.rows.length, state.complete, wanted, counts.total)}
+        {footnote(rows.length, state.rows.length, state.complete, wanted, counts.total, asked)}
       </p>
     </main>
   );
@@ -106,9 +121,12 @@ function footnote(
   complete: boolean,
   wanted: string,
   total: number,
+  asked: Search,
 ): string {
   if (wanted !== "") {
-    return `${number(shown)} found in ${number(loaded)} runs${complete ? "" : " that were looked at so far"}`;
+    const how = complete ? "" : " that were looked at so far";
+    const more = asked.more ? "; more match, narrow it down" : "";
+    return `${number(shown)} found in ${number(loaded)} runs${how}${asked.rows.length > 0 && !complete ? ", and by the sidecar in all" : ""}${more}`;
   }
   return complete
     ? `${number(loaded)} runs`
@@ -119,12 +137,38 @@ function found(rows: readonly Row[], wanted: string): readonly Row[] {
   if (wanted === "") {
     return rows;
   }
+  const id = shortened(wanted);
   return rows.filter((row) =>
-    `${row.id} ${row.pack}@${row.version} ${row.state} ${row.status} ${row.reason} ${row.labels}`
-      .toLowerCase()
-      .includes(wanted),
+    id
+      ? row.id.toLowerCase().startsWith(id[0]) && row.id.toLowerCase().endsWith(id[1])
+      : `${row.id} ${row.pack}@${row.version} ${row.state} ${row.status} ${row.reason} ${row.labels}`
+          .toLowerCase()
+          .includes(wanted),
   );
 }
+
+interface Search extends Found {
+  busy: boolean;
+}
+
+/** What the sidecar itself finds among all runs, also those that were not read. */
+function useSearch(filter: RunFilter, wanted: string): Search {
+  const text = useSettled(wanted, 150);
+  const asked = useQuery({
+    queryKey: ["search", text, filter],
+    queryFn: ({ signal }) => searchRuns(text, filter, signal),
+    enabled: text !== "",
+    staleTime: 2_000,
+  });
+  const late = wanted !== text || (text !== "" && asked.isPending);
+  return {
+    rows: wanted === text && text !== "" ? (asked.data?.rows ?? NO_ROWS) : NO_ROWS,
+    more: asked.data?.more ?? false,
+    busy: wanted !== "" && late,
+  };
+}
+
+const NO_ROWS: readonly Row[] = [];
 
 /** The filter lives in the address, so that it can be sent to somebody. */
 function useFilter(): [RunFilter, (next: RunFilter) => void] {

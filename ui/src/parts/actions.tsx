@@ -1,13 +1,15 @@
 import { type ReactNode, useState } from "react";
-import { post, runPath } from "../api/client";
+import { runPath } from "../api/client";
 import type { Document } from "../api/document";
-import { asProblem, type Problem } from "../api/problem";
 import type { Artifact, Graph, Run } from "../api/types";
 import { useMay } from "./caller";
 import { Dialog } from "./dialog";
 import { EmitForm } from "./emit_form";
 import { ForkForm } from "./fork_form";
+import { leads } from "./leads";
+import { SendRow } from "./send_row";
 import { Snippets } from "./snippets";
+import { useSend } from "./use_send";
 import { isTerminal } from "./words";
 
 type Open =
@@ -21,10 +23,12 @@ interface Props {
   graph: Graph | undefined;
   document: Document;
   artifacts: readonly Artifact[];
+  /** Reads the run again: somebody heard that it has moved. */
+  onStale: () => void;
 }
 
 /** What the caller may do to the run now; what it may not is not there. */
-export function Actions({ run, seq, graph, document, artifacts }: Props) {
+export function Actions({ run, seq, graph, document, artifacts, onStale }: Props) {
   const may = useMay();
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
@@ -44,6 +48,7 @@ export function Actions({ run, seq, graph, document, artifacts }: Props) {
           type="button"
           key={event}
           className="button primary"
+          title={leads(graph, run, event).words}
           onClick={() => setOpen({ kind: "emit", event })}
         >
           {event}
@@ -79,7 +84,15 @@ export function Actions({ run, seq, graph, document, artifacts }: Props) {
         Copy as…
       </button>
       {open?.kind === "emit" ? (
-        <EmitForm run={run} event={open.event} document={document} onClose={close} />
+        <EmitForm
+          run={run}
+          event={open.event}
+          answers={events}
+          graph={graph}
+          document={document}
+          onStale={onStale}
+          onClose={close}
+        />
       ) : null}
       {open?.kind === "input" ? <InputForm run={run} onClose={close} /> : null}
       {open?.kind === "pause" ? (
@@ -104,60 +117,6 @@ export function Actions({ run, seq, graph, document, artifacts }: Props) {
         <Snippets run={run} seq={seq} event={events[0]} onClose={close} />
       ) : null}
     </div>
-  );
-}
-
-/** Sends once; a repeat after a lost answer has the same id and so no second effect. */
-export function useSend(onDone: () => void) {
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Problem>();
-  const send = async (path: string, body: unknown) => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      await post(path, body);
-      onDone();
-    } catch (error) {
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
-  return { busy, problem, send };
-}
-
-export function SendRow({
-  busy,
-  problem,
-  verb,
-  danger,
-  onClose,
-}: {
-  busy: boolean;
-  problem: Problem | undefined;
-  verb: string;
-  danger?: boolean | undefined;
-  onClose: () => void;
-}) {
-  return (
-    <>
-      {problem ? (
-        <p className="field-problem" role="alert">
-          {problem.message}
-        </p>
-      ) : null}
-      <div className="dialog-foot">
-        <button type="button" className="button" onClick={onClose}>
-          Leave it
-        </button>
-        <button
-          type="submit"
-          className={`button ${danger ? "danger solid" : "primary"}`}
-          disabled={busy}
-        >
-          {busy ? "Sending…" : verb}
-        </button>
-      </div>
-    </>
   );
 }
 

@@ -3,10 +3,13 @@ import { type ReactNode, useEffect, useId, useRef } from "react";
 /** A modal question. Escape and the cross leave everything as it was. */
 export function Dialog({
   title,
+  wide = false,
   onClose,
   children,
 }: {
   title: string;
+  /** There is much to read in it. */
+  wide?: boolean;
   onClose: () => void;
   children: ReactNode;
 }) {
@@ -18,7 +21,7 @@ export function Dialog({
     return () => dialog?.close();
   }, []);
   return (
-    <dialog ref={box} aria-labelledby={id} onClose={onClose}>
+    <dialog ref={box} aria-labelledby={id} className={wide ? "wide" : undefined} onClose={onClose}>
       <div className="dialog-head">
         <h2 id={id}>{title}</h2>
         <button type="button" className="button quiet" onClick={onClose} aria-label="Close">

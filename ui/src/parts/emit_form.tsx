@@ -1,14 +1,23 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { runPath } from "../api/client";
 import type { Document } from "../api/document";
-import type { Run } from "../api/types";
-import { SendRow, useSend } from "./actions";
+import type { Graph, Run } from "../api/types";
+import { Decided, useWinners } from "./decided";
 import { Dialog } from "./dialog";
+import { leads } from "./leads";
+import { LedHereView } from "./led_here_view";
+import { SendRow } from "./send_row";
+import { useSend } from "./use_send";
 
 interface Props {
   run: Run;
+  /** The answer that was chosen first. */
   event: string;
+  /** All answers that the state takes now; none: it takes none any more. */
+  answers: readonly string[];
+  graph: Graph | undefined;
   document: Document;
+  onStale: () => void;
   onClose: () => void;
 }
 
@@ -18,29 +27,80 @@ interface Slot {
   description: string;
 }
 
-/** Emits an event from outside, with the artifacts that the state declares. */
-export function EmitForm({ run, event, document, onClose }: Props) {
+interface Seen {
+  /** Id of the sending: a repeat has no second effect, another decision has another one. */
+  eventId: string;
+  /** The visit that the question was asked in: another's move in between is told. */
+  seq: string;
+  state: string;
+}
+
+const look = (run: Run): Seen => ({
+  eventId: crypto.randomUUID(),
+  seq: run.visitSeq ?? "0",
+  state: run.state ?? "",
+});
+
+/** Decides from outside: what there is to decide about, where each answer leads, and the answer. */
+export function EmitForm({ run, event: first, answers, graph, document, onStale, onClose }: Props) {
+  const [event, setEvent] = useState(first);
   const [values, setValues] = useState<Record<string, string>>({});
-  // What was seen when the question was asked: another's move in between is told.
-  const [eventId] = useState(() => crypto.randomUUID());
-  const [expectedSeq] = useState(run.visitSeq ?? "0");
-  const { busy, problem, send } = useSend(onClose);
-  const slots = slotsOf(document, run.state ?? "");
+  const [seen, setSeen] = useState(() => look(run));
+  const { busy, problem, send, forget } = useSend(onClose);
+  const winners = useWinners(run, seen.seq, problem, busy);
+  useEffect(() => {
+    if (winners.late) {
+      onStale();
+    }
+  }, [winners.late, onStale]);
+  const slots = slotsOf(document, seen.state);
   const artifacts = slots
     .filter((slot) => (values[slot.name] ?? "") !== "")
     .map(({ name, type }) => ({ name, value: { [isJson(type) ? "json" : "text"]: values[name] } }));
+  // What is shown is the run as it is; who decides again decides about that.
+  const again = () => {
+    forget();
+    setSeen(look(run));
+    setEvent(answers.includes(event) ? event : (answers[0] ?? event));
+  };
+  // Refused, and yet where it was: somebody is at work there.
+  const held = winners.known && winners.entries.length === 0;
+  const shown = run.visitSeq !== seen.seq || held;
   return (
-    <Dialog title={`Emit ${event}`} onClose={onClose}>
+    <Dialog title={`Decide in ${seen.state}`} wide onClose={onClose}>
       <form
         onSubmit={(e) => {
           e.preventDefault();
-          void send(`${runPath(run.runId)}/events`, { event, artifacts, eventId, expectedSeq });
+          void send(`${runPath(run.runId)}/events`, {
+            event,
+            artifacts,
+            eventId: seen.eventId,
+            expectedSeq: seen.seq,
+          });
         }}
       >
-        <p>
-          The run is in <b>{run.state}</b> and waits for a decision from outside. The pack decides
-          which state follows.
-        </p>
+        {winners.moved ? <Decided entries={winners.entries} run={run} /> : null}
+        {winners.moved ? null : <LedHereView run={run} />}
+        <fieldset className="answers" disabled={winners.moved}>
+          <legend>Answer</legend>
+          {(winners.moved ? [event] : answers).map((answer) => (
+            <label key={answer} className={answer === event ? "answer-choice on" : "answer-choice"}>
+              <input
+                type="radio"
+                name="answer"
+                value={answer}
+                checked={answer === event}
+                onChange={() => setEvent(answer)}
+              />
+              <span>
+                <b>{answer}</b>
+                <span className="muted">
+                  {winners.moved ? "" : ` ${leads(graph, run, answer).words}`}
+                </span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
         {slots.map(({ name, type, description }) => (
           <label className="field" key={name}>
             <span>
@@ -50,11 +110,25 @@ export function EmitForm({ run, event, document, onClose }: Props) {
             <textarea
               rows={2}
               value={values[name] ?? ""}
+              readOnly={winners.moved}
               onChange={(e) => setValues({ ...values, [name]: e.target.value })}
             />
           </label>
         ))}
-        <SendRow busy={busy} problem={problem} verb={`Emit ${event}`} onClose={onClose} />
+        {winners.moved && shown && answers.length > 0 ? (
+          <p>
+            <button type="button" className="button" onClick={again}>
+              Decide in {run.state} instead
+            </button>
+          </p>
+        ) : null}
+        <SendRow
+          busy={busy}
+          problem={winners.moved ? undefined : problem}
+          verb={`Emit ${event}`}
+          barred={winners.moved || !answers.includes(event)}
+          onClose={onClose}
+        />
       </form>
     </Dialog>
   );

@@ -3,8 +3,8 @@ import { useLocation } from "wouter";
 import { post, runPath } from "../api/client";
 import { asProblem, type Problem } from "../api/problem";
 import type { Artifact, Run } from "../api/types";
-import { SendRow } from "./actions";
 import { Dialog } from "./dialog";
+import { SendRow } from "./send_row";
 import { textOfValue } from "./value";
 
 interface Props {

@@ -11,12 +11,19 @@ interface Gauge {
   show: (n: number) => string;
 }
 
-/** What a run has used up of its bounds. */
-export function Gauges({ run, document }: { run: Run; document: Document }) {
+interface Props {
+  run: Run;
+  document: Document;
+  /** Time of the record that is looked at, where it is not the newest. */
+  at: string | undefined;
+}
+
+/** What a run has used up of its bounds, at a record of it or until now. */
+export function Gauges({ run, document, at }: Props) {
   const now = useNow(1_000);
   return (
     <ul className="gauges">
-      {gaugesOf(run, document, now).map((g) => (
+      {gaugesOf(run, document, at === undefined ? now : Date.parse(at)).map((g) => (
         <li key={g.name}>
           <div className="gauge-head">
             <span>{g.name}</span>
@@ -68,7 +75,7 @@ function gaugesOf(run: Run, document: Document, now: number): Gauge[] {
     },
     {
       name: "Wall time",
-      value: wallTime(run, now),
+      value: wallTime(run, (budget.max_wall_time_sec ?? 0) * 1000, now),
       limit: (budget.max_wall_time_sec ?? 0) * 1000,
       show: span,
     },
@@ -104,7 +111,12 @@ function gaugesOf(run: Run, document: Document, now: number): Gauge[] {
   return all.filter((g) => g.limit > 0 || g.value > 0);
 }
 
-function wallTime(run: Run, now: number): number {
-  const from = Date.parse(run.createdAt ?? "");
-  return Math.max(0, (isTerminal(run.status) ? Date.parse(run.updatedAt ?? "") : now) - from) || 0;
+function wallTime(run: Run, limit: number, now: number): number {
+  if (isTerminal(run.status)) {
+    now = Math.min(now, Date.parse(run.updatedAt ?? ""));
+  } else if (run.deadline && limit > 0) {
+    // The deadline moves where waiting is not counted.
+    return Math.max(0, Math.min(limit, limit - (Date.parse(run.deadline) - now)));
+  }
+  return Math.max(0, now - Date.parse(run.createdAt ?? "")) || 0;
 }

@@ -36,11 +36,11 @@ const labelOf = (edge: GraphEdge): string => edge.event ?? "";
 export const isOutside = (node: GraphNode): boolean =>
   node.orchestration === "ORCHESTRATION_EXTERNAL" || node.orchestration === "ORCHESTRATION_HYBRID";
 
-/** Lays a graph out in the direction that fills the given shape better. */
-export function place(graph: Graph, aspect: number): Picture {
+/** Lays a graph out in the direction in which it can be drawn larger. */
+export function place(graph: Graph, width: number, height: number): Picture {
   const across = arrange(graph, "LR");
   const down = arrange(graph, "TB");
-  const scale = (p: Picture) => Math.min(aspect / p.width, 1 / p.height);
+  const scale = (p: Picture) => Math.min(1, width / p.width, height / p.height);
   return scale(across) >= scale(down) ? across : down;
 }
 

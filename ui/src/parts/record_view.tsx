@@ -100,6 +100,8 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
         <Fact name="Next attempt">{`${body.next}${body.notBefore ? ` at ${timeOf(body.notBefore)}` : ""}`}</Fact>
       ) : null}
       {body.why ? <Fact name="Why">{body.why}</Fact> : null}
+      {body.call ? <Fact name="Answered">{body.call}, which changed nothing</Fact> : null}
+      {kind === "noted" ? <Fact name="Kept id">{body.id}</Fact> : null}
       {body.note ? <Fact name="Note">{body.note}</Fact> : null}
       {body.denial ? (
         <Fact name="Refused">
@@ -107,9 +109,17 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
         </Fact>
       ) : null}
       {kind === "ended" ? (
-        <Fact name="Status">
-          <Badge status={body.status ?? ""} /> {body.reason}
-        </Fact>
+        <>
+          <Fact name="Status">
+            <Badge status={body.status ?? ""} /> {body.reason}
+          </Fact>
+          {body.event ? (
+            <Fact name="Lost event">
+              {body.event}
+              {body.intendedState ? `, to ${body.intendedState}` : ""}
+            </Fact>
+          ) : null}
+        </>
       ) : null}
       {kind === "origin" ? (
         <Fact name="Copied from">
@@ -140,6 +150,7 @@ function Bodies({ entry: { body } }: { entry: Entry }) {
           <p className="field-problem">
             <b>{body.error.code}</b> {body.error.message}
           </p>
+          {body.error.trace ? <Text text={body.error.trace} label="Traceback" /> : null}
         </Section>
       ) : null}
       {body.parts ? (

@@ -12,6 +12,7 @@ import { useLocation } from "wouter";
 import type { Row } from "../api/run_list";
 import { Badge } from "./badge";
 import { Loading } from "./notices";
+import { RunId } from "./run_id";
 import { useNow } from "./use_now";
 import { ago, when } from "./words";
 
@@ -76,6 +77,11 @@ export function RunTable({ rows, complete, loading, failed, onMore, empty }: Pro
   const [, go] = useLocation();
   // One handler for all rows: a link that listens by itself costs too much of a frame.
   const follow = (event: MouseEvent) => {
+    const copy = (event.target as Element).closest<HTMLElement>("[data-copy]");
+    if (copy) {
+      void copyId(copy);
+      return;
+    }
     const link = (event.target as Element).closest("a");
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
     if (link && plain && !event.altKey) {
@@ -133,6 +139,16 @@ export function RunTable({ rows, complete, loading, failed, onMore, empty }: Pro
   );
 }
 
+/** Copies the id of a row and says so for a moment. */
+async function copyId(button: HTMLElement): Promise<void> {
+  const done = await navigator.clipboard.writeText(button.dataset.copy ?? "").then(
+    () => "copied",
+    () => "refused",
+  );
+  button.dataset.done = done;
+  setTimeout(() => delete button.dataset.done, 1_500);
+}
+
 interface RowProps {
   row: Row;
   index: number;
@@ -151,10 +167,12 @@ const RunRow = memo(function RunRow({ row, index, top, now }: RowProps) {
       style={{ transform: `translateY(${top}px)` }}
     >
       <div role="cell" className="run">
-        <a href={`/ui/runs/${row.id}`} className="mono" title={row.id}>
-          {row.id.slice(0, 10)}
-          <b>{row.id.slice(-6)}</b>
+        <a href={`/ui/runs/${row.id}`}>
+          <RunId id={row.id} />
         </a>
+        <button type="button" className="copy" data-copy={row.id} aria-label={`Copy id ${row.id}`}>
+          <span aria-hidden="true">⧉</span>
+        </button>
       </div>
       <div role="cell" className="pack" title={`${row.pack}@${row.version}`}>
         {row.pack}

@@ -25,6 +25,8 @@ export function Shell({ children, onSignOut }: { children: ReactNode; onSignOut?
             Runs
           </Way>
           <Way to="/packs">Packs</Way>
+          <Way to="/workers">Workers</Way>
+          <Way to="/deliveries">Deliveries</Way>
           <Way to="/check">Check</Way>
         </nav>
         <div className="bar-end">

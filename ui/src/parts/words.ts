@@ -41,6 +41,7 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   turnReady: "Turn ready",
   outputWritten: "Output",
   stepDelegated: "Delegated",
+  noted: "Noted",
   unknown: "Record",
 };
 
@@ -83,8 +84,10 @@ export function summary({ kind, body }: Entry): string {
       return body.piece?.parts?.[0]?.text ?? body.piece?.name ?? "";
     case "stepDelegated":
       return `${body.tool} #${body.step}${body.question?.length ? " asks" : ""}`;
+    case "noted":
+      return `${body.call ?? "a call"} changed nothing`;
     case "ended":
-      return `${statusWord(statusOf(body.status ?? ""))}: ${body.reason ?? ""}`;
+      return `${statusWord(statusOf(body.status ?? ""))}: ${body.reason ?? ""}${body.event ? `, ${body.event} was lost` : ""}`;
     default:
       return body.turnSeq ? `turn ${body.turnSeq}` : "";
   }
@@ -122,6 +125,10 @@ export function span(ms: number): string {
   }
   return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
 }
+
+/** A span to the millisecond where it is short. */
+export const brief = (ms: number): string =>
+  ms < 1_000 ? `${Math.round(ms)} ms` : ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : span(ms);
 
 export function ago(at: string | undefined, now: number): string {
   if (!at) {

@@ -1,0 +1,69 @@
+/** The records that say how a run's time was spent, read from the first on. */
+
+import { useEffect, useState } from "react";
+import { entryOf, get, kindsOf, runPath } from "./client";
+import { asProblem, type Problem } from "./problem";
+import type { Entry, WireRecord } from "./types";
+
+const KINDS = kindsOf(
+  "transition",
+  "stepRequested",
+  "stepResolved",
+  "stepCancelled",
+  "origin",
+  "ended",
+);
+
+/** Records of one request, and of all: a run may have many more. */
+const PAGE = 1_000;
+const MOST = 20_000;
+
+export interface History {
+  entries: readonly Entry[];
+  /** Read up to this record. */
+  to: number;
+  /** There are more than are read. */
+  cut: boolean;
+  problem: Problem | undefined;
+}
+
+const NOTHING: History = { entries: [], to: 0, cut: false, problem: undefined };
+
+/** Reads up to a record, and goes on from there as that grows. */
+export function useHistory(id: string, last: number, wanted: boolean): History {
+  const [read, setRead] = useState<History>(NOTHING);
+  const due = wanted && last > read.to && !read.cut && !read.problem;
+  useEffect(() => {
+    if (!due) {
+      return;
+    }
+    const stop = new AbortController();
+    next(id, read, last, stop.signal).then(
+      (more) => !stop.signal.aborted && setRead(more),
+      (error) => !stop.signal.aborted && setRead({ ...read, problem: asProblem(error) }),
+    );
+    return () => stop.abort();
+  }, [id, due, read, last]);
+  return read;
+}
+
+async function next(
+  id: string,
+  read: History,
+  last: number,
+  signal: AbortSignal,
+): Promise<History> {
+  const query = { kinds: KINDS, afterSeq: read.to, pageSize: PAGE };
+  const page = await get<{ records?: WireRecord[]; nextPageToken?: string }>(
+    `${runPath(id)}/transitions`,
+    query,
+    signal,
+  );
+  const fresh = (page.records ?? []).map(entryOf);
+  const entries = [...read.entries, ...fresh];
+  // A page that is not full, with none behind it, says that there is nothing up to the end.
+  const to = page.nextPageToken
+    ? (fresh.at(-1)?.seq ?? last)
+    : Math.max(last, fresh.at(-1)?.seq ?? 0);
+  return { entries, to, cut: entries.length >= MOST && to < last, problem: undefined };
+}

@@ -1,0 +1,287 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "wouter";
+import { get, post } from "../api/client";
+import { textOf } from "../api/document";
+import { asProblem } from "../api/problem";
+import type { DeadLetter, Delivery, DeliveryRef, Webhook } from "../api/types";
+import { ConfirmButton } from "../parts/confirm";
+import { Empty, Failure, Loading } from "../parts/notices";
+import { RunId } from "../parts/run_id";
+import { useNow } from "../parts/use_now";
+import { useTitle } from "../parts/use_title";
+import { Text } from "../parts/value";
+import { ago, bytes, number, pretty, when } from "../parts/words";
+
+const EVERY_MS = 5_000;
+const LETTERS = 100;
+const RECEIVERS = 200;
+
+/** What is sent to others: webhooks and pushes, how they fare, and what was given up. */
+export function DeliveriesPage() {
+  useTitle("Deliveries");
+  const now = useNow(1_000);
+  const queries = useQueryClient();
+  const hooks = useQuery({
+    queryKey: ["webhooks"],
+    queryFn: ({ signal }) => get<{ webhooks?: Webhook[] }>("/v1/webhooks", {}, signal),
+    refetchInterval: EVERY_MS,
+    staleTime: 0,
+  });
+  const pushes = useQuery({
+    queryKey: ["pushes"],
+    queryFn: ({ signal }) =>
+      get<{ deliveries?: Delivery[]; nextPageToken?: string }>(
+        "/v1/deliveries",
+        { kind: "DELIVERY_KIND_PUSH", troubled: true, pageSize: RECEIVERS },
+        signal,
+      ),
+    refetchInterval: EVERY_MS,
+    staleTime: 0,
+  });
+  const again = () => {
+    void queries.invalidateQueries({ queryKey: ["webhooks"] });
+    void queries.invalidateQueries({ queryKey: ["pushes"] });
+  };
+  const webhooks = hooks.data?.webhooks ?? [];
+  const troubled = pushes.data?.deliveries ?? [];
+  return (
+    <main id="main" className="deliveries-page">
+      <div className="page-head">
+        <h1>Deliveries</h1>
+      </div>
+      {hooks.error ? (
+        <Failure problem={asProblem(hooks.error)} onRetry={() => void hooks.refetch()} />
+      ) : null}
+      {hooks.isPending ? <Loading what="Reading webhooks" /> : null}
+      <section className="card" aria-label="Webhooks">
+        <h2>Webhooks</h2>
+        {hooks.data && webhooks.length === 0 ? (
+          <Empty title="No webhook">
+            <code>POST /v1/webhooks/my-hook</code> with a URL and a secret makes one.
+          </Empty>
+        ) : null}
+        <ul className="receivers">
+          {webhooks.map((hook) => (
+            <Hook key={hook.webhookId} hook={hook} now={now} onChange={again} />
+          ))}
+        </ul>
+      </section>
+      <section className="card" aria-label="Push notifications">
+        <h2>Push notifications in trouble</h2>
+        {pushes.error ? <Failure problem={asProblem(pushes.error)} /> : null}
+        {pushes.data && troubled.length === 0 ? (
+          <p className="muted">None: every A2A push that is due arrives.</p>
+        ) : null}
+        <ul className="receivers">
+          {troubled.map((d) => (
+            <li key={`${d.ref.runId} ${d.ref.id}`}>
+              <div className="worker-head">
+                <h3 className="mono">{d.ref.id}</h3>
+                <Link href={`/runs/${d.ref.runId}`}>
+                  <RunId id={d.ref.runId ?? ""} />
+                </Link>
+              </div>
+              <Standing of={d} now={now} />
+              <Letters receiver={d.ref} count={Number(d.deadLetters ?? 0)} onChange={again} />
+            </li>
+          ))}
+        </ul>
+        {pushes.data?.nextPageToken ? <p className="muted">And more.</p> : null}
+      </section>
+    </main>
+  );
+}
+
+function Hook({ hook, now, onChange }: { hook: Webhook; now: number; onChange: () => void }) {
+  const id = hook.webhookId;
+  const kinds = (hook.kinds ?? []).map((k) => k.replace("RECORD_KIND_", "").toLowerCase());
+  return (
+    <li>
+      <div className="worker-head">
+        <h3 className="mono">{id}</h3>
+        <span className="muted">
+          {hook.owner ? `of ${hook.owner}, ` : ""}since {when(hook.createdAt)}
+        </span>
+        <span className="worker-seen">
+          <ConfirmButton
+            label="Delete webhook"
+            small
+            danger
+            title={`Delete webhook ${id}`}
+            verb="Delete it"
+            path={`/v1/webhooks/${encodeURIComponent(id)}:delete`}
+            body={{}}
+            onDone={onChange}
+          >
+            <p>
+              Nothing more is sent to <b>{hook.url}</b>, and its dead letters are gone with it.
+            </p>
+          </ConfirmButton>
+        </span>
+      </div>
+      <Standing of={hook} now={now} />
+      <p className="muted">
+        {kinds.length > 0 ? kinds.join(", ") : "transitions and ends"} of{" "}
+        {hook.filter?.pack || "every pack"}
+      </p>
+      <Letters
+        receiver={{ kind: "DELIVERY_KIND_WEBHOOK", id }}
+        count={Number(hook.deadLetters ?? 0)}
+        onChange={onChange}
+      />
+    </li>
+  );
+}
+
+type Fares = Pick<Delivery, "url" | "attempts" | "nextAt" | "lastError" | "deadLetters">;
+
+function Standing({ of, now }: { of: Fares; now: number }) {
+  const tries = of.attempts ?? 0;
+  const due = of.nextAt ? Date.parse(of.nextAt) - now : 0;
+  return (
+    <dl className="facts">
+      <div>
+        <dt>To</dt>
+        <dd className="mono">{of.url}</dd>
+      </div>
+      <div>
+        <dt>Stands</dt>
+        <dd>
+          {tries === 0 ? (
+            <span className="good">what is due has arrived or is on its way</span>
+          ) : (
+            <span className="bad">
+              {number(tries)} {tries === 1 ? "try" : "tries"} failed
+              {due > 0 ? `, next in ${Math.ceil(due / 1000)} s` : ", being tried"}
+            </span>
+          )}
+        </dd>
+      </div>
+      {of.lastError ? (
+        <div>
+          <dt>Last error</dt>
+          <dd>{of.lastError}</dd>
+        </div>
+      ) : null}
+    </dl>
+  );
+}
+
+interface LettersProps {
+  receiver: DeliveryRef;
+  /** Dead letters made so far; some may be gone. */
+  count: number;
+  onChange: () => void;
+}
+
+function Letters({ receiver, count, onChange }: LettersProps) {
+  const [open, setOpen] = useState(false);
+  const queries = useQueryClient();
+  const key = ["letters", receiver.kind, receiver.runId, receiver.id];
+  const asked = useQuery({
+    queryKey: key,
+    queryFn: ({ signal }) =>
+      get<{ letters?: DeadLetter[]; nextPageToken?: string }>(
+        "/v1/deliveries:dead",
+        {
+          "ref.kind": receiver.kind,
+          "ref.runId": receiver.runId,
+          "ref.id": receiver.id,
+          includeBody: true,
+          pageSize: LETTERS,
+        },
+        signal,
+      ),
+    enabled: open,
+    staleTime: 0,
+  });
+  if (count === 0) {
+    return null;
+  }
+  const changed = () => {
+    void queries.invalidateQueries({ queryKey: key });
+    onChange();
+  };
+  const letters = asked.data?.letters ?? [];
+  return (
+    <details onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>Dead letters ({number(count)} so far)</summary>
+      {asked.error ? <Failure problem={asProblem(asked.error)} /> : null}
+      {asked.data && letters.length === 0 ? (
+        <p className="muted">All were sent again or deleted.</p>
+      ) : null}
+      <ul className="letters">
+        {letters.map((letter) => (
+          <Letter key={letter.n} receiver={receiver} letter={letter} onChange={changed} />
+        ))}
+      </ul>
+      {asked.data?.nextPageToken ? <p className="muted">Later ones follow these.</p> : null}
+    </details>
+  );
+}
+
+interface LetterProps {
+  receiver: DeliveryRef;
+  letter: DeadLetter;
+  onChange: () => void;
+}
+
+function Letter({ receiver, letter, onChange }: LetterProps) {
+  const [state, setState] = useState<{ busy: boolean; said: string }>({ busy: false, said: "" });
+  const resend = async () => {
+    setState({ busy: true, said: "" });
+    try {
+      await post("/v1/deliveries:resend", { ref: receiver, n: letter.n });
+      onChange();
+    } catch (error) {
+      setState({ busy: false, said: asProblem(error).message });
+    }
+  };
+  const body = textOf(letter.body);
+  return (
+    <li>
+      <div className="worker-head">
+        <b>#{letter.n}</b>
+        <span className="muted" title={when(letter.at)}>
+          given up {ago(letter.at, Date.now())}, {bytes(Number(letter.size ?? 0))}
+        </span>
+        <span className="worker-seen">
+          <button
+            type="button"
+            className="button small"
+            disabled={state.busy}
+            onClick={() => void resend()}
+          >
+            {state.busy ? "Sending…" : "Send again"}
+            <span className="hidden"> letter {letter.n}</span>
+          </button>{" "}
+          <ConfirmButton
+            label="Delete letter"
+            small
+            danger
+            title={`Delete dead letter ${letter.n}`}
+            verb="Delete it"
+            path="/v1/deliveries:discard"
+            body={{ ref: receiver, n: letter.n }}
+            onDone={onChange}
+          >
+            <p>Its receiver will never get it. The record itself stays in the journal.</p>
+          </ConfirmButton>
+        </span>
+      </div>
+      <p className="field-problem">{letter.error}</p>
+      {state.said ? (
+        <p className="field-problem" role="alert">
+          {state.said}
+        </p>
+      ) : null}
+      {body ? (
+        <details>
+          <summary>What was to be sent</summary>
+          <Text text={pretty(body)} label={`Letter ${letter.n}`} />
+        </details>
+      ) : null}
+    </li>
+  );
+}

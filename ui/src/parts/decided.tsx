@@ -1,0 +1,43 @@
+import { useQuery } from "@tanstack/react-query";
+import type { Problem } from "../api/problem";
+import type { Entry, Run } from "../api/types";
+import { isLate, winnersSince } from "../api/winner";
+import { timeOf, when } from "./words";
+
+/**
+ * Whether a run was moved since it was seen: known from the run as it is followed, or from
+ * the refusal of what was sent.
+ */
+export function useWinners(run: Run, seen: string, problem: Problem | undefined, busy: boolean) {
+  const late = problem !== undefined && isLate(problem);
+  // While an answer is under way the run may move because of it.
+  const moved = (run.visitSeq !== seen && !busy) || late;
+  const asked = useQuery({
+    queryKey: ["winners", run.runId, seen, run.visitSeq, problem?.reason],
+    queryFn: ({ signal }) => winnersSince(run.runId, Number(seen), problem, signal),
+    enabled: moved,
+  });
+  return { moved, late, known: asked.data !== undefined, entries: asked.data ?? [] };
+}
+
+/** Tells who decided first: what, by whom, when, and where the run is now. */
+export function Decided({ entries, run }: { entries: readonly Entry[]; run: Run }) {
+  const first = entries[0];
+  return (
+    <div className="notice decided" role="alert">
+      <p className="notice-title">Somebody else was first</p>
+      {first ? (
+        <p>
+          <b>{first.body.event || first.body.reason || "The run was moved"}</b>
+          {first.body.to ? ` to ${first.body.to}` : ""}, by <b>{first.principal || "somebody"}</b>,{" "}
+          {when(first.at).slice(0, 10)} {timeOf(first.at)}.
+        </p>
+      ) : (
+        <p>The run is moved by somebody else at this moment.</p>
+      )}
+      <p className="muted">
+        It is now in <b>{run.state}</b>. What you typed is kept.
+      </p>
+    </div>
+  );
+}

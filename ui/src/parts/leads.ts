@@ -1,0 +1,63 @@
+/** Where an event would lead a run, as far as its counts tell. */
+
+import type { Graph, GraphEdge, Run } from "../api/types";
+import { statusWord } from "./words";
+
+export interface Lead {
+  /** State that would be entered; empty: none, the run ends. */
+  to: string;
+  /** The state's work is the last of the run. */
+  ends: boolean;
+  /** States that would refuse, each with its used-up guard. */
+  refused: readonly string[];
+  /** All of it in one sentence. */
+  words: string;
+}
+
+/** The way of an event out of the run's state; guards that are used up are followed. */
+export function leads(graph: Graph | undefined, run: Run, event: string): Lead {
+  const from = run.state ?? "";
+  const edge = graph?.edges?.find(
+    (e) => e.from === from && e.event === event && e.kind === "EDGE_KIND_EVENT",
+  );
+  if (!graph || !edge) {
+    return { to: "", ends: false, refused: [], words: "The pack decides which state follows." };
+  }
+  const refused: string[] = [];
+  let next: string | undefined = edge.to;
+  if (spent(run, edge)) {
+    refused.push(`${from}.${event} was followed ${edge.maxIterations} times`);
+    next = exitOf(graph, from);
+  }
+  const seen = new Set<string>();
+  while (next && !seen.has(next)) {
+    seen.add(next);
+    const node = graph.nodes?.find((n) => n.name === next);
+    const visits = run.visits?.[next] ?? 0;
+    if (!node?.maxVisits || visits < node.maxVisits) {
+      return tell(next, node?.terminal === true, refused);
+    }
+    refused.push(`${next} had its ${node.maxVisits} visits`);
+    next = exitOf(graph, next);
+  }
+  const words = `ends the run: ${statusWord("BUDGET_EXHAUSTED").toLowerCase()}, ${refused.join(", ")}`;
+  return { to: "", ends: true, refused, words };
+}
+
+const spent = (run: Run, { from, event, maxIterations }: GraphEdge): boolean =>
+  (maxIterations ?? 0) > 0 &&
+  (run.edges?.find((e) => e.state === from && e.event === event)?.count ?? 0) >=
+    (maxIterations ?? 0);
+
+const exitOf = (graph: Graph, state: string): string | undefined =>
+  graph.nodes?.find((n) => n.name === state)?.onMaxVisits;
+
+function tell(to: string, ends: boolean, refused: string[]): Lead {
+  const why = refused.length > 0 ? `, since ${refused.join(", ")}` : "";
+  return {
+    to,
+    ends,
+    refused,
+    words: `leads to ${to}${ends ? ", the last state" : ""}${why}`,
+  };
+}

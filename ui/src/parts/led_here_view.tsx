@@ -1,0 +1,87 @@
+import { useQuery } from "@tanstack/react-query";
+import { ledHere } from "../api/led_here";
+import { asProblem } from "../api/problem";
+import type { Artifact, Run } from "../api/types";
+import { Failure, Loading } from "./notices";
+import { RenderedParts, RenderedValue } from "./rendered";
+import { bytes } from "./words";
+
+/** What a decision is about: the last output, the artifacts, and what was asked for. */
+export function LedHereView({ run }: { run: Run }) {
+  const asked = useQuery({
+    queryKey: ["led-here", run.runId, run.seq],
+    queryFn: ({ signal }) => ledHere(run, signal),
+    placeholderData: (before) => before,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (asked.error) {
+    return <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />;
+  }
+  if (!asked.data) {
+    return <Loading what="Reading what led here" />;
+  }
+  const { input, variables, since, output, artifacts } = asked.data;
+  const sorted = [...artifacts].sort((a, b) => Number(b.head.seq ?? 0) - Number(a.head.seq ?? 0));
+  const fresh = sorted.filter((a) => Number(a.head.seq ?? 0) >= (output?.seq ?? 0));
+  const older = sorted.filter((a) => !fresh.includes(a));
+  return (
+    <section className="led-here" aria-label="What led here">
+      {output ? (
+        <div>
+          <h3>
+            Output of {output.body.state ?? "the last turn"}{" "}
+            <span className="muted">#{output.seq}</span>
+          </h3>
+          <RenderedParts parts={output.body.output} label="Output" />
+        </div>
+      ) : null}
+      {fresh.map((a) => (
+        <Shown key={a.head.name} artifact={a} />
+      ))}
+      {since.map((e) => (
+        <div key={e.seq}>
+          <h3>
+            Input <span className="muted">#{e.seq}</span>
+          </h3>
+          <RenderedParts parts={e.body.parts} label="Input" />
+        </div>
+      ))}
+      {older.length > 0 ? (
+        <details>
+          <summary>
+            {older.length} earlier artifact{older.length > 1 ? "s" : ""}
+          </summary>
+          {older.map((a) => (
+            <Shown key={a.head.name} artifact={a} />
+          ))}
+        </details>
+      ) : null}
+      {input || variables !== "{}" ? (
+        <details>
+          <summary>Input at the start</summary>
+          <RenderedParts parts={input?.body.parts} label="Input at the start" />
+          {variables === "{}" ? null : (
+            <RenderedParts parts={[{ json: variables }]} label="Variables" />
+          )}
+        </details>
+      ) : null}
+      {!output && artifacts.length === 0 && !input && since.length === 0 ? (
+        <p className="muted">Nothing was written or said yet.</p>
+      ) : null}
+    </section>
+  );
+}
+
+function Shown({ artifact: { head, value } }: { artifact: Artifact }) {
+  return (
+    <div>
+      <h3>
+        {head.name}{" "}
+        <span className="muted">
+          {head.mediaType} {bytes(Number(head.bytes ?? 0))}
+        </span>
+      </h3>
+      <RenderedValue value={value} label={head.name} />
+    </div>
+  );
+}

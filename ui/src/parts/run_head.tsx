@@ -1,0 +1,122 @@
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import type { Link as Connection } from "../api/follow";
+import { ledHere } from "../api/led_here";
+import type { Run } from "../api/types";
+import { Badge } from "./badge";
+import { CopyButton } from "./copy_button";
+import { LinkState } from "./link_state";
+import { RenderedParts } from "./rendered";
+import { RunId } from "./run_id";
+import { textOfParts } from "./value";
+import { isTerminal, when } from "./words";
+
+interface Props {
+  run: Run;
+  link: Connection;
+  children: ReactNode;
+}
+
+/** What a run is, what it was given and what it gave; below it what may be done. */
+export function RunHead({ run, link, children }: Props) {
+  const labels = Object.entries(run.labels ?? {});
+  return (
+    <header className="run-head">
+      <div className="run-title">
+        <h1 className="mono">{run.runId}</h1>
+        <CopyButton text={run.runId} what="id" />
+        <Badge status={run.status} paused={run.paused} />
+        {run.reason && run.reason !== "completed" ? (
+          <span className="reason">{run.reason}</span>
+        ) : null}
+        <LinkState link={link} />
+      </div>
+      <p className="meta muted">
+        <Link href={`/packs/${encodeURIComponent(run.pack.digest)}`}>
+          {run.pack.id}@{run.pack.version}
+        </Link>
+        {run.agent ? <span>agent {run.agent}</span> : null}
+        <span>
+          {run.execution === "EXECUTION_WORKERS" ? "executed by workers" : "driven by its caller"}
+        </span>
+        <span>started {when(run.createdAt)}</span>
+        {run.imported ? <span>imported, read only</span> : null}
+        {run.task?.contextId ? (
+          <span>
+            context <span className="mono">{run.task.contextId}</span>
+          </span>
+        ) : null}
+        {run.parent ? (
+          <span>
+            for{" "}
+            <Link href={`/runs/${run.parent.runId}`}>
+              <RunId id={run.parent.runId} />
+            </Link>
+          </span>
+        ) : null}
+        {labels.map(([key, value]) => (
+          <Link
+            key={key}
+            className="label"
+            href={`/?label=${encodeURIComponent(`${key}=${value}`)}`}
+            title="All runs with this label"
+          >
+            {key}={value}
+          </Link>
+        ))}
+      </p>
+      <InAndOut run={run} />
+      {children}
+    </header>
+  );
+}
+
+/** Letters of a text that stand for it while it is closed. */
+const GIST = 180;
+
+/** The first input and the last output, a line of each until they are opened. */
+function InAndOut({ run }: { run: Run }) {
+  const over = isTerminal(run.status);
+  const asked = useQuery({
+    // What was said changes with a turn; a visit is as often as is worth reading.
+    queryKey: ["in-and-out", run.runId, over ? run.seq : run.visitSeq],
+    queryFn: ({ signal }) => ledHere(run, signal),
+    placeholderData: (before) => before,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (!asked.data) {
+    return <div className="in-and-out" />;
+  }
+  const { input, output, variables: given } = asked.data;
+  const first = textOfParts(input?.body.parts);
+  return (
+    <div className="in-and-out">
+      <Side name="Input" gist={first || (given === "{}" ? "" : given)}>
+        <RenderedParts parts={input?.body.parts} label="Input" />
+        {given === "{}" ? null : <RenderedParts parts={[{ json: given }]} label="Variables" />}
+      </Side>
+      <Side name={over ? "Final output" : "Last output"} gist={textOfParts(output?.body.output)}>
+        <RenderedParts parts={output?.body.output} label="Output" />
+      </Side>
+    </div>
+  );
+}
+
+function Side({ name, gist, children }: { name: string; gist: string; children: ReactNode }) {
+  if (gist === "") {
+    return (
+      <p className="side muted">
+        <b>{name}</b> none
+      </p>
+    );
+  }
+  return (
+    <details className="side">
+      <summary>
+        <b>{name}</b> <span className="gist">{gist.slice(0, GIST)}</span>
+      </summary>
+      <div className="side-body">{children}</div>
+    </details>
+  );
+}

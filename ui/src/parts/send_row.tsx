@@ -1,0 +1,36 @@
+import type { Problem } from "../api/problem";
+
+interface Props {
+  busy: boolean;
+  problem: Problem | undefined;
+  verb: string;
+  danger?: boolean | undefined;
+  /** It must not be sent, as things stand. */
+  barred?: boolean | undefined;
+  onClose: () => void;
+}
+
+/** The end of every form: what was refused, the way out, and the way on. */
+export function SendRow({ busy, problem, verb, danger, barred, onClose }: Props) {
+  return (
+    <>
+      {problem ? (
+        <p className="field-problem" role="alert">
+          {problem.message}
+        </p>
+      ) : null}
+      <div className="dialog-foot">
+        <button type="button" className="button" onClick={onClose}>
+          Leave it
+        </button>
+        <button
+          type="submit"
+          className={`button ${danger ? "danger solid" : "primary"}`}
+          disabled={busy || barred}
+        >
+          {busy ? "Sending…" : verb}
+        </button>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,84 @@
+import { expect, test } from "vitest";
+import type { Entry, Kind } from "../api/types";
+import { countEdges, edgesOf } from "./entry_edges";
+import { sharesOf, stretchesOf } from "./times";
+
+const entry = (seq: number, second: number, kind: Kind, body: Entry["body"]): Entry => ({
+  runId: "r",
+  seq,
+  prevSeq: seq - 1,
+  cursor: "",
+  at: new Date(second * 1000).toISOString(),
+  cause: "",
+  principal: "",
+  hash: "",
+  kind,
+  body,
+});
+
+const RUN = [
+  entry(1, 0, "transition", { to: "plan", visit: 1 }),
+  entry(2, 1, "stepRequested", { step: 1, tool: "grep" }),
+  entry(3, 4, "stepResolved", { step: 1, tool: "grep", ok: true }),
+  entry(4, 5, "transition", { from: "plan", event: "Go", to: "test", visit: 1 }),
+  entry(5, 6, "stepRequested", { step: 2, tool: "run" }),
+  entry(6, 9, "stepResolved", { step: 2, tool: "run", ok: false }),
+  entry(7, 10, "transition", { from: "test", event: "Again", to: "plan", visit: 2 }),
+  entry(8, 11, "stepRequested", { step: 3, tool: "run" }),
+  entry(9, 20, "ended", { status: "RUN_STATUS_CANCELLED" }),
+];
+
+test("time goes to the visits and calls that took it", () => {
+  const all = stretchesOf(RUN, 9, 99_000);
+  expect(all.some((s) => s.open)).toBe(false);
+  expect(sharesOf(all, "visit")).toEqual([
+    { name: "plan", count: 2, failed: 0, total: 15_000, longest: 10_000, open: false },
+    { name: "test", count: 1, failed: 0, total: 5_000, longest: 5_000, open: false },
+  ]);
+  expect(sharesOf(all, "step")).toEqual([
+    { name: "run", count: 2, failed: 1, total: 12_000, longest: 9_000, open: false },
+    { name: "grep", count: 1, failed: 0, total: 3_000, longest: 3_000, open: false },
+  ]);
+});
+
+test("at an earlier record what goes on there is counted up to it", () => {
+  const all = stretchesOf(RUN, 5, 6_000);
+  expect(all.map((s) => [s.name, s.to - s.from, s.open])).toEqual([
+    ["plan", 5_000, false],
+    ["grep", 3_000, false],
+    ["test", 1_000, true],
+    ["run", 0, true],
+  ]);
+});
+
+test("a forced exit is the edge that was taken, the event's own was refused", () => {
+  const forced = entry(5, 1, "transition", {
+    from: "work",
+    event: "Error",
+    to: "give_up",
+    redirects: [{ state: "work", guard: "max_visits:work" }],
+  });
+  expect([...edgesOf(forced)]).toEqual([
+    ["work\nError\nEDGE_KIND_EVENT", "refused"],
+    ["work\n\nEDGE_KIND_MAX_VISITS", "followed"],
+  ]);
+  const chain = entry(6, 1, "transition", {
+    from: "a",
+    event: "Go",
+    to: "d",
+    redirects: [
+      { state: "b", guard: "max_iterations:a.Go" },
+      { state: "c", guard: "max_visits:c" },
+    ],
+  });
+  expect([...edgesOf(chain).keys()].slice(1)).toEqual([
+    "a\n\nEDGE_KIND_MAX_VISITS",
+    "c\n\nEDGE_KIND_MAX_VISITS",
+  ]);
+  const timeout = { ...entry(7, 1, "transition", { from: "a", event: "Late", to: "b" }) };
+  timeout.cause = "CAUSE_TIMEOUT";
+  expect([...countEdges([timeout, forced, forced])]).toEqual([
+    ["a\nLate\nEDGE_KIND_TIMEOUT", 1],
+    ["work\n\nEDGE_KIND_MAX_VISITS", 2],
+  ]);
+});

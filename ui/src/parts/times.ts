@@ -1,0 +1,96 @@
+/** What a run's time went into, made of its records. */
+
+import type { Entry } from "../api/types";
+
+/** A visit or a tool call. */
+export interface Stretch {
+  kind: "visit" | "step";
+  /** State or tool. */
+  name: string;
+  /** Which visit of the state, or the number of the step. */
+  n: number;
+  /** Record that began it. */
+  seq: number;
+  /** Unix milliseconds. */
+  from: number;
+  to: number;
+  /** It goes on. */
+  open: boolean;
+  failed: boolean;
+}
+
+/** All stretches of one name. */
+export interface Share {
+  name: string;
+  count: number;
+  failed: number;
+  total: number;
+  longest: number;
+  open: boolean;
+}
+
+/** The visits and tool calls up to a record, in the order in which they began. */
+export function stretchesOf(entries: readonly Entry[], last: number, now: number): Stretch[] {
+  const all: Stretch[] = [];
+  const steps = new Map<number, Stretch>();
+  let visit: Stretch | undefined;
+  const end = (stretch: Stretch | undefined, at: number) => {
+    if (stretch?.open) {
+      stretch.to = at;
+      stretch.open = false;
+    }
+  };
+  for (const { seq, at, kind, body } of entries) {
+    if (seq > last) {
+      break;
+    }
+    const time = Date.parse(at);
+    const begin = (what: Stretch["kind"], name: string, n: number): Stretch => {
+      const stretch = { kind: what, name, n, seq, from: time, to: now, open: true, failed: false };
+      all.push(stretch);
+      return stretch;
+    };
+    if (kind === "transition") {
+      end(visit, time);
+      visit = begin("visit", body.to ?? "", body.visit ?? 1);
+    } else if (kind === "ended") {
+      for (const stretch of all) {
+        end(stretch, time);
+      }
+    } else if (kind === "stepRequested" && body.step) {
+      steps.set(body.step, begin("step", body.tool ?? "", body.step));
+    } else if (kind === "stepResolved" || kind === "stepCancelled") {
+      const step = steps.get(body.step ?? 0);
+      end(step, time);
+      if (step && (kind === "stepCancelled" || !body.ok)) {
+        step.failed = true;
+      }
+    }
+  }
+  for (const stretch of all) {
+    stretch.to = Math.max(stretch.to, stretch.from);
+  }
+  return all;
+}
+
+/** Sums by name, the longest first. */
+export function sharesOf(all: readonly Stretch[], kind: Stretch["kind"]): Share[] {
+  const shares = new Map<string, Share>();
+  for (const { name, from, to, open, failed } of all.filter((s) => s.kind === kind)) {
+    const share = shares.get(name) ?? {
+      name,
+      count: 0,
+      failed: 0,
+      total: 0,
+      longest: 0,
+      open: false,
+    };
+    share.count++;
+    share.failed += failed ? 1 : 0;
+    share.total += to - from;
+    share.longest = Math.max(share.longest, to - from);
+    share.open ||= open;
+    shares.set(name, share);
+  }
+  return [...shares.values()].sort((a, b) => b.total - a.total);
+}

@@ -16,7 +16,7 @@ const decidePack = `{
   "prompts": {"p": {"id": "p", "name": "P", "version": "1.0.0", "system_template": "Decide."}},
   "workflow": {
     "version": 2, "entry": "gate",
-    "engine": {"budget": {"max_total_visits": 3}, "x_pawl": {}},
+    "engine": {"budget": {"max_total_visits": 3}, "x_pawl": {"outcome": {"dropped": "failed"}}},
     "states": {
       "gate": {"prompt_task": "p", "orchestration": "external", "on_event": {"Approved": "work", "Rejected": "dropped"}},
       "work": {"prompt_task": "p", "on_event": {"Back": "gate"}},
@@ -89,6 +89,18 @@ func TestDecisionsOverRestarts(t *testing.T) {
 	must(err)
 	if end := lost.GetEnded().GetEnded(); end.GetReason() != "max_total_visits" || end.GetEvent() != "Rejected" || end.GetIntendedState() != "dropped" {
 		t.Errorf("the end is %v", end)
+	}
+	givenUp, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "decide", Execution: pawlv1.Execution_EXECUTION_CALLER})
+	must(err)
+	other := givenUp.GetRun().GetRunId()
+	_, err = runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: other, Event: "Rejected"})
+	must(err)
+	turn, err = runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: other})
+	must(err)
+	done, err := runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{RunId: other, TurnToken: turn.GetTurn().GetToken()})
+	must(err)
+	if end := done.GetEnded().GetEnded(); end.GetStatus() != pawlv1.RunStatus_RUN_STATUS_FAILED || end.GetReason() != "outcome:dropped" {
+		t.Errorf("the declared failing end is %v", end)
 	}
 	s.kill()
 	s.start()

@@ -39,6 +39,11 @@ func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 	out.Status = t.GetMetadata().GetFields()[statusKey].GetStringValue()
 	out.Reason = t.GetMetadata().GetFields()[reasonKey].GetStringValue()
 	var err error
+	if out.State.Ended() {
+		if out.Usage, err = usageFromProto(t.GetMetadata().GetFields()[DelegationURI]); err != nil {
+			return out, err
+		}
+	}
 	if out.Message, err = foreignParts(t.GetStatus().GetMessage().GetParts()); err != nil {
 		return out, err
 	}

@@ -59,7 +59,10 @@ type projector struct {
 	// final is how the run ended, 0 = it goes on; run is its status as of since.
 	final, run machine.Status
 	reason     string
-	fault      machine.Fault
+	// spent is what the run consumed so far, told at its end to whoever delegated.
+	spent machine.Usage
+	child bool
+	fault machine.Fault
 
 	// What was told: state and since when (Unix nanoseconds), and the workflow
 	// state that an INPUT_REQUIRED was about.
@@ -82,7 +85,7 @@ type ask struct {
 }
 
 func newProjector(s *machine.State, g *machine.Graph) *projector {
-	p := &projector{taskID: s.RunID, graph: g, written: map[string]bool{}}
+	p := &projector{taskID: s.RunID, graph: g, written: map[string]bool{}, child: s.Parent != nil}
 	if s.Task != nil {
 		p.contextID = s.Task.ContextID
 	}
@@ -95,6 +98,7 @@ func (p *projector) commit(records []machine.Record) []event {
 	var events []event
 	for i := range records {
 		p.seq = records[i].Seq
+		spend(&p.spent, records[i].Body)
 		events = append(events, p.record(&records[i], records[i+1:])...)
 	}
 	if len(records) == 0 {
@@ -391,6 +395,9 @@ func (p *projector) events() string {
 func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 	if p.final.Terminal() {
 		metadata.Fields[statusKey] = structpb.NewStringValue(p.run.String())
+		if p.child {
+			metadata.Fields[DelegationURI] = usageToProto(p.spent)
+		}
 	}
 	return metadata
 }

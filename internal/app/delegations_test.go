@@ -59,9 +59,9 @@ func helper(_ context.Context, t *worker.Turn) (worker.Completion, error) {
 		said += " " + parts[1].GetJson()
 	}
 	if strings.HasPrefix(said, "hard") {
-		return worker.Completion{Output: text("how hard?"), Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
+		return worker.Completion{Output: text("how hard?"), Await: pawlv1.Awaiting_AWAITING_INPUT, Usage: &pawlv1.Usage{InputTokens: 1}}, nil
 	}
-	return worker.Completion{Output: text("did " + said)}, nil
+	return worker.Completion{Output: text("did " + said), Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: 7, ToolCalls: 1}}, nil
 }
 
 // work runs a worker against a sidecar until the test ends.
@@ -177,6 +177,10 @@ func followDelegation(t *testing.T, runs pawlv1.RunServiceClient, local bool) {
 	ended, err := runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run})
 	if err != nil || ended.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		t.Fatalf("ended %v, %v", ended, err)
+	}
+	// Two delegations; each did what the helper says that it took, the second a turn more.
+	if got := ended.GetRun(); got.GetTokens() != 31 || got.GetCostMicroUsd() != 14 || got.GetToolCalls() != 4 {
+		t.Errorf("settled %d tokens, %d micro-dollars, %d calls", got.GetTokens(), got.GetCostMicroUsd(), got.GetToolCalls())
 	}
 	list, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED}})
 	if err != nil || len(list.GetRecords()) != 2 {

@@ -30,6 +30,12 @@ type result struct {
 // tried again: a budget that is used up, an escalation or a cancellation would be
 // the same once more.
 func outcomeOf(task machine.AgentTask, card string) machine.Outcome {
+	outcome := endOf(task, card)
+	outcome.Usage = task.Usage
+	return outcome
+}
+
+func endOf(task machine.AgentTask, card string) machine.Outcome {
 	if task.State != machine.AgentCompleted {
 		return unsuccessful(task)
 	}

@@ -25,6 +25,15 @@ func (c *checker) xpawl() {
 	for _, tool := range keys(x.Tools) {
 		c.xpawlTool(at("tools", tool), tool)
 	}
+	for _, state := range keys(x.Outcome) {
+		switch s := c.doc.Workflow.States[state]; {
+		case s == nil:
+			c.f.err(ruleXPawlRef, at("outcome", state), "", "%s is not a state; states: %s", quote(state), c.stateNames())
+		case !s.ends():
+			c.f.err(ruleXPawlRef, at("outcome", state), "Make the state terminal.",
+				"the state %s is not terminal: no run ends by completing it", quote(state))
+		}
+	}
 	if r := x.Retry; r != nil && r.InitialSec != nil && r.MaxSec != nil && *r.InitialSec > *r.MaxSec {
 		c.f.err(ruleXPawl, at("retry", "initial_sec"), "", "initial_sec %d is more than max_sec %d", *r.InitialSec, *r.MaxSec)
 	}

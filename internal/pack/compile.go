@@ -71,6 +71,8 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 		// that nothing else reaches: the graph is without them.
 		if !n.Terminal {
 			compileEdges(n, s, x)
+		} else if x.Outcome[name] == "failed" {
+			n.Outcome = machine.Failed
 		}
 		g.States[name] = n
 	}

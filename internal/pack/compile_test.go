@@ -251,3 +251,17 @@ func TestStrict(t *testing.T) {
 		t.Error("a budget of the wrong type passed the strict mode")
 	}
 }
+
+// TestOutcomeOfATerminalState: a declared failing end is the graph's; the others complete.
+func TestOutcomeOfATerminalState(t *testing.T) {
+	t.Parallel()
+	for declared, want := range map[string]machine.Status{`{}`: machine.StatusUnset, `{"e":"completed"}`: machine.StatusUnset, `{"e":"failed"}`: machine.Failed} {
+		g, err := mustLoad(t, changed(t, `workflow.engine.x_pawl = {"outcome":`+declared+`}`)).Compile(Entry{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.States["e"].Outcome; got != want {
+			t.Errorf("%s: %s", declared, got)
+		}
+	}
+}

@@ -72,6 +72,8 @@ type XPawl struct {
 	// ResultBindings write a tool's accepted answer to an artifact.
 	ResultBindings map[string]string     `json:"result_bindings"`
 	Tools          map[string]ToolLimits `json:"tools"`
+	// Outcome says how a run ends in a terminal state: completed (default) or failed.
+	Outcome map[string]string `json:"outcome"`
 }
 
 // StateTimeout is x_pawl.timeouts of one state.

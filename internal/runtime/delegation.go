@@ -178,7 +178,7 @@ func (e *Engine) ResolveDelegation(ctx context.Context, row machine.OutboxRow, o
 	}
 	return e.deliver(ctx, row, machine.ResolveStep{
 		Step: row.Step, Tool: step.Tool, Attempt: row.Attempt,
-		OK: outcome.OK, Result: outcome.Result, Error: outcome.Error, Final: outcome.Final, Unknown: outcome.Unknown,
+		OK: outcome.OK, Result: outcome.Result, Error: outcome.Error, Final: outcome.Final, Unknown: outcome.Unknown, Usage: outcome.Usage,
 	})
 }
 

@@ -53,6 +53,9 @@ type Outcome struct {
 	// Unknown: nobody knows whether the agent did the work, or does it still; the
 	// pack's on_unknown says what follows.
 	Unknown bool
+	// Usage is what the agent's run consumed, its own delegations included; zero where
+	// the agent does not say.
+	Usage Usage
 }
 
 // AgentMessage is what an agent is sent.
@@ -106,6 +109,8 @@ type AgentTask struct {
 	// for example "BUDGET_EXHAUSTED" and "max_visits:fix"; else empty.
 	Status string
 	Reason string
+	// Usage is what a run of a sidecar that has ended consumed in all; else zero.
+	Usage Usage
 	// Message is what the task says of its state: a question, or what went wrong.
 	Message []Part
 	// Output of the last turn, where the agent tells it apart.

@@ -1,6 +1,8 @@
 package grpcapi
 
 import (
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -70,4 +72,12 @@ func describeSlots(p *pack.Pack, state string, slots []*pawlv1.ArtifactSlot) {
 			slot.Description = a.Description
 		}
 	}
+}
+
+func remainingToProto(r *machine.Remaining) *pawlv1.Remaining {
+	out := &pawlv1.Remaining{Visits: r.Visits, ToolCalls: r.ToolCalls, Steps: r.Steps, Tokens: r.Tokens, CostMicroUsd: r.CostMicro}
+	if r.WallTime != nil {
+		out.WallTime = durationpb.New(*r.WallTime)
+	}
+	return out
 }

@@ -161,6 +161,7 @@ func (s *runService) turnResponse(ctx context.Context, namespace string, view *r
 	}
 	out := turnViewToProto(view)
 	out.VariablesJson = string(variables)
+	out.Remaining = remainingToProto(&view.Remaining)
 	out.SettingsJson = s.settings.of(owner, view.TurnRef.Prompt, view.TurnRef.State)
 	describeSlots(owner, view.TurnRef.State, out.GetArtifactSlots())
 	return out, nil

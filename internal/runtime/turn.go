@@ -35,6 +35,8 @@ type TurnView struct {
 	Slots []ArtifactSlot
 	// Steps of the visit so far, with their answers.
 	Steps []StepView
+	// Remaining is what is left of each budget.
+	Remaining machine.Remaining
 }
 
 // ToolView is one tool that a turn may call.
@@ -132,6 +134,7 @@ func (e *Engine) renderTurn(ctx context.Context, key runKey, prog *program, s *m
 		view.Events = slices.Sorted(maps.Keys(node.OnEvent))
 	}
 	view.Slots = slotsOf(prog.graph, node)
+	view.Remaining = machine.RemainingAt(prog.graph, s, e.cfg.Clock.Now().UnixNano())
 	view.Tools = toolsOf(prog, node.Prompt)
 	var err error
 	if view.System, err = e.renderPrompt(ctx, key, prog, s, view.Definition.SystemTemplate); err != nil {

@@ -3280,7 +3280,9 @@ type GetTurnResponse struct {
 	// True: the turn waits for its pending steps.
 	Suspended bool `protobuf:"varint,16,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	// When the turn's backoff is over; unset: it is ready.
-	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	NotBefore *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	// What is left of each budget of the run, delegations that ended included.
+	Remaining     *Remaining `protobuf:"bytes,18,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3434,6 +3436,104 @@ func (x *GetTurnResponse) GetNotBefore() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *GetTurnResponse) GetRemaining() *Remaining {
+	if x != nil {
+		return x.Remaining
+	}
+	return nil
+}
+
+// Remaining is what is left of the budgets of a run; unset: there is no such bound.
+type Remaining struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Visits of states (max_total_visits).
+	Visits *int64 `protobuf:"varint,1,opt,name=visits,proto3,oneof" json:"visits,omitempty"`
+	// Tool calls (max_tool_calls).
+	ToolCalls *int64 `protobuf:"varint,2,opt,name=tool_calls,json=toolCalls,proto3,oneof" json:"tool_calls,omitempty"`
+	// Steps (max_steps).
+	Steps *int64 `protobuf:"varint,3,opt,name=steps,proto3,oneof" json:"steps,omitempty"`
+	// Tokens (max_tokens).
+	Tokens *int64 `protobuf:"varint,4,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
+	// Millionths of a US dollar (max_cost_usd).
+	CostMicroUsd *int64 `protobuf:"varint,5,opt,name=cost_micro_usd,json=costMicroUsd,proto3,oneof" json:"cost_micro_usd,omitempty"`
+	// Wall time (max_wall_time_sec).
+	WallTime      *durationpb.Duration `protobuf:"bytes,6,opt,name=wall_time,json=wallTime,proto3" json:"wall_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remaining) Reset() {
+	*x = Remaining{}
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remaining) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remaining) ProtoMessage() {}
+
+func (x *Remaining) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
+func (*Remaining) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Remaining) GetVisits() int64 {
+	if x != nil && x.Visits != nil {
+		return *x.Visits
+	}
+	return 0
+}
+
+func (x *Remaining) GetToolCalls() int64 {
+	if x != nil && x.ToolCalls != nil {
+		return *x.ToolCalls
+	}
+	return 0
+}
+
+func (x *Remaining) GetSteps() int64 {
+	if x != nil && x.Steps != nil {
+		return *x.Steps
+	}
+	return 0
+}
+
+func (x *Remaining) GetTokens() int64 {
+	if x != nil && x.Tokens != nil {
+		return *x.Tokens
+	}
+	return 0
+}
+
+func (x *Remaining) GetCostMicroUsd() int64 {
+	if x != nil && x.CostMicroUsd != nil {
+		return *x.CostMicroUsd
+	}
+	return 0
+}
+
+func (x *Remaining) GetWallTime() *durationpb.Duration {
+	if x != nil {
+		return x.WallTime
+	}
+	return nil
+}
+
 // ToolSpec is a tool as a model is told of it.
 type ToolSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3451,7 +3551,7 @@ type ToolSpec struct {
 
 func (x *ToolSpec) Reset() {
 	*x = ToolSpec{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +3563,7 @@ func (x *ToolSpec) String() string {
 func (*ToolSpec) ProtoMessage() {}
 
 func (x *ToolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +3576,7 @@ func (x *ToolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSpec.ProtoReflect.Descriptor instead.
 func (*ToolSpec) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ToolSpec) GetName() string {
@@ -3524,7 +3624,7 @@ type ArtifactSlot struct {
 
 func (x *ArtifactSlot) Reset() {
 	*x = ArtifactSlot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3536,7 +3636,7 @@ func (x *ArtifactSlot) String() string {
 func (*ArtifactSlot) ProtoMessage() {}
 
 func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3549,7 +3649,7 @@ func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactSlot.ProtoReflect.Descriptor instead.
 func (*ArtifactSlot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ArtifactSlot) GetName() string {
@@ -3595,7 +3695,7 @@ type ShowTurnRequest struct {
 
 func (x *ShowTurnRequest) Reset() {
 	*x = ShowTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3607,7 +3707,7 @@ func (x *ShowTurnRequest) String() string {
 func (*ShowTurnRequest) ProtoMessage() {}
 
 func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3620,7 +3720,7 @@ func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
 func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ShowTurnRequest) GetNamespace() string {
@@ -3655,7 +3755,7 @@ type ShowTurnResponse struct {
 
 func (x *ShowTurnResponse) Reset() {
 	*x = ShowTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3667,7 +3767,7 @@ func (x *ShowTurnResponse) String() string {
 func (*ShowTurnResponse) ProtoMessage() {}
 
 func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3680,7 +3780,7 @@ func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
 func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
@@ -3715,7 +3815,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +3827,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +3840,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -3800,7 +3900,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3812,7 +3912,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3825,7 +3925,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -3895,7 +3995,7 @@ type CompleteTurnRequest struct {
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3907,7 +4007,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3920,7 +4020,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -4047,7 +4147,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4059,7 +4159,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4072,7 +4172,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -4164,7 +4264,7 @@ type FailTurnRequest struct {
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4176,7 +4276,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4189,7 +4289,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -4284,7 +4384,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4396,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4409,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -4380,7 +4480,7 @@ type WriteOutputRequest struct {
 
 func (x *WriteOutputRequest) Reset() {
 	*x = WriteOutputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4492,7 @@ func (x *WriteOutputRequest) String() string {
 func (*WriteOutputRequest) ProtoMessage() {}
 
 func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4505,7 @@ func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputRequest.ProtoReflect.Descriptor instead.
 func (*WriteOutputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WriteOutputRequest) GetNamespace() string {
@@ -4472,7 +4572,7 @@ type WriteOutputResponse struct {
 
 func (x *WriteOutputResponse) Reset() {
 	*x = WriteOutputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4484,7 +4584,7 @@ func (x *WriteOutputResponse) String() string {
 func (*WriteOutputResponse) ProtoMessage() {}
 
 func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4497,7 +4597,7 @@ func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputResponse.ProtoReflect.Descriptor instead.
 func (*WriteOutputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WriteOutputResponse) GetRecord() *Record {
@@ -4545,7 +4645,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4557,7 +4657,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4570,7 +4670,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -4632,7 +4732,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +4744,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +4757,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -4708,7 +4808,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4720,7 +4820,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4733,7 +4833,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -4790,7 +4890,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4802,7 +4902,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4815,7 +4915,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -4884,7 +4984,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4896,7 +4996,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4909,7 +5009,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -4960,7 +5060,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4972,7 +5072,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4985,7 +5085,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -5051,7 +5151,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5063,7 +5163,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5076,7 +5176,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -5183,7 +5283,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5195,7 +5295,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5208,7 +5308,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -5287,7 +5387,7 @@ type StreamTransitionsRequest struct {
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5299,7 +5399,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5312,7 +5412,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -5418,7 +5518,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5430,7 +5530,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5443,7 +5543,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -5525,7 +5625,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5537,7 +5637,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5550,7 +5650,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -5582,7 +5682,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5594,7 +5694,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5607,7 +5707,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -5655,7 +5755,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5667,7 +5767,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5680,7 +5780,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -5738,7 +5838,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5750,7 +5850,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5763,7 +5863,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -5805,7 +5905,7 @@ type ListTransitionsRequest struct {
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5817,7 +5917,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5830,7 +5930,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -5897,7 +5997,7 @@ type ListTransitionsResponse struct {
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5909,7 +6009,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5922,7 +6022,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -5965,7 +6065,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5977,7 +6077,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5990,7 +6090,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -6044,7 +6144,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6056,7 +6156,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6069,7 +6169,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -6114,7 +6214,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6126,7 +6226,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6139,7 +6239,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -6190,7 +6290,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6202,7 +6302,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6215,7 +6315,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -6243,7 +6343,7 @@ type CountRunsRequest struct {
 
 func (x *CountRunsRequest) Reset() {
 	*x = CountRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6255,7 +6355,7 @@ func (x *CountRunsRequest) String() string {
 func (*CountRunsRequest) ProtoMessage() {}
 
 func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6268,7 +6368,7 @@ func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
 func (*CountRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CountRunsRequest) GetNamespace() string {
@@ -6289,7 +6389,7 @@ type CountRunsResponse struct {
 
 func (x *CountRunsResponse) Reset() {
 	*x = CountRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6301,7 +6401,7 @@ func (x *CountRunsResponse) String() string {
 func (*CountRunsResponse) ProtoMessage() {}
 
 func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6314,7 +6414,7 @@ func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
 func (*CountRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CountRunsResponse) GetCounts() []*StatusCount {
@@ -6337,7 +6437,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6349,7 +6449,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6362,7 +6462,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StatusCount) GetStatus() RunStatus {
@@ -6390,7 +6490,7 @@ type GetCallerRequest struct {
 
 func (x *GetCallerRequest) Reset() {
 	*x = GetCallerRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6402,7 +6502,7 @@ func (x *GetCallerRequest) String() string {
 func (*GetCallerRequest) ProtoMessage() {}
 
 func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6415,7 +6515,7 @@ func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GetCallerRequest) GetNamespace() string {
@@ -6439,7 +6539,7 @@ type GetCallerResponse struct {
 
 func (x *GetCallerResponse) Reset() {
 	*x = GetCallerResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6451,7 +6551,7 @@ func (x *GetCallerResponse) String() string {
 func (*GetCallerResponse) ProtoMessage() {}
 
 func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6464,7 +6564,7 @@ func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
 func (*GetCallerResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GetCallerResponse) GetPrincipal() string {
@@ -6498,7 +6598,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6510,7 +6610,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6523,7 +6623,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -6567,7 +6667,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6579,7 +6679,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6592,7 +6692,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -6628,7 +6728,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6640,7 +6740,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6653,7 +6753,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -6701,7 +6801,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6713,7 +6813,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6726,7 +6826,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -6776,7 +6876,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6788,7 +6888,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6801,7 +6901,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -6849,7 +6949,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6861,7 +6961,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6874,7 +6974,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -6924,7 +7024,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6936,7 +7036,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6949,7 +7049,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -6997,7 +7097,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7009,7 +7109,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7022,7 +7122,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -7081,7 +7181,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7093,7 +7193,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7106,7 +7206,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -7173,7 +7273,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7185,7 +7285,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7198,7 +7298,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -7237,7 +7337,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7249,7 +7349,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7262,7 +7362,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -7304,7 +7404,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7316,7 +7416,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7329,7 +7429,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -7647,7 +7747,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tduplicate\x18\x06 \x01(\bR\tduplicate\"\x8d\x01\n" +
 	"\x0eGetTurnRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
-	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"\xa3\x05\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"\xd5\x05\n" +
 	"\x0fGetTurnResponse\x12$\n" +
 	"\x04turn\x18\x01 \x01(\v2\x10.pawl.v1.TurnRefR\x04turn\x12$\n" +
 	"\x04pack\x18\x02 \x01(\v2\x10.pawl.v1.PackRefR\x04pack\x12\x16\n" +
@@ -7667,7 +7767,21 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tvisit_seq\x18\x0f \x01(\x04R\bvisitSeq\x12\x1c\n" +
 	"\tsuspended\x18\x10 \x01(\bR\tsuspended\x129\n" +
 	"\n" +
-	"not_before\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\"\x7f\n" +
+	"not_before\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x120\n" +
+	"\tremaining\x18\x12 \x01(\v2\x12.pawl.v1.RemainingR\tremaining\"\xa9\x02\n" +
+	"\tRemaining\x12\x1b\n" +
+	"\x06visits\x18\x01 \x01(\x03H\x00R\x06visits\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"tool_calls\x18\x02 \x01(\x03H\x01R\ttoolCalls\x88\x01\x01\x12\x19\n" +
+	"\x05steps\x18\x03 \x01(\x03H\x02R\x05steps\x88\x01\x01\x12\x1b\n" +
+	"\x06tokens\x18\x04 \x01(\x03H\x03R\x06tokens\x88\x01\x01\x12)\n" +
+	"\x0ecost_micro_usd\x18\x05 \x01(\x03H\x04R\fcostMicroUsd\x88\x01\x01\x126\n" +
+	"\twall_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bwallTimeB\t\n" +
+	"\a_visitsB\r\n" +
+	"\v_tool_callsB\b\n" +
+	"\x06_stepsB\t\n" +
+	"\a_tokensB\x11\n" +
+	"\x0f_cost_micro_usd\"\x7f\n" +
 	"\bToolSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12'\n" +
@@ -8048,7 +8162,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -8085,125 +8199,126 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*SendInputResponse)(nil),         // 32: pawl.v1.SendInputResponse
 	(*GetTurnRequest)(nil),            // 33: pawl.v1.GetTurnRequest
 	(*GetTurnResponse)(nil),           // 34: pawl.v1.GetTurnResponse
-	(*ToolSpec)(nil),                  // 35: pawl.v1.ToolSpec
-	(*ArtifactSlot)(nil),              // 36: pawl.v1.ArtifactSlot
-	(*ShowTurnRequest)(nil),           // 37: pawl.v1.ShowTurnRequest
-	(*ShowTurnResponse)(nil),          // 38: pawl.v1.ShowTurnResponse
-	(*SetArtifactsRequest)(nil),       // 39: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 40: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 41: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 42: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 43: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 44: pawl.v1.FailTurnResponse
-	(*WriteOutputRequest)(nil),        // 45: pawl.v1.WriteOutputRequest
-	(*WriteOutputResponse)(nil),       // 46: pawl.v1.WriteOutputResponse
-	(*SuspendTurnRequest)(nil),        // 47: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 48: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 49: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 50: pawl.v1.RequestStepRequest
-	(*StepOutcome)(nil),               // 51: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 52: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 53: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 54: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 55: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 56: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 57: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 58: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 59: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 60: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 61: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 62: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 63: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 64: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 65: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 66: pawl.v1.ListRunsResponse
-	(*CountRunsRequest)(nil),          // 67: pawl.v1.CountRunsRequest
-	(*CountRunsResponse)(nil),         // 68: pawl.v1.CountRunsResponse
-	(*StatusCount)(nil),               // 69: pawl.v1.StatusCount
-	(*GetCallerRequest)(nil),          // 70: pawl.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),         // 71: pawl.v1.GetCallerResponse
-	(*WaitRunRequest)(nil),            // 72: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 73: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 74: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 75: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 76: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 77: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 78: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 79: pawl.v1.CancelRunResponse
-	(*PutBlobRequest)(nil),            // 80: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 81: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 82: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 83: pawl.v1.GetBlobResponse
-	nil,                               // 84: pawl.v1.Run.LabelsEntry
-	nil,                               // 85: pawl.v1.Run.VisitsEntry
-	nil,                               // 86: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 87: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 88: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 89: pawl.v1.PackRef
-	(Execution)(0),                    // 90: pawl.v1.Execution
-	(RunStatus)(0),                    // 91: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 92: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 93: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 94: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 95: pawl.v1.Awaiting
-	(StepStatus)(0),                   // 96: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 97: pawl.v1.Fault
-	(*Remote)(nil),                    // 98: pawl.v1.Remote
-	(*Part)(nil),                      // 99: pawl.v1.Part
-	(*Record)(nil),                    // 100: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 101: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 102: pawl.v1.Message
-	(ArtifactMode)(0),                 // 103: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 104: pawl.v1.Usage
-	(*OutputPiece)(nil),               // 105: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 106: pawl.v1.Denial
-	(RecordKind)(0),                   // 107: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 108: pawl.v1.Artifact
-	(*durationpb.Duration)(nil),       // 109: google.protobuf.Duration
+	(*Remaining)(nil),                 // 35: pawl.v1.Remaining
+	(*ToolSpec)(nil),                  // 36: pawl.v1.ToolSpec
+	(*ArtifactSlot)(nil),              // 37: pawl.v1.ArtifactSlot
+	(*ShowTurnRequest)(nil),           // 38: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 39: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 40: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 41: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 42: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 43: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 44: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 45: pawl.v1.FailTurnResponse
+	(*WriteOutputRequest)(nil),        // 46: pawl.v1.WriteOutputRequest
+	(*WriteOutputResponse)(nil),       // 47: pawl.v1.WriteOutputResponse
+	(*SuspendTurnRequest)(nil),        // 48: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 49: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 50: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 51: pawl.v1.RequestStepRequest
+	(*StepOutcome)(nil),               // 52: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 53: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 54: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 55: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 56: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 57: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 58: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 59: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 60: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 61: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 62: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 63: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 64: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 65: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 66: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 67: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 68: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 69: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 70: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 71: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 72: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 73: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 74: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 75: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 76: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 77: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 78: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 79: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 80: pawl.v1.CancelRunResponse
+	(*PutBlobRequest)(nil),            // 81: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 82: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 83: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 84: pawl.v1.GetBlobResponse
+	nil,                               // 85: pawl.v1.Run.LabelsEntry
+	nil,                               // 86: pawl.v1.Run.VisitsEntry
+	nil,                               // 87: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 88: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 89: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 90: pawl.v1.PackRef
+	(Execution)(0),                    // 91: pawl.v1.Execution
+	(RunStatus)(0),                    // 92: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 93: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 94: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 95: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 96: pawl.v1.Awaiting
+	(StepStatus)(0),                   // 97: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 98: pawl.v1.Fault
+	(*Remote)(nil),                    // 99: pawl.v1.Remote
+	(*Part)(nil),                      // 100: pawl.v1.Part
+	(*Record)(nil),                    // 101: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 102: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 103: pawl.v1.Message
+	(*durationpb.Duration)(nil),       // 104: google.protobuf.Duration
+	(ArtifactMode)(0),                 // 105: pawl.v1.ArtifactMode
+	(*Usage)(nil),                     // 106: pawl.v1.Usage
+	(*OutputPiece)(nil),               // 107: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 108: pawl.v1.Denial
+	(RecordKind)(0),                   // 109: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 110: pawl.v1.Artifact
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	89,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	90,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	84,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	91,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	85,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	90,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	91,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	85,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	92,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	86,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	5,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	92,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	92,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	92,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	92,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	93,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	92,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	93,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	93,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	93,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	93,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	94,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	93,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
 	9,   // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	94,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	95,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	6,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
 	8,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	95,  // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	92,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	96,  // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	93,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
 	7,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
 	13,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	96,  // 20: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	92,  // 21: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	97,  // 22: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	98,  // 23: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	91,  // 24: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	86,  // 25: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	92,  // 26: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	92,  // 27: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	99,  // 28: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	90,  // 29: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	87,  // 30: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	97,  // 20: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	93,  // 21: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	98,  // 22: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	99,  // 23: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	92,  // 24: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	87,  // 25: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	93,  // 26: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	93,  // 27: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	100, // 28: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	91,  // 29: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	88,  // 30: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
 	4,   // 31: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	100, // 32: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	93,  // 33: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	101, // 34: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	88,  // 35: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	90,  // 36: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	101, // 32: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	94,  // 33: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	102, // 34: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	89,  // 35: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	91,  // 36: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
 	4,   // 37: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	100, // 38: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	93,  // 39: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	89,  // 40: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	91,  // 41: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	101, // 38: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	94,  // 39: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	90,  // 40: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	92,  // 41: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
 	3,   // 42: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
 	3,   // 43: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
 	20,  // 44: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
@@ -8217,150 +8332,152 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	21,  // 52: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
 	20,  // 53: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
 	4,   // 54: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	101, // 55: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	100, // 56: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	100, // 57: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	91,  // 58: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	93,  // 59: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	99,  // 60: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	100, // 61: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	91,  // 62: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	93,  // 63: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	93,  // 64: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	89,  // 65: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	102, // 66: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	35,  // 67: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	102, // 55: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	101, // 56: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	101, // 57: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	92,  // 58: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	94,  // 59: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	100, // 60: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	101, // 61: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	92,  // 62: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	94,  // 63: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	94,  // 64: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	90,  // 65: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	103, // 66: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	36,  // 67: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
 	9,   // 68: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	36,  // 69: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	92,  // 70: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	92,  // 71: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	103, // 72: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	34,  // 73: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	101, // 74: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	100, // 75: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	99,  // 76: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	102, // 77: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	104, // 78: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	101, // 79: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	95,  // 80: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	100, // 81: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	100, // 82: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	100, // 83: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	91,  // 84: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	93,  // 85: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	97,  // 86: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	104, // 87: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	100, // 88: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	100, // 89: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	91,  // 90: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	93,  // 91: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	105, // 92: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	100, // 93: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	100, // 94: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	91,  // 95: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	49,  // 96: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	9,   // 97: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	106, // 98: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	51,  // 99: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	100, // 100: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	91,  // 101: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	97,  // 102: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	0,   // 103: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	100, // 104: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	100, // 105: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	91,  // 106: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	10,  // 107: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	107, // 108: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	58,  // 109: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	100, // 110: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	57,  // 111: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	59,  // 112: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	60,  // 113: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	92,  // 114: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 115: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	108, // 116: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	107, // 117: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	100, // 118: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	60,  // 119: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 120: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	108, // 121: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	10,  // 122: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 123: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 124: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	69,  // 125: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	91,  // 126: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 127: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	109, // 128: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 129: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	100, // 130: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	91,  // 131: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	100, // 132: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	91,  // 133: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	100, // 134: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	91,  // 135: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	11,  // 136: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	14,  // 137: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	16,  // 138: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	23,  // 139: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	25,  // 140: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	27,  // 141: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	29,  // 142: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	31,  // 143: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	33,  // 144: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	37,  // 145: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	39,  // 146: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	41,  // 147: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	43,  // 148: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	45,  // 149: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	47,  // 150: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	50,  // 151: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	53,  // 152: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	55,  // 153: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	61,  // 154: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	63,  // 155: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	65,  // 156: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	67,  // 157: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	70,  // 158: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	72,  // 159: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	74,  // 160: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	76,  // 161: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	78,  // 162: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	80,  // 163: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	82,  // 164: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	12,  // 165: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	15,  // 166: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	22,  // 167: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	24,  // 168: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	26,  // 169: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	28,  // 170: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	30,  // 171: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	32,  // 172: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	34,  // 173: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	38,  // 174: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	40,  // 175: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	42,  // 176: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	44,  // 177: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	46,  // 178: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	48,  // 179: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	52,  // 180: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	54,  // 181: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	56,  // 182: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	62,  // 183: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	64,  // 184: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	66,  // 185: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	68,  // 186: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	71,  // 187: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	73,  // 188: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	75,  // 189: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	77,  // 190: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	79,  // 191: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	81,  // 192: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	83,  // 193: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	165, // [165:194] is the sub-list for method output_type
-	136, // [136:165] is the sub-list for method input_type
-	136, // [136:136] is the sub-list for extension type_name
-	136, // [136:136] is the sub-list for extension extendee
-	0,   // [0:136] is the sub-list for field type_name
+	37,  // 69: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	93,  // 70: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	93,  // 71: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	35,  // 72: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
+	104, // 73: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	105, // 74: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	34,  // 75: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	102, // 76: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	101, // 77: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	100, // 78: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	103, // 79: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	106, // 80: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	102, // 81: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	96,  // 82: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	101, // 83: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	101, // 84: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	101, // 85: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	92,  // 86: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	94,  // 87: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	98,  // 88: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	106, // 89: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	101, // 90: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	101, // 91: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	92,  // 92: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	94,  // 93: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	107, // 94: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	101, // 95: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	101, // 96: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	92,  // 97: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	50,  // 98: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	9,   // 99: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	108, // 100: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	52,  // 101: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	101, // 102: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	92,  // 103: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	98,  // 104: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	0,   // 105: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	101, // 106: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	101, // 107: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	92,  // 108: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	10,  // 109: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	109, // 110: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	59,  // 111: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	101, // 112: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	58,  // 113: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	60,  // 114: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	61,  // 115: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	93,  // 116: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 117: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	110, // 118: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	109, // 119: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	101, // 120: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	61,  // 121: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 122: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	110, // 123: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	10,  // 124: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 125: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 126: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	70,  // 127: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	92,  // 128: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 129: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	104, // 130: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 131: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	101, // 132: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	92,  // 133: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	101, // 134: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	92,  // 135: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	101, // 136: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	92,  // 137: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	11,  // 138: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	14,  // 139: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	16,  // 140: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	23,  // 141: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	25,  // 142: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	27,  // 143: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	29,  // 144: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	31,  // 145: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	33,  // 146: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	38,  // 147: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	40,  // 148: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	42,  // 149: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	44,  // 150: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	46,  // 151: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	48,  // 152: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	51,  // 153: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	54,  // 154: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	56,  // 155: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	62,  // 156: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	64,  // 157: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	66,  // 158: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	68,  // 159: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	71,  // 160: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	73,  // 161: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	75,  // 162: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	77,  // 163: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	79,  // 164: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	81,  // 165: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	83,  // 166: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	12,  // 167: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	15,  // 168: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	22,  // 169: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	24,  // 170: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	26,  // 171: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	28,  // 172: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	30,  // 173: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	32,  // 174: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	34,  // 175: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	39,  // 176: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	41,  // 177: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	43,  // 178: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	45,  // 179: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	47,  // 180: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	49,  // 181: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	53,  // 182: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	55,  // 183: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	57,  // 184: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	63,  // 185: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	65,  // 186: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	67,  // 187: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	69,  // 188: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	72,  // 189: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	74,  // 190: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	76,  // 191: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	78,  // 192: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	80,  // 193: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	82,  // 194: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	84,  // 195: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	167, // [167:196] is the sub-list for method output_type
+	138, // [138:167] is the sub-list for method input_type
+	138, // [138:138] is the sub-list for extension type_name
+	138, // [138:138] is the sub-list for extension extendee
+	0,   // [0:138] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -8374,11 +8491,12 @@ func file_pawl_v1_run_proto_init() {
 		(*StartRunRequest_State)(nil),
 	}
 	file_pawl_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[49].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[31].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[50].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[52].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[53].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
@@ -8389,7 +8507,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   85,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -617,7 +617,7 @@ class GetTurnRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class GetTurnResponse(_message.Message):
-    __slots__ = ("turn", "pack", "prompt", "system_prompt", "messages", "tools", "allowed_events", "steps", "artifact_slots", "variables_json", "settings_json", "terminal", "deadline", "seq", "visit_seq", "suspended", "not_before")
+    __slots__ = ("turn", "pack", "prompt", "system_prompt", "messages", "tools", "allowed_events", "steps", "artifact_slots", "variables_json", "settings_json", "terminal", "deadline", "seq", "visit_seq", "suspended", "not_before", "remaining")
     TURN_FIELD_NUMBER: _ClassVar[int]
     PACK_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
@@ -635,6 +635,7 @@ class GetTurnResponse(_message.Message):
     VISIT_SEQ_FIELD_NUMBER: _ClassVar[int]
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
     turn: _record_pb2.TurnRef
     pack: _record_pb2.PackRef
     prompt: str
@@ -652,7 +653,24 @@ class GetTurnResponse(_message.Message):
     visit_seq: int
     suspended: bool
     not_before: _timestamp_pb2.Timestamp
-    def __init__(self, turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., system_prompt: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[ToolSpec, _Mapping]]] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifact_slots: _Optional[_Iterable[_Union[ArtifactSlot, _Mapping]]] = ..., variables_json: _Optional[str] = ..., settings_json: _Optional[str] = ..., terminal: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., suspended: bool = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    remaining: Remaining
+    def __init__(self, turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., system_prompt: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[ToolSpec, _Mapping]]] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifact_slots: _Optional[_Iterable[_Union[ArtifactSlot, _Mapping]]] = ..., variables_json: _Optional[str] = ..., settings_json: _Optional[str] = ..., terminal: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., suspended: bool = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., remaining: _Optional[_Union[Remaining, _Mapping]] = ...) -> None: ...
+
+class Remaining(_message.Message):
+    __slots__ = ("visits", "tool_calls", "steps", "tokens", "cost_micro_usd", "wall_time")
+    VISITS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    WALL_TIME_FIELD_NUMBER: _ClassVar[int]
+    visits: int
+    tool_calls: int
+    steps: int
+    tokens: int
+    cost_micro_usd: int
+    wall_time: _duration_pb2.Duration
+    def __init__(self, visits: _Optional[int] = ..., tool_calls: _Optional[int] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., wall_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ToolSpec(_message.Message):
     __slots__ = ("name", "description", "parameters_json", "agent")

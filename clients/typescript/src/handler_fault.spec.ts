@@ -8,15 +8,18 @@ test("what a handler throws becomes a fault within the limits of the contract", 
   expect(faultOf(failTurn("NO_QUOTA", "tomorrow", { retryable: false }))).toEqual({
     code: "NO_QUOTA",
     message: "tomorrow",
+    trace: "",
     retryable: false,
     reject: false,
   });
   const long = faultOf(Object.assign(new Error("é".repeat(9_000)), { name: "ä".repeat(500) }));
   expect(Buffer.byteLength(long.code)).toBeLessThanOrEqual(128);
   expect(Buffer.byteLength(long.message)).toBeLessThanOrEqual(16 * 1024);
+  expect(Buffer.byteLength(long.trace)).toBeLessThanOrEqual(8 * 1024);
   expect(faultOf("text")).toEqual({
     code: "Error",
     message: "text",
+    trace: "",
     retryable: true,
     reject: false,
   });

@@ -112,6 +112,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		},
 		QueueLimit:       limits.RunQueue,
 		CacheBytes:       int64(limits.CacheBytes),
+		WatchBytes:       int64(limits.WatchBytes),
 		MaxVariableBytes: int(limits.VariablesBytes),
 		MaxLabels:        limits.Labels,
 		Blobs:            s,

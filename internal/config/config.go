@@ -137,6 +137,9 @@ type Limits struct {
 	VariablesBytes Bytes `yaml:"variables_bytes" json:"variables_bytes"`
 	// CacheBytes bounds the run states held in memory. Default 64MiB.
 	CacheBytes Bytes `yaml:"cache_bytes" json:"cache_bytes"`
+	// WatchBytes bounds what all streams together hold of records that their readers
+	// have not taken, one record of each aside. Default 64MiB.
+	WatchBytes Bytes `yaml:"watch_bytes" json:"watch_bytes"`
 	// BlobBytes bounds one blob. Default 64MiB.
 	BlobBytes Bytes `yaml:"blob_bytes" json:"blob_bytes"`
 	// Workers bounds the connected workers of a namespace. Default 10000.
@@ -187,6 +190,7 @@ func defaultLimits() Limits {
 		ConversationBytes: 4 << 20,
 		VariablesBytes:    256 << 10,
 		CacheBytes:        64 << 20,
+		WatchBytes:        64 << 20,
 		BlobBytes:         64 << 20,
 		Workers:           10_000,
 		WorkerTurns:       256,

@@ -64,6 +64,7 @@ func bindLimits(fs *pflag.FlagSet, l *Limits) {
 	fs.Var(&l.ConversationBytes, "limits-conversation-bytes", "size of a run's messages together")
 	fs.Var(&l.VariablesBytes, "limits-variables-bytes", "size of a run's variables together")
 	fs.Var(&l.CacheBytes, "limits-cache-bytes", "size of the run states held in memory")
+	fs.Var(&l.WatchBytes, "limits-watch-bytes", "size of the records that streams have read and their readers have not taken")
 	fs.Var(&l.BlobBytes, "limits-blob-bytes", "size of one blob")
 	fs.IntVar(&l.Workers, "limits-workers", l.Workers, "connected workers of a namespace")
 	fs.IntVar(&l.WorkerTurns, "limits-worker-turns", l.WorkerTurns, "turns that one worker holds at once")

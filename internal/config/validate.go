@@ -212,6 +212,7 @@ func (b Limits) faults(l *list) {
 	between(l, "limits.conversation_bytes", b.ConversationBytes, 1, 1<<30)
 	between(l, "limits.variables_bytes", b.VariablesBytes, 1, 4<<20)
 	between(l, "limits.cache_bytes", b.CacheBytes, 1<<20, 64<<30)
+	between(l, "limits.watch_bytes", b.WatchBytes, 1<<20, 64<<30)
 	between(l, "limits.blob_bytes", b.BlobBytes, 1, 64<<30)
 	between(l, "limits.workers", b.Workers, 1, 1_000_000)
 	between(l, "limits.worker_turns", b.WorkerTurns, 1, 1<<16)

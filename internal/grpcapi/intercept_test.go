@@ -49,6 +49,13 @@ func (c *brittleClock) Now() time.Time {
 	return c.Clock.Now()
 }
 
+func (c *brittleClock) Elapsed() time.Duration {
+	if c.broken.Load() {
+		panic("the clock fell down: token-1")
+	}
+	return c.Clock.Elapsed()
+}
+
 // TestPanicTellsNothing: the caller gets an id under which the log has the rest,
 // and the server lives on.
 func TestPanicTellsNothing(t *testing.T) {

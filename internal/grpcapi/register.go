@@ -48,6 +48,24 @@ type envelopeCodec struct{ encoding.CodecV2 }
 
 func newEnvelopeCodec() envelopeCodec { return envelopeCodec{encoding.GetCodecV2("proto")} }
 
+// pooledBytes is up to where gRPC's pool has buffers of about the right size; behind
+// it comes one of 1 MiB.
+const pooledBytes = 32 << 10
+
+// Marshal takes a buffer of the message's own size for what is large: a slow reader
+// holds what it was sent, buffers included.
+func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(proto.Message)
+	if !ok || proto.Size(m) <= pooledBytes {
+		return c.CodecV2.Marshal(v)
+	}
+	data, err := proto.MarshalOptions{UseCachedSize: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return mem.BufferSlice{mem.SliceBuffer(data)}, nil
+}
+
 // Unmarshal never fails for an envelope.
 func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	e, ok := v.(*envelope)

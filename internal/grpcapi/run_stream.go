@@ -86,6 +86,8 @@ func (s *runService) pump(ctx context.Context, watch *runtime.Watch, show *showe
 			if err := to.Send(item); err != nil {
 				return err
 			}
+			// A slow reader keeps nothing that it was sent.
+			page.Records[i] = runtime.RecordRow{}
 		}
 	}
 }

@@ -318,5 +318,8 @@ func (s *Server) Dial(options ...grpc.DialOption) (*grpc.ClientConn, error) {
 		grpc.WithContextDialer(dialer),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(sendMessageBytes)),
+		// Windows that do not grow: what a slow reader of events has not taken stays in
+		// the store.
+		grpc.WithInitialWindowSize(64 << 10), grpc.WithInitialConnWindowSize(1 << 20),
 	}, options...)...)
 }

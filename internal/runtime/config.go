@@ -16,6 +16,7 @@ const (
 	DefaultQueueLimit       = 256
 	DefaultCacheBytes       = 64 << 20
 	DefaultTailBytes        = 16 << 20
+	DefaultWatchBytes       = 64 << 20
 	DefaultMaxVariableBytes = 256 << 10
 	DefaultMaxLabels        = 64
 	DefaultMaxRunsInFlight  = 1_000_000
@@ -59,6 +60,9 @@ type Config struct {
 	CacheBytes int64
 	// TailBytes bounds the recent entries held for watchers. Default 16 MiB.
 	TailBytes int64
+	// WatchBytes bounds what all watches together hold of what was read and not yet
+	// taken, one entry of each aside. Default 64 MiB.
+	WatchBytes int64
 	// MaxVariableBytes bounds the variables of a run. Default 256 KiB.
 	MaxVariableBytes int
 	// MaxLabels bounds the labels of a run. Default 64.
@@ -111,6 +115,7 @@ func (c Config) withDefaults() Config {
 	c.QueueLimit = orDefault(c.QueueLimit, DefaultQueueLimit)
 	c.CacheBytes = orDefault(c.CacheBytes, DefaultCacheBytes)
 	c.TailBytes = orDefault(c.TailBytes, DefaultTailBytes)
+	c.WatchBytes = orDefault(c.WatchBytes, DefaultWatchBytes)
 	c.MaxVariableBytes = orDefault(c.MaxVariableBytes, DefaultMaxVariableBytes)
 	c.MaxLabels = orDefault(c.MaxLabels, DefaultMaxLabels)
 	c.MaxRunsInFlight = orDefault(c.MaxRunsInFlight, DefaultMaxRunsInFlight)
@@ -152,7 +157,7 @@ func (c Config) validate() error {
 		name string
 		n    int64
 	}{
-		{"QueueLimit", int64(c.QueueLimit)}, {"CacheBytes", c.CacheBytes}, {"TailBytes", c.TailBytes},
+		{"QueueLimit", int64(c.QueueLimit)}, {"CacheBytes", c.CacheBytes}, {"TailBytes", c.TailBytes}, {"WatchBytes", c.WatchBytes},
 		{"MaxVariableBytes", int64(c.MaxVariableBytes)}, {"MaxLabels", int64(c.MaxLabels)},
 		{"MaxRunsInFlight", int64(c.MaxRunsInFlight)},
 		{"TimersInFlight", int64(c.TimersInFlight)}, {"Heartbeat", int64(c.Heartbeat)},

@@ -21,6 +21,7 @@ type Engine struct {
 	slots    *slots
 	programs *programs
 	hub      *hub
+	pages    *pages
 	timers   *timers
 	inflight *inflight
 	segments *segments
@@ -42,7 +43,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(),
 		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
 		programs: newPrograms(cfg.Store, cfg.Pack),
-		hub:      newHub(cfg.TailBytes),
+		hub:      newHub(cfg.TailBytes), pages: &pages{limit: cfg.WatchBytes},
 		segments: newSegments(), consumers: newConsumers(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}

@@ -209,7 +209,7 @@ func collect(ctx context.Context, w *Watch, size int) (RecordPage, error) {
 		}
 		for _, row := range batch.Records {
 			page.Records = append(page.Records, row)
-			held += recordBytes(row.Record.Body) + snapshotBytes(row.Snapshot)
+			held += rowBytes(&row)
 			if len(page.Records) == size || held > maxListBytes {
 				page.NextPage = strconv.FormatUint(row.Record.Seq, 10)
 				return page, nil

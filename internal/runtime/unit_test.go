@@ -140,14 +140,14 @@ func TestCompact(t *testing.T) {
 func TestConfigListsAllFaults(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
-		QueueLimit: -1, CacheBytes: -1, TailBytes: -1, MaxVariableBytes: -1, MaxLabels: -1, MaxRunsInFlight: -1,
+		QueueLimit: -1, CacheBytes: -1, TailBytes: -1, WatchBytes: -1, MaxVariableBytes: -1, MaxLabels: -1, MaxRunsInFlight: -1,
 		TimersInFlight: -1, Heartbeat: -1, Namespaces: map[string]uint32{"a": 1, "b": 1, "": 2, "default": 3},
 	})
 	if err == nil {
 		t.Fatal("the configuration was taken")
 	}
 	for _, word := range []string{
-		"Store", "Clock", "IDs", "QueueLimit", "CacheBytes", "TailBytes", "MaxVariableBytes", "MaxLabels",
+		"Store", "Clock", "IDs", "QueueLimit", "CacheBytes", "TailBytes", "WatchBytes", "MaxVariableBytes", "MaxLabels",
 		"MaxRunsInFlight", "TimersInFlight", "Heartbeat", "share number 1", "no name", "always 0",
 	} {
 		if !strings.Contains(err.Error(), word) {

@@ -14,9 +14,6 @@ import (
 // up to the start of a watch that does not follow was told.
 var ErrWatchEnded = errors.New("the watch has ended")
 
-// watchPage bounds one page of a watch.
-var watchPage = machine.Page{Records: 256, Bytes: 1 << 20}
-
 // WatchRequest is the argument of [Engine.Watch].
 type WatchRequest struct {
 	Call
@@ -87,6 +84,8 @@ type Watch struct {
 	// told is what the clock's Elapsed was at the last page.
 	told time.Duration
 	over bool
+	// room is what the page that was read last takes of the room that all share.
+	room int64
 	// greet: the first page says where the watch begins.
 	greet bool
 	// output: pieces of output are told, too; those behind heard.
@@ -139,6 +138,7 @@ func (e *Engine) Watch(ctx context.Context, req WatchRequest) (*Watch, error) {
 
 // Close ends the watch.
 func (w *Watch) Close() {
+	w.forget()
 	if w.sub != nil {
 		w.e.hub.leave(w.sub)
 		w.sub = nil
@@ -216,8 +216,10 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 // Next waits for the next page of records, or for a heartbeat after
 // Config.Heartbeat of silence. [ErrWatchEnded] ends the watch, and so do
 // CONSUMER_REPLACED and CONSUMER_NOT_FOUND that of a consumer; other errors are ctx's
-// or the store's, after which Next may be called again.
+// or the store's, after which Next may be called again. The page before is taken for
+// done with.
 func (w *Watch) Next(ctx context.Context) (WatchPage, error) {
+	w.forget()
 	if err := w.replaced(); err != nil {
 		return WatchPage{}, err
 	}
@@ -305,12 +307,13 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 		w.over = true
 		return nil, nil
 	}
+	page := w.mayRead()
 	if w.sub != nil {
-		if entries := w.sub.space.tail.after(after, watchPage); len(entries) > 0 {
+		if entries := w.sub.space.tail.after(after, page); len(entries) > 0 {
 			return entries, nil
 		}
 	}
-	entries, scanned, err := w.e.store.Journal(ctx, w.key.ns, after, watchPage)
+	entries, scanned, err := w.e.store.Journal(ctx, w.key.ns, after, page)
 	if err != nil {
 		return nil, fmt.Errorf("runtime: read the journal after %d: %w", after, err)
 	}
@@ -333,7 +336,7 @@ func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 		w.over = !w.follow || head.Status.Terminal()
 		return nil, nil
 	}
-	entries, err := w.e.store.Entries(ctx, w.key.ns, w.key.id, w.seq+1, watchPage)
+	entries, err := w.e.store.Entries(ctx, w.key.ns, w.key.id, w.seq+1, w.mayRead())
 	if err != nil {
 		return nil, fmt.Errorf("runtime: read run %s from record %d: %w", w.key.id, w.seq+1, err)
 	}
@@ -344,8 +347,12 @@ func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 // What was read before an error is told first; the error comes again.
 func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]RecordRow, error) {
 	var rows []RecordRow
+	held := int64(0)
 	for i := range entries {
 		entry := &entries[i]
+		if len(rows) > 0 && held >= w.room {
+			break // the rest is read again
+		}
 		if w.key.id == "" && !w.follow && entry.Cursor > w.until {
 			w.over = true
 			break
@@ -360,7 +367,7 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]RecordRow,
 		for _, row := range seen {
 			if w.behind(entry, row.Record.Seq) {
 				row.Cursor = Cursor{Epoch: w.at.Epoch, Position: entry.Cursor, Index: uint16(row.Record.Seq - entry.First)}
-				rows = append(rows, row)
+				rows, held = append(rows, row), held+rowBytes(&row)
 			}
 		}
 		w.at.Position, w.at.Index = entry.Cursor, wholeEntry
@@ -379,6 +386,7 @@ func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 
 // wait sleeps until something was committed, a heartbeat is due or ctx ends.
 func (w *Watch) wait(ctx context.Context) error {
+	w.forget()
 	if w.beat == nil {
 		w.beat = w.e.cfg.Clock.After(w.e.cfg.Heartbeat - (w.e.cfg.Clock.Elapsed() - w.told))
 	}

@@ -3,6 +3,7 @@ module github.com/pawl-dev/pawl
 go 1.26.0
 
 require (
+	github.com/agnivade/levenshtein v1.2.1
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1
 	buf.build/go/protovalidate v1.4.0
 	github.com/a2aproject/a2a-go/v2 v2.4.0

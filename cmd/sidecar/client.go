@@ -42,11 +42,13 @@ func (c *client) with(do func(*grpc.ClientConn) error) (err error) {
 	if c.target.Token, err = c.token(); err != nil {
 		return cli.Usage(err)
 	}
+	ids := &runIDs{namespace: c.namespace}
+	c.target.Options = []grpc.DialOption{grpc.WithUnaryInterceptor(ids.unary), grpc.WithStreamInterceptor(ids.stream)}
 	conn, err := cli.Dial(c.target)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer func() { err = errors.Join(c.target.Unreachable(err), conn.Close()) }()
 	return do(conn)
 }
 

@@ -34,6 +34,7 @@ func newPacksShow(p *cli.Printer, c *client) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&content, "content", false, "print the document as it was registered")
+	c.completeArgs(cmd, c.packWords)
 	return cmd
 }
 

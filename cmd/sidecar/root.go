@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/answers"
 	"github.com/pawl-dev/pawl/internal/cli"
@@ -28,7 +30,8 @@ func execute(ctx context.Context, p *cli.Printer, args []string) int {
 		err = cli.Usage(err)
 	}
 	if err != nil && !cli.Silent(err) {
-		p.Fail(err)
+		_, words, _ := root.Find(args)
+		p.FailTo(err, words)
 	}
 	return cli.ExitCode(err)
 }
@@ -51,6 +54,7 @@ func newRoot(p *cli.Printer, started *bool) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
+	root.SetFlagErrorFunc(unknownFlag)
 	format := "table"
 	root.PersistentFlags().StringVarP(&format, "output", "o", format, "table or json")
 	completeFrom(root, "output", "table", "json")
@@ -71,7 +75,7 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 		Short: short,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+				return unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -79,6 +83,35 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	}
 	cmd.AddCommand(children...)
 	return cmd
+}
+
+// unknownCommand names the commands that there are, and the one that was meant.
+func unknownCommand(cmd *cobra.Command, given string) error {
+	var names []string
+	for _, child := range cmd.Commands() {
+		if child.IsAvailableCommand() {
+			names = append(names, child.Name())
+		}
+	}
+	text := fmt.Sprintf("unknown command %q for %q; commands: %s", given, cmd.CommandPath(), strings.Join(names, ", "))
+	if meant := cli.Nearest(given, names); meant != "" {
+		text += "\ndid you mean " + meant + "?"
+	}
+	return errors.New(text)
+}
+
+// unknownFlag adds the flag that was meant.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	_, given, ok := strings.Cut(err.Error(), "unknown flag: --")
+	if !ok {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if meant := cli.Nearest(given, names); meant != "" {
+		return fmt.Errorf("%w\ndid you mean --%s?", err, meant)
+	}
+	return err
 }
 
 // completeFrom lets the shell complete a flag from fixed words. It panics on a

@@ -12,7 +12,7 @@ import (
 )
 
 func newRunsDiff(p *cli.Printer, c *client) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "diff RUN[:SEQ] [RUN][:SEQ]",
 		Short: "Compare two points of a run, or of two runs",
 		Long: `Compares two points: the way through the states behind what both share, visits,
@@ -40,6 +40,8 @@ without :SEQ is the run as it is; a point that is only :SEQ is one of the first 
 			})
 		},
 	}
+	c.completeArgs(cmd, c.runWords, c.runWords)
+	return cmd
 }
 
 // pointOf reads RUN[:SEQ].

@@ -47,6 +47,7 @@ racing events is taken.`,
 	fs.StringArrayVar(&jsons, "artifact-json", nil, "JSON artifact NAME=JSON (repeatable)")
 	fs.StringVar(&req.EventId, "id", "", "idempotency id; default a new one")
 	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = not asked")
+	c.completeArgs(cmd, c.runWords, c.eventWords)
 	return cmd
 }
 

@@ -47,6 +47,7 @@ record) and artifacts/ (each artifact as a file, blobs included).`,
 	}
 	cmd.Flags().StringVar(&format, "format", format, "workspace: RFC-103's directory; file: one portable file")
 	completeFrom(cmd, "format", exportWorkspace, exportPortable)
+	c.completeArgs(cmd, c.runWords)
 	return cmd
 }
 

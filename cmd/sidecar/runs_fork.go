@@ -45,6 +45,7 @@ run that ended, fork it at a record before its end (see runs trace --all).`,
 		},
 	}
 	flags.bind(cmd, req)
+	c.completeArgs(cmd, c.runWords)
 	return cmd
 }
 

@@ -34,6 +34,7 @@ func newRunsList(p *cli.Printer, c *client) *cobra.Command {
 		},
 	}
 	filter.bind(cmd)
+	c.completeFlag(cmd, "pack", c.packWords)
 	cmd.Flags().IntVar(&limit, "limit", 100, "most runs to list; 0 = all")
 	cmd.Flags().BoolVar(&filter.unserved, "unserved", false, "only runs whose turn no connected worker serves")
 	cmd.Flags().BoolVar(&oldest, "oldest", false, "oldest first")

@@ -49,6 +49,7 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 		},
 	}
 	cmd.Flags().Uint64Var(&at, "at", 0, "seq of a record; 0 = as it is")
+	c.completeArgs(cmd, c.runWords)
 	return cmd
 }
 

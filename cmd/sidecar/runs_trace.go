@@ -62,6 +62,7 @@ With -o json the records themselves, as one array, or with --watch one per line.
 	cmd.Flags().BoolVar(&diff, "diff", false, "show only what each row changed")
 	cmd.Flags().BoolVar(&all, "all", false, "list every record instead of the trace")
 	completeFrom(cmd, "kind", enumNames(pawlv1.RecordKind_name, "RecordKind")...)
+	c.completeArgs(cmd, c.runWords)
 	return cmd
 }
 

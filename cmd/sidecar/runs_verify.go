@@ -42,6 +42,7 @@ directory cannot be looked at.`,
 	}
 	cmd.Flags().StringVar(&dir, "data", "", "directory of a store that no sidecar has open")
 	completeDir(cmd, "data")
+	c.completeArgs(cmd, c.runWords)
 	return cmd
 }
 

@@ -54,6 +54,7 @@ dedupe keys; --event selects some of them.`,
 		},
 	}
 	filter.bind(cmd)
+	c.completeFlag(cmd, "pack", c.packWords)
 	fs := cmd.Flags()
 	fs.StringSliceVar(&kinds, "kind", nil, "kinds of records; default TRANSITION,ENDED")
 	fs.StringVar(&req.AfterCursor, "after-cursor", "", "resume after this cursor")
@@ -64,6 +65,7 @@ dedupe keys; --event selects some of them.`,
 	completeFrom(cmd, "event", export.Types...)
 	fs.BoolVar(&req.Follow, "follow", true, "go on with what is to come")
 	completeFrom(cmd, "kind", enumNames(pawlv1.RecordKind_name, "RecordKind")...)
+	c.completeArgs(cmd, c.runWords)
 	return cmd
 }
 

@@ -51,15 +51,16 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code":  scriptCode,
-			"json":  scriptJSON,
-			"keep":  scriptKeep,
-			"flip":  scriptFlip,
-			"ready": scriptReady,
-			"start": scriptStart,
-			"term":  scriptTerm,
-			"hup":   scriptHup,
-			"until": scriptUntil,
+			"code":   scriptCode,
+			"json":   scriptJSON,
+			"keep":   scriptKeep,
+			"flip":   scriptFlip,
+			"ready":  scriptReady,
+			"start":  scriptStart,
+			"prefix": scriptPrefix,
+			"term":   scriptTerm,
+			"hup":    scriptHup,
+			"until":  scriptUntil,
 		},
 	})
 }
@@ -79,6 +80,14 @@ func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
 	}
+}
+
+// scriptPrefix sets PREFIX to the beginning of a run's id: prefix RUN.
+func scriptPrefix(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: prefix RUN")
+	}
+	ts.Setenv("PREFIX", strings.ToLower(args[0][:20]))
 }
 
 // scriptJSON compares a value in the last standard output: json PATH VALUE. A

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 // maxAnswerBytes bounds one message from a server.
@@ -28,6 +30,41 @@ type Target struct {
 	// CA is a PEM file of the authority that signs the server's certificate;
 	// "" = no TLS.
 	CA string
+	// Options are further options of the connection.
+	Options []grpc.DialOption
+}
+
+// refusals words the errors of connections that people meet: by what the library's text
+// has in it, what is wrong and what to do.
+var refusals = []struct{ has, says string }{
+	{"connection refused", "nothing listens there; start one with: sidecar serve --data DIR"},
+	{"no such file or directory", "there is no such socket; start one with: sidecar serve --data DIR --socket PATH"},
+	{"no such host", "no host has that name"},
+	{"does not look like a TLS handshake", "it speaks no TLS: leave --ca out"},
+	{"error reading server preface", "it speaks TLS, or is no sidecar: name the authority of its certificate with --ca"},
+	{"certificate signed by unknown authority", "another authority than that of --ca has signed its certificate"},
+	{"x509: ", "its certificate is not to be trusted"},
+	{"i/o timeout", "it does not answer"},
+	{"network is unreachable", "the network does not lead there"},
+}
+
+// Unreachable words an error of a connection: the address, what is wrong and what to do.
+// Answers of a sidecar, refusals too, are returned as they are.
+func (t Target) Unreachable(err error) error {
+	s, ok := status.FromError(err)
+	_, says, lost := strings.Cut(s.Message(), `connection error: desc = `)
+	if err == nil || !ok || s.Code() != codes.Unavailable || !lost {
+		return err
+	}
+	says = strings.Trim(says, `"`)
+	for _, r := range refusals {
+		if strings.Contains(s.Message(), r.has) {
+			says = r.says
+			break
+		}
+	}
+	text := fmt.Sprintf("no sidecar can be reached at %s: %s\n  another address: --addr, or PAWL_ADDR", t.Addr, says)
+	return Usage(status.Error(codes.Unavailable, text))
 }
 
 // Dial opens a connection; nothing is sent before the first call. The caller
@@ -49,7 +86,7 @@ func Dial(t Target) (*grpc.ClientConn, error) {
 	if !strings.HasPrefix(addr, "unix:") {
 		addr = "passthrough:///" + addr
 	}
-	conn, err := grpc.NewClient(addr, options...)
+	conn, err := grpc.NewClient(addr, append(options, t.Options...)...)
 	if err != nil {
 		return nil, Usage(fmt.Errorf("address %q: %w", t.Addr, err))
 	}

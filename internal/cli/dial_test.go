@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
@@ -16,11 +17,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // listening serves health on a listener and tells what authorization calls bring.
@@ -135,4 +139,34 @@ func certificate(t *testing.T) (cert tls.Certificate, file string) {
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+// TestUnreachable: what people meet is said in words, with the address and what to do; an
+// answer of a sidecar stays as it is.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	target := Target{Addr: "box:7291"}
+	for text, says := range map[string]string{
+		`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`:                                            "nothing listens there",
+		`connection error: desc = "transport: Error while dialing: dial unix /x: connect: no such file or directory"`:                                             "no such socket",
+		`connection error: desc = "transport: Error while dialing: dial tcp: lookup box: no such host"`:                                                           "no host has that name",
+		`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`:                             "leave --ca out",
+		`connection error: desc = "error reading server preface: EOF"`:                                                                                            "name the authority of its certificate with --ca",
+		`connection error: desc = "transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority"`: "another authority",
+		`connection error: desc = "something new"`: "something new",
+	} {
+		err := target.Unreachable(status.Error(codes.Unavailable, text))
+		if err == nil || ExitCode(err) != ExitUsage || !strings.Contains(err.Error(), "at box:7291: ") || !strings.Contains(err.Error(), says) || strings.Contains(ProblemOf(err).Message, "desc =") {
+			t.Errorf("%s\n%v", text, err)
+		}
+	}
+	drained, err := status.New(codes.Unavailable, "draining").WithDetails(&errdetails.ErrorInfo{Reason: "DRAINING"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, answer := range []error{nil, drained.Err(), status.Error(codes.NotFound, "none"), errors.New("mine")} {
+		if got := target.Unreachable(answer); !errors.Is(got, answer) {
+			t.Errorf("%v became %v", answer, got)
+		}
+	}
 }

@@ -36,7 +36,10 @@ func (p *Printer) Printf(format string, args ...any) { fmt.Fprintf(p.Out, format
 func (p *Printer) Warnf(format string, args ...any) { fmt.Fprintf(p.Err, format+"\n", args...) }
 
 // Fail tells an error: as JSON under "error" on Out, or as text on Err.
-func (p *Printer) Fail(err error) {
+func (p *Printer) Fail(err error) { p.FailTo(err, nil) }
+
+// FailTo tells an error of a command line, and what a word of it may have been meant to be.
+func (p *Printer) FailTo(err error, args []string) {
 	problem := ProblemOf(err)
 	if p.JSON {
 		if WriteJSON(p.Out, Object{{"error", problem}}) == nil {
@@ -44,6 +47,9 @@ func (p *Printer) Fail(err error) {
 		}
 	}
 	p.Warnf("%s %s", p.paint(red, "error:"), problem)
+	if word := problem.Meant(args); word != "" {
+		p.Warnf("did you mean %s?", word)
+	}
 }
 
 // Colours of ANSI terminals.

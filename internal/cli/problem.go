@@ -6,11 +6,14 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
 // Exit codes of every command.
@@ -82,6 +85,10 @@ type Problem struct {
 	Metadata map[string]string `json:"metadata"`
 	// RetryAfterMS is when a repeat may help; 0 = never by itself.
 	RetryAfterMS int64 `json:"retry_after_ms"`
+	// Winner is the record that was first, where two raced for one visit.
+	Winner any `json:"winner,omitempty"`
+	// first tells of it.
+	first string
 }
 
 // Violation is one field at fault.
@@ -128,6 +135,8 @@ func (p *Problem) add(detail any) {
 		for _, v := range d.GetViolations() {
 			p.Violations = append(p.Violations, Violation{v.GetSubject(), v.GetDescription()})
 		}
+	case *pawlv1.Record:
+		p.Winner, p.first = Message(d), firstText(d)
 	case *errdetails.RetryInfo:
 		p.RetryAfterMS = d.GetRetryDelay().AsDuration().Milliseconds()
 	}
@@ -143,6 +152,9 @@ func (p Problem) String() string {
 	if p.Reason != "" && !strings.Contains(p.Message, p.Reason) {
 		b.WriteString(" (" + p.Reason + ")")
 	}
+	if p.first != "" {
+		b.WriteString("\n  first was: " + p.first)
+	}
 	for _, v := range p.Violations {
 		if !strings.Contains(p.Message, v.Description) {
 			b.WriteString("\n  " + v.Field + ": " + v.Description)
@@ -152,6 +164,15 @@ func (p Problem) String() string {
 		b.WriteString("\n  allowed: " + strings.Join(p.Allowed, ", "))
 	}
 	return b.String()
+}
+
+// firstText tells what was decided, by whom and when.
+func firstText(r *pawlv1.Record) string {
+	what := "another record"
+	if t := r.GetTransition(); t != nil {
+		what = t.GetEvent() + " → " + t.GetTo()
+	}
+	return what + " by " + r.GetPrincipal() + " at " + r.GetAt().AsTime().UTC().Format(time.RFC3339) + ", record " + strconv.FormatUint(r.GetSeq(), 10)
 }
 
 // codeName is the code as the wire spells it: FailedPrecondition is

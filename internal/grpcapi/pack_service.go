@@ -119,7 +119,7 @@ func noEntry(err error) error {
 	if !errors.As(err, &entry) {
 		return err
 	}
-	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Error(), Allowed: entry.Allowed}
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Text(), Allowed: entry.Allowed}
 }
 
 // packRefused adds to the refusal of a pack with errors one field violation for

@@ -31,13 +31,21 @@ type EntryError struct {
 }
 
 func (e *EntryError) Error() string {
-	if e.Name == "" {
-		return "pack: it has neither a workflow nor agents and more than one prompt; name one of them as agent: " + strings.Join(e.Allowed, ", ")
-	}
 	if len(e.Allowed) == 0 {
-		return fmt.Sprintf("pack: %s %q does not exist; the pack has none", e.Field, e.Name)
+		return "pack: " + e.Text()
 	}
-	return fmt.Sprintf("pack: %s %q does not exist; allowed: %s", e.Field, e.Name, strings.Join(e.Allowed, ", "))
+	return "pack: " + e.Text() + "; allowed: " + strings.Join(e.Allowed, ", ")
+}
+
+// Text is the error without the names that are allowed.
+func (e *EntryError) Text() string {
+	switch {
+	case e.Name == "":
+		return "it has neither a workflow nor agents and more than one prompt; name one of them as agent"
+	case len(e.Allowed) == 0:
+		return fmt.Sprintf("%s %q does not exist; the pack has none", e.Field, e.Name)
+	}
+	return fmt.Sprintf("%s %q does not exist", e.Field, e.Name)
 }
 
 // start is a resolved entry.

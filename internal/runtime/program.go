@@ -163,7 +163,7 @@ func entryRefused(err error) error {
 		return err
 	}
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Error(), Allowed: entry.Allowed,
+		Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Text(), Allowed: entry.Allowed,
 	}
 }
 

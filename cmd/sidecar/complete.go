@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// completionWait bounds how long the shell waits for a sidecar's answer.
+const completionWait = 2 * time.Second
+
+// completed is how many words a completion offers.
+const completed = 50
+
+// words finds what an argument may be; nothing where no sidecar answers.
+type words func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
+
+// completeArgs completes the arguments of a command from the sidecar: the n-th by the
+// n-th function.
+func (c *client) completeArgs(cmd *cobra.Command, by ...words) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(by) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return c.complete(cmd, by[len(args)], args, begun)
+	}
+}
+
+// completeFlag completes a flag from the sidecar.
+func (c *client) completeFlag(cmd *cobra.Command, flag string, by words) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return c.complete(cmd, by, args, begun)
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (c *client) complete(cmd *cobra.Command, by words, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
+	defer cancel()
+	var found []string
+	err := c.with(func(conn *grpc.ClientConn) (err error) {
+		found, err = by(ctx, conn, args, begun)
+		return err
+	})
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// runWords are the ids of the newest runs, told apart by pack, state and status.
+func (c *client) runWords(ctx context.Context, conn *grpc.ClientConn, _ []string, begun string) ([]string, error) {
+	req := &pawlv1.ListRunsRequest{Namespace: c.namespace, PageSize: completed, Filter: &pawlv1.RunFilter{}}
+	if idPrefix.MatchString(begun) {
+		req.Filter.RunIdPrefix = begun
+	}
+	page, err := pawlv1.NewRunServiceClient(conn).ListRuns(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, run := range page.GetRuns() {
+		text := run.GetPack().GetId() + " " + cli.Bare("RunStatus", run.GetStatus().String()) + " " + run.GetState()
+		out = append(out, cobra.CompletionWithDesc(run.GetRunId(), text))
+	}
+	return out, nil
+}
+
+// packWords are the names of the registered packs.
+func (c *client) packWords(ctx context.Context, conn *grpc.ClientConn, _ []string, _ string) ([]string, error) {
+	page, err := pawlv1.NewPackServiceClient(conn).ListPacks(ctx, &pawlv1.ListPacksRequest{Namespace: c.namespace, PageSize: completed})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, pack := range page.GetPacks() {
+		if pack.GetIsDefault() {
+			out = append(out, cobra.CompletionWithDesc(pack.GetId(), pack.GetName()))
+		}
+		out = append(out, cobra.CompletionWithDesc(pack.GetId()+"@"+pack.GetVersion(), pack.GetName()))
+	}
+	return out, nil
+}
+
+// eventWords are the events that the present state of the first argument declares.
+func (c *client) eventWords(ctx context.Context, conn *grpc.ClientConn, args []string, _ string) ([]string, error) {
+	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: args[0]})
+	if err != nil {
+		return nil, err
+	}
+	return got.GetRun().GetAllowedEvents(), nil
+}

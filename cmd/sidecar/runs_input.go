@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newRunsInput(p *cli.Printer, c *client) *cobra.Command {
+	req := &pawlv1.SendInputRequest{}
+	cmd := &cobra.Command{
+		Use:   "input RUN TEXT",
+		Short: "Send a message to a run, for its next turn or an agent that asks",
+		Long: `Sends a message to a run: it opens the next turn of the present visit, or waits
+for it while a turn is open. With --step it answers the agent of that delegation,
+which asks for input. With --id a repeat is answered with the first answer.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Namespace, req.RunId, req.Parts = c.namespace, args[0], []*pawlv1.Part{textPart(args[1])}
+			if req.MessageId == "" {
+				req.MessageId = newID("input")
+			}
+			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				got, err := runs.SendInput(cmd.Context(), req)
+				if err != nil {
+					return err
+				}
+				if p.JSON {
+					return cli.WriteJSON(p.Out, cli.Message(got))
+				}
+				what := "taken"
+				if got.GetQueued() {
+					what = "waits for the next turn"
+				}
+				p.Printf("%s: %s, seq %d%s\n", what, p.Status(cli.Bare("RunStatus", got.GetStatus().String())), got.GetSeq(), duplicateMark(got.GetDuplicate()))
+				return nil
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.Uint32Var(&req.Step, "step", 0, "delegation whose agent asks; 0 = the run's own turn")
+	fs.StringVar(&req.MessageId, "id", "", "idempotency id; default a new one")
+	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = not asked")
+	c.completeArgs(cmd, c.runWords)
+	return cmd
+}

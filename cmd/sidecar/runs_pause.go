@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newRunsPause(p *cli.Printer, c *client) *cobra.Command {
+	return runCommand(p, c, "pause", "Hand out nothing of a run until it is resumed",
+		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
+			return runs.PauseRun(ctx, &pawlv1.PauseRunRequest{Namespace: c.namespace, RunId: run, Note: note, RequestId: id})
+		})
+}
+
+func newRunsResume(p *cli.Printer, c *client) *cobra.Command {
+	return runCommand(p, c, "resume", "Go on with a run that was paused",
+		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
+			return runs.ResumeRun(ctx, &pawlv1.ResumeRunRequest{Namespace: c.namespace, RunId: run, Note: note, RequestId: id})
+		})
+}
+
+func newRunsCancel(p *cli.Printer, c *client) *cobra.Command {
+	return runCommand(p, c, "cancel", "End a run CANCELLED, and the runs that it delegated to",
+		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
+			return runs.CancelRun(ctx, &pawlv1.CancelRunRequest{Namespace: c.namespace, RunId: run, Note: note, RequestId: id})
+		})
+}
+
+// moved is what the calls that pause, resume and cancel answer.
+type moved interface {
+	proto.Message
+	GetStatus() pawlv1.RunStatus
+	GetSeq() uint64
+	GetDuplicate() bool
+}
+
+// runCommand makes a command that does one thing to one run.
+func runCommand(p *cli.Printer, c *client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
+	note, id := "", ""
+	cmd := &cobra.Command{
+		Use:   name + " RUN",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if id == "" {
+				id = newID(name)
+			}
+			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				got, err := do(cmd.Context(), runs, args[0], note, id)
+				if err != nil {
+					return err
+				}
+				if p.JSON {
+					return cli.WriteJSON(p.Out, cli.Message(got))
+				}
+				p.Printf("%s %s, seq %d%s\n", args[0], p.Status(cli.Bare("RunStatus", got.GetStatus().String())),
+					got.GetSeq(), duplicateMark(got.GetDuplicate()))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&note, "note", "", "words that are kept in the record")
+	cmd.Flags().StringVar(&id, "id", "", "idempotency id; default a new one")
+	c.completeArgs(cmd, c.runWords)
+	return cmd
+}

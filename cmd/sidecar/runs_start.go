@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// startFlags are the flags of runs start that are no fields of the request.
+type startFlags struct {
+	agent, state, execution, variables, input string
+	labels, vars, varsJSON                    []string
+}
+
+func newRunsStart(p *cli.Printer, c *client) *cobra.Command {
+	req := &pawlv1.StartRunRequest{}
+	var flags startFlags
+	cmd := &cobra.Command{
+		Use:   "start PACK",
+		Short: "Start a run of a registered pack",
+		Long: `Starts a run of a registered pack and prints its id. Its turns are executed by
+connected workers unless --execution CALLER says that whoever calls GetTurn does.
+With --id a repeat is answered with the first answer.`,
+		Example: `  sidecar runs start code-agent --var goal="Fix the tests" --input "Begin." --label team=a`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Namespace, req.Pack = c.namespace, args[0]
+			if err := flags.fill(req); err != nil {
+				return err
+			}
+			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				got, err := runs.StartRun(cmd.Context(), req)
+				if err != nil {
+					return err
+				}
+				return printStarted(p, got)
+			})
+		},
+	}
+	flags.bind(cmd, req)
+	c.completeArgs(cmd, c.packWords)
+	return cmd
+}
+
+func (f *startFlags) bind(cmd *cobra.Command, req *pawlv1.StartRunRequest) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.agent, "agent", "", "agent of the pack to start, or a prompt of a pack without workflow and agents")
+	fs.StringVar(&f.state, "state", "", "state to enter instead of the workflow's entry; takes the scope admin")
+	fs.StringVar(&f.execution, "execution", "WORKERS", "who executes the turns: CALLER or WORKERS")
+	fs.StringArrayVar(&f.vars, "var", nil, "variable NAME=TEXT (repeatable)")
+	fs.StringArrayVar(&f.varsJSON, "var-json", nil, "variable NAME=JSON (repeatable)")
+	fs.StringVar(&f.variables, "variables", "", "file that holds the variables as one JSON object, instead of --var")
+	fs.StringVar(&f.input, "input", "", "first message of the run, text")
+	fs.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE (repeatable)")
+	fs.Int32Var(&req.MaxSteps, "max-steps", 0, "lowers the pack's max_steps")
+	fs.StringVar(&req.RequestId, "id", "", "idempotency id; default a new one")
+	completeFrom(cmd, "execution", enumNames(pawlv1.Execution_name, "Execution")...)
+	cmd.MarkFlagsMutuallyExclusive("agent", "state")
+	cmd.MarkFlagsMutuallyExclusive("variables", "var")
+	cmd.MarkFlagsMutuallyExclusive("variables", "var-json")
+}
+
+func (f *startFlags) fill(req *pawlv1.StartRunRequest) (err error) {
+	n, err := enumValue(pawlv1.Execution_value, pawlv1.Execution_name, "Execution", "--execution", f.execution)
+	if err != nil {
+		return err
+	}
+	req.Execution = pawlv1.Execution(n)
+	switch {
+	case f.agent != "":
+		req.Entry = &pawlv1.StartRunRequest_Agent{Agent: f.agent}
+	case f.state != "":
+		req.Entry = &pawlv1.StartRunRequest_State{State: f.state}
+	}
+	if req.VariablesJson, err = f.variablesJSON(); err != nil {
+		return err
+	}
+	if f.input != "" {
+		req.Input = []*pawlv1.Part{textPart(f.input)}
+	}
+	if req.Labels, err = pairs("label", f.labels); err != nil {
+		return err
+	}
+	if req.RequestId == "" {
+		req.RequestId = newID("start")
+	}
+	return nil
+}
+
+func (f *startFlags) variablesJSON() (string, error) {
+	if f.variables == "" {
+		return variableFlags(f.vars, f.varsJSON)
+	}
+	raw, err := os.ReadFile(f.variables)
+	if err != nil {
+		return "", cli.Usage(fmt.Errorf("--variables: %w", err))
+	}
+	return string(raw), nil
+}
+
+func textPart(text string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: text}} }
+
+func printStarted(p *cli.Printer, got *pawlv1.StartRunResponse) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Message(got))
+	}
+	run := got.GetRun()
+	p.Printf("%s %s in %s%s\n", run.GetRunId(), p.Status(cli.Bare("RunStatus", run.GetStatus().String())), run.GetState(), duplicateMark(got.GetDuplicate()))
+	return nil
+}

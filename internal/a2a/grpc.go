@@ -9,30 +9,10 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
-
-	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // GRPC is the service as the generated code wants it.
 func (s *Service) GRPC() a2apb.A2AServiceServer { return &grpcService{s: s} }
-
-// Scopes says for each method which scopes admit to it, one of them being enough.
-func Scopes() map[string]runtime.Scopes {
-	read, write := runtime.ScopeRunsRead|runtime.ScopeRunsWrite, runtime.ScopeRunsWrite
-	return map[string]runtime.Scopes{
-		a2apb.A2AService_SendMessage_FullMethodName:                      write,
-		a2apb.A2AService_SendStreamingMessage_FullMethodName:             write,
-		a2apb.A2AService_GetTask_FullMethodName:                          read,
-		a2apb.A2AService_ListTasks_FullMethodName:                        read,
-		a2apb.A2AService_CancelTask_FullMethodName:                       write,
-		a2apb.A2AService_SubscribeToTask_FullMethodName:                  read,
-		a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: write,
-		a2apb.A2AService_GetTaskPushNotificationConfig_FullMethodName:    read,
-		a2apb.A2AService_ListTaskPushNotificationConfigs_FullMethodName:  read,
-		a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: write,
-		a2apb.A2AService_GetExtendedAgentCard_FullMethodName:             read,
-	}
-}
 
 type grpcService struct {
 	a2apb.UnimplementedA2AServiceServer

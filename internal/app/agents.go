@@ -29,7 +29,7 @@ func agentsGuest(opts options, engine *runtime.Engine, box *outbox.Outbox) func(
 			return grpcapi.Guest{}, err
 		}
 		return grpcapi.Guest{
-			Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(), Scopes: a2a.Scopes(),
+			Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(),
 			HTTP: service.Handler(), Takes: a2a.Takes,
 		}, nil
 	}

@@ -39,8 +39,8 @@ func principalOf(ctx context.Context) *principal {
 // authenticator tells who calls and whether the method is theirs to call.
 type authenticator struct {
 	current atomic.Pointer[authState]
-	// required maps a full method name to the scopes of which one is enough.
-	required map[string]runtime.Scopes
+	// operations has, by name, what can be asked for.
+	operations map[string]runtime.Operation
 }
 
 // authState is who may call; changed is closed when another replaces it.
@@ -51,8 +51,8 @@ type authState struct {
 	changed      chan struct{}
 }
 
-func newAuthenticator(tokens *tokenSet, certificates *certificateSet, required map[string]runtime.Scopes) *authenticator {
-	a := &authenticator{required: required}
+func newAuthenticator(tokens *tokenSet, certificates *certificateSet) *authenticator {
+	a := &authenticator{operations: operations()}
 	a.current.Store(&authState{tokens: tokens, certificates: certificates, changed: make(chan struct{})})
 	return a
 }
@@ -70,7 +70,7 @@ func (a *authenticator) changed() <-chan struct{} { return a.current.Load().chan
 // admit is the [mwauth.AuthFunc] of every method.
 func (a *authenticator) admit(ctx context.Context) (context.Context, error) {
 	method, _ := grpc.Method(ctx)
-	if publicMethods[method] {
+	if a.operations[method].Public {
 		return context.WithValue(ctx, principalKey{}, anonymous), nil
 	}
 	p, err := a.identify(ctx)
@@ -124,7 +124,8 @@ func (s *authState) byCertificate(ctx context.Context) (*principal, error) {
 
 // authorize checks the method against the scopes of the principal.
 func (a *authenticator) authorize(p *principal, method string) error {
-	need, known := a.required[method]
+	op, known := a.operations[method]
+	need := op.Scopes
 	if known && (need == 0 || p.Scopes.Any(need)) {
 		return nil
 	}

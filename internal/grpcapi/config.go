@@ -67,26 +67,26 @@ type Config struct {
 	// but admin.
 	Tokens []Token
 
-	// MaxMessageBytes bounds one received message. Default 4 MiB.
+	// MaxMessageBytes bounds one received message. Default [DefaultMessageBytes].
 	MaxMessageBytes int
 	// RequestsPerSecond bounds the calls of one principal; 0 = no bound. A burst
 	// of one second's calls, at least 1, is let through.
 	RequestsPerSecond float64
 	// MaxStreams bounds the streams and waits that are open at once. Default
-	// 10 000.
+	// [DefaultStreams].
 	MaxStreams int
 	// Channelz serves grpc.channelz.v1 to principals with the scope admin.
 	Channelz bool
 }
 
-// Bounds of the settings above.
+// Bounds of the settings above. The defaults are those of `sidecar serve`.
 const (
-	defaultMessageBytes = 4 << 20
+	DefaultMessageBytes = 4 << 20
+	DefaultStreams      = 20_000
 	maxMessageBytesCap  = 64 << 20
 	// sendMessageBytes bounds one sent message: a turn with a conversation of
 	// 4 MiB, its prompt and 1 MiB of artifacts fits.
 	sendMessageBytes = 64 << 20
-	defaultStreams   = 10_000
 )
 
 func (c Config) withDefaults() Config {
@@ -94,10 +94,10 @@ func (c Config) withDefaults() Config {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.MaxMessageBytes == 0 {
-		c.MaxMessageBytes = defaultMessageBytes
+		c.MaxMessageBytes = DefaultMessageBytes
 	}
 	if c.MaxStreams == 0 {
-		c.MaxStreams = defaultStreams
+		c.MaxStreams = DefaultStreams
 	}
 	return c
 }

@@ -37,26 +37,9 @@ func newGateway(s *Server) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	useStrictQuery()
-	routes := gw.NewServeMux(
-		gw.WithMarshalerOption(gw.MIMEWildcard, &realJSON{}),
-		gw.WithIncomingHeaderMatcher(traceHeader),
-		gw.WithOutgoingHeaderMatcher(noHeader),
-		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return identityOf(r.TLS).metadata() }),
-		gw.WithErrorHandler(gatewayError),
-		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
-		gw.WithRoutingErrorHandler(routingError),
-	)
-	// The context of the registration closes the connection when it ends, which
-	// here is the gateway's own business.
-	register := errors.Join(
-		pawlv1.RegisterPackServiceHandler(context.Background(), routes, conn),
-		pawlv1.RegisterRunServiceHandler(context.Background(), routes, conn),
-		pawlv1.RegisterWorkerServiceHandler(context.Background(), routes, conn),
-		pawlv1.RegisterDeliveryServiceHandler(context.Background(), routes, conn),
-	)
-	if register != nil {
-		return nil, errors.Join(register, conn.Close())
+	routes, err := newRoutes(context.Background(), conn)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+openAPIPath, serveOpenAPI)
@@ -71,6 +54,26 @@ func newGateway(s *Server) (*gateway, error) {
 	mux.Handle("/", routes)
 	guarded := &guard{guest: s.guest, hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}
 	return &gateway{conn: conn, web: newWeb(guarded)}, nil
+}
+
+// newRoutes are the paths of the contract, each a call of its method on conn.
+func newRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux, error) {
+	useStrictQuery()
+	routes := gw.NewServeMux(
+		gw.WithMarshalerOption(gw.MIMEWildcard, &realJSON{}),
+		gw.WithIncomingHeaderMatcher(traceHeader),
+		gw.WithOutgoingHeaderMatcher(noHeader),
+		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return identityOf(r.TLS).metadata() }),
+		gw.WithErrorHandler(gatewayError),
+		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
+		gw.WithRoutingErrorHandler(routingError),
+	)
+	return routes, errors.Join(
+		pawlv1.RegisterPackServiceHandlerClient(ctx, routes, pawlv1.NewPackServiceClient(conn)),
+		pawlv1.RegisterRunServiceHandlerClient(ctx, routes, pawlv1.NewRunServiceClient(conn)),
+		pawlv1.RegisterWorkerServiceHandlerClient(ctx, routes, pawlv1.NewWorkerServiceClient(conn)),
+		pawlv1.RegisterDeliveryServiceHandlerClient(ctx, routes, pawlv1.NewDeliveryServiceClient(conn)),
+	)
 }
 
 // traceHeader hands W3C trace context on to the call, and nothing else.

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"context"
-	"maps"
 	"net/http"
 
 	"google.golang.org/grpc"
@@ -18,9 +17,6 @@ type Guest struct {
 	// Desc and Impl are the gRPC service.
 	Desc *grpc.ServiceDesc
 	Impl any
-	// Scopes says for each of its methods which scopes admit to it, one of them
-	// being enough.
-	Scopes map[string]runtime.Scopes
 	// HTTP serves the requests of the JSON port whose escaped path Takes is true for.
 	// Host and origin were checked, the type of the body was not.
 	HTTP  http.Handler
@@ -36,7 +32,6 @@ func (s *Server) admitGuest() error {
 	if err != nil {
 		return err
 	}
-	maps.Copy(s.auth.required, guest.Scopes)
 	register(s.grpc, guest.Desc, guest.Impl)
 	s.guest = &guest
 	return nil

@@ -61,7 +61,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, keys: newKeyring(rights.keys), auth: newAuthenticator(rights.tokens, rights.certificates, requiredScopes()), edge: &edge{log: cfg.Log},
+		cfg: cfg, keys: newKeyring(rights.keys), auth: newAuthenticator(rights.tokens, rights.certificates), edge: &edge{log: cfg.Log},
 		draining: make(chan struct{}), local: bufconn.Listen(localBufferBytes),
 	}
 	if err := s.build(); err != nil {
@@ -90,6 +90,9 @@ func (s *Server) build() error {
 	reflection.Register(s.grpc)
 	if s.cfg.Channelz {
 		channelz.RegisterChannelzServiceToServer(s.grpc)
+	}
+	if err := s.auth.unlisted(s.grpc.GetServiceInfo()); err != nil {
+		return err
 	}
 	if s.cfg.Metrics != "" {
 		s.metrics = newMetrics(s)

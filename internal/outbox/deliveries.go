@@ -188,7 +188,8 @@ func (d *delivery) deliver(ctx context.Context, event machine.Delivery) error {
 func (d *delivery) retry(ctx context.Context, sub machine.Subscription, event machine.Delivery, cause error) (given bool, err error) {
 	now := time.Now()
 	sub.Attempts++
-	sub.LastError = clip(cause.Error(), maxMessage)
+	sub.LastError = clip(told(cause), maxMessage)
+	d.o.cfg.Log.InfoContext(ctx, "delivery failed", "subscription", d.key.ID, "run", d.key.Run, "attempt", sub.Attempts, "error", withoutURL(cause))
 	if sub.Attempts < d.o.cfg.Tries {
 		pause := d.o.cfg.Pause << min(sub.Attempts, 20)
 		sub.NextAt = now.Add(min(pause, d.o.cfg.MaxRetry)).UnixNano()
@@ -248,7 +249,7 @@ func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint
 	err = o.cfg.Post.Post(ctx, sub, machine.Delivery{ID: letter.Event, Type: letter.Type, Body: letter.Body})
 	if err != nil {
 		return &machine.Refusal{
-			Code: machine.CodeUnavailable, Reason: "DELIVERY_FAILED", Field: "n", Message: "the receiver did not take it: " + err.Error(),
+			Code: machine.CodeUnavailable, Reason: "DELIVERY_FAILED", Field: "n", Message: "the receiver did not take it: " + told(err),
 		}
 	}
 	return o.cfg.Engine.DropDeadLetter(ctx, key, n)

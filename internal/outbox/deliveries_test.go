@@ -214,13 +214,13 @@ func TestPost(t *testing.T) {
 	}
 	answer = http.StatusOK
 	err := outbox.NewHTTPPoster(nil).Post(ctx, sub, event)
-	if err == nil || !strings.Contains(err.Error(), "private address") {
+	if err == nil || !strings.Contains(err.Error(), "no public address") {
 		t.Errorf("a private address was dialled: %v", err)
 	}
 	named := *sub
 	named.URL = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	err = outbox.NewHTTPPoster(nil).Post(ctx, &named, event)
-	if err == nil || !strings.Contains(err.Error(), "private address") {
+	if err == nil || !strings.Contains(err.Error(), "no public address") {
 		t.Errorf("a private address was dialled by its name: %v", err)
 	}
 }

@@ -29,8 +29,8 @@ const maxAnswer = 64 << 10
 // HTTPPoster delivers by POST.
 type HTTPPoster struct{ client *http.Client }
 
-// NewHTTPPoster builds one that connects to public addresses only, judged when it
-// dials, and to the given ones.
+// NewHTTPPoster builds one that connects to public addresses only, judged each time
+// that it dials, after names are resolved, and to the given ones.
 func NewHTTPPoster(allow []netip.Prefix) *HTTPPoster {
 	dialer := &net.Dialer{Timeout: postTimeout, Control: func(_, address string, _ syscall.RawConn) error {
 		return guard(address, allow)
@@ -44,28 +44,6 @@ func NewHTTPPoster(allow []netip.Prefix) *HTTPPoster {
 }
 
 var errRedirect = errors.New("the receiver answers with a redirection, which is not followed")
-
-// guard refuses addresses that nobody outside could have meant: a URL of a caller
-// must not reach what only this host can reach.
-func guard(address string, allow []netip.Prefix) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("address %q: %w", address, err)
-	}
-	ip := at.Addr().Unmap()
-	for _, prefix := range allow {
-		if prefix.Contains(ip) {
-			return nil
-		}
-	}
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || shared.Contains(ip) {
-		return fmt.Errorf("%s is a private address; the operator can allow it", ip)
-	}
-	return nil
-}
-
-// shared is the address space of carriers (RFC 6598), private in all but name.
-var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 // Post sends an event; an answer other than 2xx is an error.
 func (p *HTTPPoster) Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error {

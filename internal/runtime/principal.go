@@ -13,6 +13,12 @@ type Principal = policy.Principal
 // Scopes is a set of rights of a [Principal].
 type Scopes = policy.Scopes
 
+// Operation is one row of [Operations].
+type Operation = policy.Operation
+
+// Operations is the table of which scopes admit to what.
+func Operations() []Operation { return policy.Operations }
+
 // The scopes, by the names that they have on the wire.
 const (
 	ScopePacksWrite     = policy.PacksWrite     // packs:write

@@ -49,8 +49,12 @@ func (e *Engine) VerifyRun(ctx context.Context, ref RunRef) (machine.Proof, erro
 	return e.cfg.Archive.Prove(ctx, key.ns, key.id, prog.graph)
 }
 
-// ExportRun writes the portable file of a run as it is now.
+// ExportRun writes the portable file of a run as it is now. It takes the scope
+// runs:read: the file has the blobs that the run refers to.
 func (e *Engine) ExportRun(ctx context.Context, ref RunRef, out io.Writer) error {
+	if err := policy.Require(ref.Principal, policy.RunsRead); err != nil {
+		return denied(err)
+	}
 	key, err := e.archived(ref)
 	if err != nil {
 		return err

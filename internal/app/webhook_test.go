@@ -115,7 +115,7 @@ func TestWebhook(t *testing.T) {
 			t.Fatal(err)
 		}
 		if why := got.GetWebhook().GetLastError(); why != "" {
-			if !strings.Contains(why, "private address") {
+			if !strings.Contains(why, "no public address") {
 				t.Errorf("the private address: %s", why)
 			}
 			break

@@ -267,7 +267,7 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	}
 	_, err := reader.Recv()
 	wantError(t, err, codes.Unauthenticated, "TOKEN_REVOKED")
-	kept.Scopes = runtime.ScopeRunsWrite
+	kept.Scopes = runtime.ScopeWork
 	if err := r.server.SetRights(Rights{Tokens: []Token{kept}}); err != nil {
 		t.Fatal(err)
 	}

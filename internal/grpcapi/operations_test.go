@@ -195,7 +195,8 @@ func TestEveryRouteReachesItsOwnMethod(t *testing.T) {
 	count := 0
 	for path, methods := range doc.Paths {
 		for verb, op := range methods {
-			if op.OperationID == "" {
+			if !strings.Contains(op.OperationID, "_") {
+				// Not a method of the contract: the gateway's own.
 				continue
 			}
 			log.method = ""

@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	RunService_StartRun_FullMethodName          = "/pawl.v1.RunService/StartRun"
+	RunService_GetRun_FullMethodName            = "/pawl.v1.RunService/GetRun"
 	RunService_ForkRun_FullMethodName           = "/pawl.v1.RunService/ForkRun"
 	RunService_DiffRuns_FullMethodName          = "/pawl.v1.RunService/DiffRuns"
 	RunService_VerifyRun_FullMethodName         = "/pawl.v1.RunService/VerifyRun"
@@ -40,7 +41,6 @@ const (
 	RunService_ResolveStep_FullMethodName       = "/pawl.v1.RunService/ResolveStep"
 	RunService_StreamTransitions_FullMethodName = "/pawl.v1.RunService/StreamTransitions"
 	RunService_ListTransitions_FullMethodName   = "/pawl.v1.RunService/ListTransitions"
-	RunService_GetRun_FullMethodName            = "/pawl.v1.RunService/GetRun"
 	RunService_ListRuns_FullMethodName          = "/pawl.v1.RunService/ListRuns"
 	RunService_CountRuns_FullMethodName         = "/pawl.v1.RunService/CountRuns"
 	RunService_GetCaller_FullMethodName         = "/pawl.v1.RunService/GetCaller"
@@ -88,6 +88,11 @@ type RunServiceClient interface {
 	// INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
 	// MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
 	StartRun(ctx context.Context, in *StartRunRequest, opts ...grpc.CallOption) (*StartRunResponse, error)
+	// Returns a run as it is, or as it was at a record. Scope runs:read or
+	// runs:write.
+	//
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND).
+	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// Begins a run as a copy of another at one of its records: visits per state and
 	// edge, artifacts and conversations are copied; run-wide totals and wall time start
 	// at zero; the open turn is offered as attempt 1 and answers the steps of its visit
@@ -119,7 +124,7 @@ type RunServiceClient interface {
 	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF: the store keeps no journal to prove).
 	VerifyRun(ctx context.Context, in *VerifyRunRequest, opts ...grpc.CallOption) (*VerifyRunResponse, error)
 	// Streams one portable file of a run: its pack, its journal as stored, the blobs that
-	// it refers to. gRPC only. Scope runs:read or runs:write.
+	// it refers to. gRPC only. Scope runs:read.
 	//
 	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
 	ExportRun(ctx context.Context, in *ExportRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunResponse], error)
@@ -166,7 +171,8 @@ type RunServiceClient interface {
 	// Errors: NOT_FOUND (RECORD_NOT_FOUND), FAILED_PRECONDITION (NO_OPEN_TURN: the
 	// record opened no turn).
 	ShowTurn(ctx context.Context, in *ShowTurnRequest, opts ...grpc.CallOption) (*ShowTurnResponse, error)
-	// Writes artifacts without a transition. Authority as for EmitEvent.
+	// Writes artifacts without a transition. Authority as for EmitEvent. Scope runs:write
+	// or events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL), PERMISSION_DENIED
 	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), ABORTED
@@ -245,11 +251,6 @@ type RunServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
 	ListTransitions(ctx context.Context, in *ListTransitionsRequest, opts ...grpc.CallOption) (*ListTransitionsResponse, error)
-	// Returns a run as it is, or as it was at a record. Scope runs:read or
-	// runs:write.
-	//
-	// Errors: NOT_FOUND (RECORD_NOT_FOUND).
-	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// Lists runs under a filter, page by page. Scope runs:read or runs:write.
 	//
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
@@ -314,6 +315,16 @@ func (c *runServiceClient) StartRun(ctx context.Context, in *StartRunRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StartRunResponse)
 	err := c.cc.Invoke(ctx, RunService_StartRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRunResponse)
+	err := c.cc.Invoke(ctx, RunService_GetRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -521,16 +532,6 @@ func (c *runServiceClient) ListTransitions(ctx context.Context, in *ListTransiti
 	return out, nil
 }
 
-func (c *runServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetRunResponse)
-	err := c.cc.Invoke(ctx, RunService_GetRun_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *runServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListRunsResponse)
@@ -669,6 +670,11 @@ type RunServiceServer interface {
 	// INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
 	// MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
 	StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error)
+	// Returns a run as it is, or as it was at a record. Scope runs:read or
+	// runs:write.
+	//
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND).
+	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// Begins a run as a copy of another at one of its records: visits per state and
 	// edge, artifacts and conversations are copied; run-wide totals and wall time start
 	// at zero; the open turn is offered as attempt 1 and answers the steps of its visit
@@ -700,7 +706,7 @@ type RunServiceServer interface {
 	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF: the store keeps no journal to prove).
 	VerifyRun(context.Context, *VerifyRunRequest) (*VerifyRunResponse, error)
 	// Streams one portable file of a run: its pack, its journal as stored, the blobs that
-	// it refers to. gRPC only. Scope runs:read or runs:write.
+	// it refers to. gRPC only. Scope runs:read.
 	//
 	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
 	ExportRun(*ExportRunRequest, grpc.ServerStreamingServer[ExportRunResponse]) error
@@ -747,7 +753,8 @@ type RunServiceServer interface {
 	// Errors: NOT_FOUND (RECORD_NOT_FOUND), FAILED_PRECONDITION (NO_OPEN_TURN: the
 	// record opened no turn).
 	ShowTurn(context.Context, *ShowTurnRequest) (*ShowTurnResponse, error)
-	// Writes artifacts without a transition. Authority as for EmitEvent.
+	// Writes artifacts without a transition. Authority as for EmitEvent. Scope runs:write
+	// or events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL), PERMISSION_DENIED
 	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), ABORTED
@@ -826,11 +833,6 @@ type RunServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
 	ListTransitions(context.Context, *ListTransitionsRequest) (*ListTransitionsResponse, error)
-	// Returns a run as it is, or as it was at a record. Scope runs:read or
-	// runs:write.
-	//
-	// Errors: NOT_FOUND (RECORD_NOT_FOUND).
-	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// Lists runs under a filter, page by page. Scope runs:read or runs:write.
 	//
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
@@ -894,6 +896,9 @@ type UnimplementedRunServiceServer struct{}
 func (UnimplementedRunServiceServer) StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartRun not implemented")
 }
+func (UnimplementedRunServiceServer) GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
+}
 func (UnimplementedRunServiceServer) ForkRun(context.Context, *ForkRunRequest) (*ForkRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForkRun not implemented")
 }
@@ -947,9 +952,6 @@ func (UnimplementedRunServiceServer) StreamTransitions(*StreamTransitionsRequest
 }
 func (UnimplementedRunServiceServer) ListTransitions(context.Context, *ListTransitionsRequest) (*ListTransitionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTransitions not implemented")
-}
-func (UnimplementedRunServiceServer) GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
 }
 func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
@@ -1013,6 +1015,24 @@ func _RunService_StartRun_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunServiceServer).StartRun(ctx, req.(*StartRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).GetRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_GetRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).GetRun(ctx, req.(*GetRunRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1316,24 +1336,6 @@ func _RunService_ListTransitions_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RunService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetRunRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(RunServiceServer).GetRun(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: RunService_GetRun_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RunServiceServer).GetRun(ctx, req.(*GetRunRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _RunService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRunsRequest)
 	if err := dec(in); err != nil {
@@ -1490,6 +1492,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunService_StartRun_Handler,
 		},
 		{
+			MethodName: "GetRun",
+			Handler:    _RunService_GetRun_Handler,
+		},
+		{
 			MethodName: "ForkRun",
 			Handler:    _RunService_ForkRun_Handler,
 		},
@@ -1548,10 +1554,6 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTransitions",
 			Handler:    _RunService_ListTransitions_Handler,
-		},
-		{
-			MethodName: "GetRun",
-			Handler:    _RunService_GetRun_Handler,
 		},
 		{
 			MethodName: "ListRuns",

@@ -62,6 +62,11 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.StartRunRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.StartRunResponse.FromString,
                 _registered_method=True)
+        self.GetRun = channel.unary_unary(
+                '/pawl.v1.RunService/GetRun',
+                request_serializer=pawl_dot_v1_dot_run__pb2.GetRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.GetRunResponse.FromString,
+                _registered_method=True)
         self.ForkRun = channel.unary_unary(
                 '/pawl.v1.RunService/ForkRun',
                 request_serializer=pawl_dot_v1_dot_run__pb2.ForkRunRequest.SerializeToString,
@@ -152,11 +157,6 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.ListTransitionsRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.ListTransitionsResponse.FromString,
                 _registered_method=True)
-        self.GetRun = channel.unary_unary(
-                '/pawl.v1.RunService/GetRun',
-                request_serializer=pawl_dot_v1_dot_run__pb2.GetRunRequest.SerializeToString,
-                response_deserializer=pawl_dot_v1_dot_run__pb2.GetRunResponse.FromString,
-                _registered_method=True)
         self.ListRuns = channel.unary_unary(
                 '/pawl.v1.RunService/ListRuns',
                 request_serializer=pawl_dot_v1_dot_run__pb2.ListRunsRequest.SerializeToString,
@@ -243,6 +243,19 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRun(self, request, context):
+        """(The gateway tries the paths of later RPCs first. This one's would take those that
+        have a verb behind the id, so it stands before them.)
+
+        Returns a run as it is, or as it was at a record. Scope runs:read or
+        runs:write.
+
+        Errors: NOT_FOUND (RECORD_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ForkRun(self, request, context):
         """Begins a run as a copy of another at one of its records: visits per state and
         edge, artifacts and conversations are copied; run-wide totals and wall time start
@@ -290,7 +303,7 @@ class RunServiceServicer(object):
 
     def ExportRun(self, request, context):
         """Streams one portable file of a run: its pack, its journal as stored, the blobs that
-        it refers to. gRPC only. Scope runs:read or runs:write.
+        it refers to. gRPC only. Scope runs:read.
 
         Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
         """
@@ -367,7 +380,8 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetArtifacts(self, request, context):
-        """Writes artifacts without a transition. Authority as for EmitEvent.
+        """Writes artifacts without a transition. Authority as for EmitEvent. Scope runs:write
+        or events:external.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL), PERMISSION_DENIED
         (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), ABORTED
@@ -490,16 +504,6 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetRun(self, request, context):
-        """Returns a run as it is, or as it was at a record. Scope runs:read or
-        runs:write.
-
-        Errors: NOT_FOUND (RECORD_NOT_FOUND).
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def ListRuns(self, request, context):
         """Lists runs under a filter, page by page. Scope runs:read or runs:write.
 
@@ -603,6 +607,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     request_deserializer=pawl_dot_v1_dot_run__pb2.StartRunRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.StartRunResponse.SerializeToString,
             ),
+            'GetRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRun,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.GetRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.GetRunResponse.SerializeToString,
+            ),
             'ForkRun': grpc.unary_unary_rpc_method_handler(
                     servicer.ForkRun,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.ForkRunRequest.FromString,
@@ -692,11 +701,6 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.ListTransitions,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.ListTransitionsRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.ListTransitionsResponse.SerializeToString,
-            ),
-            'GetRun': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetRun,
-                    request_deserializer=pawl_dot_v1_dot_run__pb2.GetRunRequest.FromString,
-                    response_serializer=pawl_dot_v1_dot_run__pb2.GetRunResponse.SerializeToString,
             ),
             'ListRuns': grpc.unary_unary_rpc_method_handler(
                     servicer.ListRuns,
@@ -794,6 +798,33 @@ class RunService(object):
             '/pawl.v1.RunService/StartRun',
             pawl_dot_v1_dot_run__pb2.StartRunRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.StartRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/GetRun',
+            pawl_dot_v1_dot_run__pb2.GetRunRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.GetRunResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1280,33 +1311,6 @@ class RunService(object):
             '/pawl.v1.RunService/ListTransitions',
             pawl_dot_v1_dot_run__pb2.ListTransitionsRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.ListTransitionsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetRun(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/pawl.v1.RunService/GetRun',
-            pawl_dot_v1_dot_run__pb2.GetRunRequest.SerializeToString,
-            pawl_dot_v1_dot_run__pb2.GetRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -8117,7 +8117,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x13CHANGE_KIND_CHANGED\x10\x032\xb9\x17\n" +
 	"\n" +
 	"RunService\x12T\n" +
-	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12_\n" +
+	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12T\n" +
+	"\x06GetRun\x12\x16.pawl.v1.GetRunRequest\x1a\x17.pawl.v1.GetRunResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/runs/{run_id}\x12_\n" +
 	"\aForkRun\x12\x17.pawl.v1.ForkRunRequest\x1a\x18.pawl.v1.ForkRunResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}:fork\x12_\n" +
 	"\bDiffRuns\x12\x18.pawl.v1.DiffRunsRequest\x1a\x19.pawl.v1.DiffRunsResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/runs/{run_id}:diff\x12d\n" +
 	"\tVerifyRun\x12\x19.pawl.v1.VerifyRunRequest\x1a\x1a.pawl.v1.VerifyRunResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/runs/{run_id}:verify\x12D\n" +
@@ -8135,8 +8136,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\vRequestStep\x12\x1b.pawl.v1.RequestStepRequest\x1a\x1c.pawl.v1.RequestStepResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/runs/{run_id}/turns/{turn_seq}/steps\x12{\n" +
 	"\vResolveStep\x12\x1b.pawl.v1.ResolveStepRequest\x1a\x1c.pawl.v1.ResolveStepResponse\"1\x82\xd3\xe4\x93\x02+:\x01*\"&/v1/runs/{run_id}/steps/{step}:resolve\x12\xa4\x01\n" +
 	"\x11StreamTransitions\x12!.pawl.v1.StreamTransitionsRequest\x1a\".pawl.v1.StreamTransitionsResponse\"F\x82\xd3\xe4\x93\x02@Z\x18\x12\x16/v1/transitions:stream\x12$/v1/runs/{run_id}/transitions:stream0\x01\x12{\n" +
-	"\x0fListTransitions\x12\x1f.pawl.v1.ListTransitionsRequest\x1a .pawl.v1.ListTransitionsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/runs/{run_id}/transitions\x12T\n" +
-	"\x06GetRun\x12\x16.pawl.v1.GetRunRequest\x1a\x17.pawl.v1.GetRunResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/runs/{run_id}\x12Q\n" +
+	"\x0fListTransitions\x12\x1f.pawl.v1.ListTransitionsRequest\x1a .pawl.v1.ListTransitionsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/runs/{run_id}/transitions\x12Q\n" +
 	"\bListRuns\x12\x18.pawl.v1.ListRunsRequest\x1a\x19.pawl.v1.ListRunsResponse\"\x10\x82\xd3\xe4\x93\x02\n" +
 	"\x12\b/v1/runs\x12Z\n" +
 	"\tCountRuns\x12\x19.pawl.v1.CountRunsRequest\x1a\x1a.pawl.v1.CountRunsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:count\x12V\n" +
@@ -8416,25 +8416,25 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	101, // 136: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
 	92,  // 137: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
 	11,  // 138: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	14,  // 139: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	16,  // 140: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	23,  // 141: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	25,  // 142: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	27,  // 143: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	29,  // 144: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	31,  // 145: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	33,  // 146: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	38,  // 147: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	40,  // 148: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	42,  // 149: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	44,  // 150: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	46,  // 151: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	48,  // 152: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	51,  // 153: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	54,  // 154: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	56,  // 155: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	62,  // 156: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	64,  // 157: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	64,  // 139: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	14,  // 140: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	16,  // 141: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	23,  // 142: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	25,  // 143: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	27,  // 144: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	29,  // 145: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	31,  // 146: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	33,  // 147: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	38,  // 148: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	40,  // 149: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	42,  // 150: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	44,  // 151: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	46,  // 152: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	48,  // 153: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	51,  // 154: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	54,  // 155: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	56,  // 156: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	62,  // 157: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
 	66,  // 158: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
 	68,  // 159: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
 	71,  // 160: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
@@ -8445,25 +8445,25 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	81,  // 165: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
 	83,  // 166: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
 	12,  // 167: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	15,  // 168: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	22,  // 169: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	24,  // 170: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	26,  // 171: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	28,  // 172: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	30,  // 173: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	32,  // 174: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	34,  // 175: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	39,  // 176: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	41,  // 177: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	43,  // 178: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	45,  // 179: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	47,  // 180: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	49,  // 181: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	53,  // 182: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	55,  // 183: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	57,  // 184: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	63,  // 185: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	65,  // 186: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	65,  // 168: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	15,  // 169: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	22,  // 170: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	24,  // 171: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	26,  // 172: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	28,  // 173: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	30,  // 174: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	32,  // 175: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	34,  // 176: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	39,  // 177: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	41,  // 178: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	43,  // 179: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	45,  // 180: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	47,  // 181: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	49,  // 182: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	53,  // 183: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	55,  // 184: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	57,  // 185: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	63,  // 186: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
 	67,  // 187: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
 	69,  // 188: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
 	72,  // 189: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse

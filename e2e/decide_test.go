@@ -97,7 +97,9 @@ func TestDecisionsOverRestarts(t *testing.T) {
 	must(err)
 	turn, err = runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: other})
 	must(err)
-	done, err := runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{RunId: other, TurnToken: turn.GetTurn().GetToken()})
+	done, err := runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
+		RunId: other, TurnToken: turn.GetTurn().GetToken(), TurnSeq: turn.GetTurn().GetTurnSeq(), Attempt: turn.GetTurn().GetAttempt(),
+	})
 	must(err)
 	if end := done.GetEnded().GetEnded(); end.GetStatus() != pawlv1.RunStatus_RUN_STATUS_FAILED || end.GetReason() != "outcome:dropped" {
 		t.Errorf("the declared failing end is %v", end)

@@ -51,7 +51,7 @@ func (s *Service) card(a *agent) *a2apb.AgentCard {
 		Version: firstOf(prompt.Version, a.pack.Version), SupportedInterfaces: s.interfaces(a),
 		DefaultInputModes: input, DefaultOutputModes: output, Skills: []*a2apb.AgentSkill{skill},
 		Capabilities: &a2apb.AgentCapabilities{
-			Streaming: new(true), PushNotifications: new(s.cfg.Push != nil),
+			Streaming: new(!s.cfg.NoStreams), PushNotifications: new(s.cfg.Push != nil),
 			ExtendedAgentCard: new(s.authenticates()), Extensions: s.extensions(),
 		},
 	}

@@ -35,6 +35,17 @@ type Remote struct {
 	Allow []string
 	// CA are the authorities that sign the agent's certificate; nil = the system's.
 	CA *x509.CertPool
+	// Certificate is shown to the agent where it asks for one; nil = none.
+	Certificate *tls.Certificate
+}
+
+// tls is how the agent is spoken to behind an https card.
+func (r *Remote) tls() *tls.Config {
+	conf := &tls.Config{RootCAs: r.CA, MinVersion: tls.VersionTLS12}
+	if r.Certificate != nil {
+		conf.Certificates = []tls.Certificate{*r.Certificate}
+	}
+	return conf
 }
 
 // Directory finds agents: those of the configuration by "PACK/AGENT" or "AGENT",
@@ -125,7 +136,7 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	if err != nil {
 		return nil, refuses("AGENT_CARD", err)
 	}
-	client := httpClient(remote.CA)
+	client := httpClient(remote.tls())
 	headers := a2aclient.ServiceParams{}
 	if remote.Token != "" {
 		headers.Append("Authorization", "Bearer "+remote.Token)
@@ -138,7 +149,7 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	spoken, err := wireTo(face, base.Scheme == "https", client, remote.CA)
+	spoken, err := wireTo(face, base.Scheme == "https", client, remote.tls())
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +218,7 @@ func allowed(host string, base *url.URL, allow []string) bool {
 	return name == base.Hostname() || slices.Contains(allow, host) || slices.Contains(allow, name)
 }
 
-func wireTo(face *foreignInterface, encrypted bool, client *http.Client, ca *x509.CertPool) (wire, error) {
+func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *tls.Config) (wire, error) {
 	switch a2a.TransportProtocol(face.ProtocolBinding) {
 	case a2a.TransportProtocolJSONRPC:
 		return httpWire{a2aclient.NewJSONRPCTransport(face.URL, client)}, nil
@@ -220,7 +231,7 @@ func wireTo(face *foreignInterface, encrypted bool, client *http.Client, ca *x50
 	}
 	creds := insecure.NewCredentials()
 	if encrypted {
-		creds = credentials.NewTLS(&tls.Config{RootCAs: ca, MinVersion: tls.VersionTLS12})
+		creds = credentials.NewTLS(conf)
 	}
 	// The name is only ever a host, and nobody in between gets the credentials.
 	conn, err := grpc.NewClient("dns:///"+face.URL, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),

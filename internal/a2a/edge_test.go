@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -250,8 +251,9 @@ func TestIdempotentSend(t *testing.T) {
 		}
 		other := message("crew/writer", "other "+c.name)
 		other.Message.MessageId = "m-once " + c.name
-		if got := r.send(r.context("", c.pairs...), other); got.GetId() == first.GetId() {
-			t.Errorf("%s: another body is the same task", c.name)
+		got, err := r.client.SendMessage(r.context("", c.pairs...), other)
+		if c.same != (err != nil) || err == nil && got.GetTask().GetId() == first.GetId() {
+			t.Errorf("%s: another body is answered with %v, %v", c.name, got, err)
 		}
 	}
 	// A stream that is sent again tells the same task from its beginning to its end.
@@ -275,4 +277,70 @@ func TestIdempotentSend(t *testing.T) {
 			t.Errorf("an answer that is repeated: %v", got)
 		}
 	}
+}
+
+// TestHTTPTakesWhatTheProtocolHas: values that the protocol does not have are refused on
+// both bindings over HTTP, and answers have its media type.
+func TestHTTPTakesWhatTheProtocolHas(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const base = "/a2a/crew/writer"
+	call := func(method, params string) answer { return r.http("POST", base, rpc(method, params)) }
+	for name, got := range map[string]answer{
+		"an unknown status, JSON-RPC":  call("ListTasks", `{"status":"TASK_STATE_DREAMING"}`),
+		"an unknown status, REST":      r.http("GET", base+"/tasks?status=TASK_STATE_DREAMING", ""),
+		"an unknown role, JSON-RPC":    call("SendMessage", `{"message":{"messageId":"m","role":"ROLE_KING","parts":[{"text":"x"}]}}`),
+		"an unknown role, REST":        r.http("POST", base+"/message:send", `{"message":{"messageId":"m","role":"ROLE_KING","parts":[{"text":"x"}]}}`),
+		"a page of nothing, JSON-RPC":  call("ListTasks", `{"pageSize":0}`),
+		"a page of nothing, REST":      r.http("GET", base+"/tasks?pageSize=0", ""),
+		"a page above the most, REST":  r.http("GET", base+"/tasks?pageSize=101", ""),
+		"a page that is less than one": call("ListTasks", `{"pageSize":-1}`),
+	} {
+		if !strings.Contains(got.String(), "INVALID_PARAMS") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	for accept, want := range map[string]string{"": "application/a2a+json", "*/*": "application/a2a+json", "application/json": "application/json"} {
+		if got := r.http("GET", base+"/tasks", "", "Accept", accept); got.status != 200 || got.header.Get("Content-Type") != want {
+			t.Errorf("Accept %q: %d %s", accept, got.status, got.header.Get("Content-Type"))
+		}
+	}
+}
+
+// TestWithoutStreamsAndPush: what is switched off is refused, and the card says so.
+func TestWithoutStreamsAndPush(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(r *rig) { r.config.A2AStreaming, r.config.A2APush = false, false })
+	card := r.http("GET", "/a2a/crew/writer/.well-known/agent-card.json", "")
+	if !strings.Contains(card.String(), `"streaming":false`) || !strings.Contains(card.String(), `"pushNotifications":false`) {
+		t.Errorf("the card is %v", card)
+	}
+	stream, err := r.client.SendStreamingMessage(r.context(""), message("crew/writer", "echo"))
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if reasonIn(err) != "UNSUPPORTED_OPERATION" {
+		t.Errorf("a stream: %v", err)
+	}
+	task := r.send(r.context(""), message("crew/writer", "ask on?"))
+	following, err := r.client.SubscribeToTask(r.context(""), &a2apb.SubscribeToTaskRequest{Tenant: "crew/writer", Id: task.GetId()})
+	if err == nil {
+		_, err = following.Recv()
+	}
+	if reasonIn(err) != "UNSUPPORTED_OPERATION" {
+		t.Errorf("a subscription: %v", err)
+	}
+	_, err = r.client.CreateTaskPushNotificationConfig(r.context(""), &a2apb.TaskPushNotificationConfig{Tenant: "crew/writer", TaskId: task.GetId(), Url: "https://x.example/"})
+	if reasonIn(err) != "PUSH_NOTIFICATION_NOT_SUPPORTED" {
+		t.Errorf("a push configuration: %v", err)
+	}
+}
+
+func reasonIn(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
 }

@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -21,9 +20,9 @@ var (
 
 // httpClient reaches agents: it follows nobody elsewhere and reads no answer
 // without end.
-func httpClient(ca *x509.CertPool) *http.Client {
+func httpClient(conf *tls.Config) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: ca, MinVersion: tls.VersionTLS12}
+	transport.TLSClientConfig = conf
 	transport.Proxy = nil
 	transport.ResponseHeaderTimeout = callTimeout
 	transport.IdleConnTimeout = 90 * time.Second

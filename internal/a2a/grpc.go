@@ -68,6 +68,10 @@ func (g *grpcService) GetTask(ctx context.Context, in *a2apb.GetTaskRequest) (*a
 
 // ListTasks implements lf.a2a.v1.A2AService.
 func (g *grpcService) ListTasks(ctx context.Context, in *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
+	if in.PageSize != nil && in.GetPageSize() == 0 {
+		// What the official Go client sends over gRPC when it was given none.
+		in.PageSize = nil
+	}
 	return unary(ctx, g, in, g.s.listTasks)
 }
 

@@ -3,15 +3,26 @@ package a2a
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// unmarshal takes camelCase and snake_case and ignores what it does not know.
+// unmarshal takes camelCase and snake_case and ignores fields that it does not know. An
+// unknown value of an enumeration is an error: ignoring it would be guessing, for example
+// that a filter is none.
 func unmarshal(raw []byte, into proto.Message) error {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) == nil {
+		if err := checkEnums(fields, into.ProtoReflect().Descriptor()); err != nil {
+			return err
+		}
+	}
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(raw, into)
 }
 
@@ -44,4 +55,42 @@ func marshal(m proto.Message) ([]byte, error) {
 		}
 	}
 	return json.Marshal(fields)
+}
+
+// checkEnums looks for values of enumerations that the protocol does not have.
+func checkEnums(object map[string]json.RawMessage, of protoreflect.MessageDescriptor) error {
+	for key, raw := range object {
+		field := of.Fields().ByJSONName(key)
+		if field == nil {
+			field = of.Fields().ByTextName(key)
+		}
+		if field == nil || field.IsMap() || field.Enum() == nil && field.Message() == nil {
+			continue
+		}
+		values := []json.RawMessage{raw}
+		if field.IsList() && json.Unmarshal(raw, &values) != nil {
+			continue
+		}
+		for _, value := range values {
+			if err := checkEnum(value, field); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkEnum(raw json.RawMessage, field protoreflect.FieldDescriptor) error {
+	if enum := field.Enum(); enum != nil {
+		var name string
+		if json.Unmarshal(raw, &name) == nil && name != "" && enum.Values().ByName(protoreflect.Name(name)) == nil {
+			return fmt.Errorf("%q is no %s", clip(name, 100), enum.Name())
+		}
+		return nil
+	}
+	var inner map[string]json.RawMessage
+	if strings.HasPrefix(string(field.Message().FullName()), "google.protobuf.") || json.Unmarshal(raw, &inner) != nil {
+		return nil
+	}
+	return checkEnums(inner, field.Message())
 }

@@ -60,17 +60,17 @@ func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 		if name == "" {
 			name = a.GetArtifactId()
 		}
-		out.Artifacts = append(out.Artifacts, machine.AgentArtifact{Name: name, Parts: parts})
+		out.Artifacts = append(out.Artifacts, machine.AgentArtifact{ID: a.GetArtifactId(), Name: name, Parts: parts})
 	}
 	return out, nil
 }
 
 // replyOf reads a message that an agent answered with instead of a task: its work
-// is done with it.
+// is done with it. It has no task.
 func replyOf(m *a2apb.Message) (machine.AgentTask, error) {
 	parts, err := foreignParts(m.GetParts())
 	return machine.AgentTask{
-		ID: "message:" + m.GetMessageId(), ContextID: m.GetContextId(), State: machine.AgentCompleted, Output: parts,
+		ContextID: m.GetContextId(), State: machine.AgentCompleted, Output: parts,
 	}, err
 }
 

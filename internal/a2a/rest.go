@@ -121,12 +121,14 @@ func (s *Service) serveREST(w http.ResponseWriter, r *http.Request, t target) {
 	writeJSON(w, http.StatusOK, answerMedia(r), data)
 }
 
-// answerMedia is the protocol's own media type for those who ask for it.
+// answerMedia is the protocol's own media type (S§11.1), but for those who ask for plain
+// JSON only.
 func answerMedia(r *http.Request) string {
-	if strings.Contains(strings.Join(r.Header.Values("Accept"), ","), mediaA2A) {
-		return mediaA2A
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if strings.Contains(accept, mediaJSON) && !strings.Contains(accept, mediaA2A) {
+		return mediaJSON
 	}
-	return mediaJSON
+	return mediaA2A
 }
 
 // readREST makes the request out of body, query and path.

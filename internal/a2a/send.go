@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -128,17 +127,19 @@ func modeIn(kind string, patterns []string) bool {
 }
 
 // idempotency is the id under which the same message is known again, or "": then
-// it is a new one. It covers agent and body, since clients reuse message ids.
+// it is a new one. It covers the agent and the key, else the message's id; the engine
+// refuses another body under it.
 func (m *sending) idempotency() string {
 	if !m.wants(DelegationURI) && !m.wants(IdempotentURI) && m.idempotencyKey == "" {
 		return ""
 	}
-	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.req.GetMessage())
-	if err != nil {
-		return ""
+	msg := m.req.GetMessage()
+	named := "message\x00" + msg.GetMessageId()
+	if m.idempotencyKey != "" {
+		named = "key\x00" + m.idempotencyKey
 	}
 	h := sha256.New()
-	for _, part := range []string{m.agent.route(), m.idempotencyKey, string(body)} {
+	for _, part := range []string{m.agent.route(), msg.GetTaskId(), named} {
 		sum := sha256.Sum256([]byte(part))
 		h.Write(sum[:])
 	}

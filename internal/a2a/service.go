@@ -71,6 +71,8 @@ type Config struct {
 	RequiredExtensions []string
 	// CardKey signs the cards; nil = they are not signed.
 	CardKey *CardKey
+	// NoStreams refuses streams, as the card says then.
+	NoStreams bool
 	// Push keeps the push configurations; nil = the four operations answer
 	// PushNotificationNotSupported.
 	Push PushConfigs

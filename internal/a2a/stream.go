@@ -111,6 +111,9 @@ func (p *projector) answer() *a2apb.Message {
 // until it has ended or needs an input. A wait for an authorisation, which comes
 // from elsewhere, keeps the stream open.
 func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageRequest, to sink) error {
+	if s.cfg.NoStreams {
+		return noStreams()
+	}
 	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendStreamingMessage_FullMethodName)
 	if err != nil {
 		return err
@@ -144,6 +147,9 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 // until it has ended. A stream that is taken up again begins with the task as its
 // reader knew it, and misses nothing.
 func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskRequest, to sink) error {
+	if s.cfg.NoStreams {
+		return noStreams()
+	}
 	c, state, err := s.find(ctx, req.GetTenant(), req.GetId())
 	if err != nil {
 		return err
@@ -296,4 +302,8 @@ func cause(stay context.Context, err error) error {
 		return fmt.Errorf("a2a: %w", err)
 	}
 	return err
+}
+
+func noStreams() error {
+	return fail(unsupportedOperation, "this agent streams nothing, as its card says; ask for the task")
 }

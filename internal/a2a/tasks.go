@@ -133,7 +133,7 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 		PageToken: req.GetPageToken(), PageSize: defaultTasks,
 	}
 	switch {
-	case req.GetPageSize() < 0 || req.GetPageSize() > maxTasks:
+	case req.PageSize != nil && (req.GetPageSize() < 1 || req.GetPageSize() > maxTasks):
 		return list, failAt(invalidParams, "pageSize", "is %d, want 1 to %d", req.GetPageSize(), maxTasks)
 	case req.HistoryLength != nil && req.GetHistoryLength() < 0:
 		return list, failAt(invalidParams, "historyLength", "is %d, want 0 or more", req.GetHistoryLength())
@@ -143,8 +143,7 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 	if _, known := a2apb.TaskState_name[int32(req.GetStatus())]; !known {
 		return list, failAt(invalidParams, "status", "%d is no state of a task", req.GetStatus())
 	}
-	// 0 is what the official Go client sends over gRPC when it was given none.
-	if req.GetPageSize() > 0 {
+	if req.PageSize != nil {
 		list.PageSize = int(req.GetPageSize())
 	}
 	if after := req.GetStatusTimestampAfter(); after != nil {

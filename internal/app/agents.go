@@ -23,7 +23,11 @@ func agentsGuest(opts options, engine *runtime.Engine, box *outbox.Outbox) func(
 		if err != nil {
 			return grpcapi.Guest{}, err
 		}
-		conf.Push = pushes(engine, box)
+		if opts.config.A2APush {
+			conf.Push = pushes(engine, box)
+		}
+		// The sidecar's own delegations are followed by streams all the same.
+		conf.NoStreams = !opts.config.A2AStreaming
 		service, err := a2a.New(conf, host)
 		if err != nil {
 			return grpcapi.Guest{}, err

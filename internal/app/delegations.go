@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -112,6 +113,13 @@ func readRemotes(agents map[string]config.Agent) (map[string]a2a.Remote, error) 
 			if !remote.CA.AppendCertsFromPEM(raw) {
 				return nil, fmt.Errorf("agents[%s].ca: %s has no certificate", name, agent.CA)
 			}
+		}
+		if agent.Cert != "" {
+			pair, err := tls.LoadX509KeyPair(agent.Cert, agent.Key)
+			if err != nil {
+				return nil, fmt.Errorf("agents[%s].cert: %w", name, err)
+			}
+			remote.Certificate = &pair
 		}
 		out[name] = remote
 	}

@@ -21,6 +21,9 @@ type Agent struct {
 	// CA is a PEM file of the authorities that sign its certificate; "" = the
 	// system's.
 	CA string `yaml:"ca" json:"ca,omitempty"`
+	// Cert and Key are PEM files of the certificate that is shown to it; "" = none.
+	Cert string `yaml:"cert" json:"cert,omitempty"`
+	Key  string `yaml:"key" json:"key,omitempty"`
 }
 
 // Remotes are the agents of the file and of --agent together; the latter wins.
@@ -48,6 +51,9 @@ func (c *Config) remotes(l *list) {
 		u, err := url.Parse(all[name].Card)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			l.add(fmt.Sprintf("agents[%s].card", name), "%q is no http(s) URL of a card", all[name].Card)
+		}
+		if (all[name].Cert == "") != (all[name].Key == "") {
+			l.add(fmt.Sprintf("agents[%s].cert", name), "a certificate takes cert and key")
 		}
 	}
 	if len(all) > 0 && !c.A2A {

@@ -42,6 +42,10 @@ type Config struct {
 	// A2ALenientVersion takes calls without A2A-Version as 1.0. Default false: they
 	// mean 0.3, which is not spoken.
 	A2ALenientVersion bool `yaml:"a2a_lenient_version" json:"a2a_lenient_version"`
+	// A2AStreaming serves streams over A2A, A2APush sends push notifications; the cards
+	// say which. Default true.
+	A2AStreaming bool `yaml:"a2a_streaming" json:"a2a_streaming"`
+	A2APush      bool `yaml:"a2a_push" json:"a2a_push"`
 	// A2ARequire are extension URIs that callers must declare.
 	A2ARequire []string `yaml:"a2a_require" json:"a2a_require"`
 	// A2ACardKey is a PEM file with the private key that signs agent cards; "" = they
@@ -167,8 +171,8 @@ type Limits struct {
 // Default is the configuration that only lacks a data directory.
 func Default() Config {
 	return Config{
-		Listen:       "127.0.0.1:7291",
-		A2A:          true,
+		Listen: "127.0.0.1:7291",
+		A2A:    true, A2AStreaming: true, A2APush: true,
 		DrainTimeout: 20 * time.Second,
 		Lease:        time.Minute,
 		StepGrace:    5 * time.Second,

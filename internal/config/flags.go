@@ -25,6 +25,8 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.A2AURL, "a2a-url", c.A2AURL, "public base URL of the HTTP port, for agent cards")
 	fs.StringVar(&c.A2AGRPC, "a2a-grpc", c.A2AGRPC, "public HOST:PORT of the gRPC port, for agent cards")
 	fs.BoolVar(&c.A2ALenientVersion, "a2a-lenient-version", c.A2ALenientVersion, "take A2A calls without A2A-Version as 1.0")
+	fs.BoolVar(&c.A2AStreaming, "a2a-streaming", c.A2AStreaming, "stream tasks over A2A; cards say so")
+	fs.BoolVar(&c.A2APush, "a2a-push", c.A2APush, "send A2A push notifications; cards say so")
 	fs.StringArrayVar(&c.A2ARequire, "a2a-require", c.A2ARequire, "extension URI that A2A callers must declare (repeatable)")
 	fs.StringArrayVar(&c.Agent, "agent", c.Agent, "agent that runs delegate to and that lives elsewhere: AGENT=CARD_URL (repeatable)")
 	fs.StringArrayVar(&c.PushAllow, "push-allow", c.PushAllow, "private address or CIDR that push notifications and webhooks may go to (repeatable)")

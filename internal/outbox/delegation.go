@@ -210,6 +210,11 @@ func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc)
 // told takes what the agent says of the task.
 func (d *delegation) told(ctx context.Context, del *machine.Delegation, card string, task machine.AgentTask) error {
 	known := del.Remote
+	if task.ID == "" && task.State == machine.AgentCompleted {
+		// A message instead of a task; as an answer's answer it ends the task.
+		task.ID = known.TaskID
+		return d.resolve(ctx, outcomeOf(task, card))
+	}
 	if known.TaskID != "" && task.ID != known.TaskID {
 		return d.resolve(ctx, failure("AGENT_PROTOCOL", "the agent changed its task from "+known.TaskID+" to "+task.ID, true))
 	}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -22,7 +23,7 @@ type result struct {
 	Reason    string                     `json:"reason,omitempty"`
 	Output    json.RawMessage            `json:"output,omitempty"`
 	Artifacts map[string]json.RawMessage `json:"artifacts,omitempty"`
-	TaskID    string                     `json:"task_id"`
+	TaskID    string                     `json:"task_id,omitempty"`
 	CardURL   string                     `json:"card_url,omitempty"`
 }
 
@@ -39,15 +40,9 @@ func endOf(task machine.AgentTask, card string) machine.Outcome {
 	if task.State != machine.AgentCompleted {
 		return unsuccessful(task)
 	}
-	r := result{Status: "COMPLETED", Reason: task.Reason, TaskID: task.ID, CardURL: card, Output: valueOf(task.Output)}
-	if task.Status != "" {
-		r.Status = task.Status
-	}
-	for _, a := range task.Artifacts {
-		if r.Artifacts == nil {
-			r.Artifacts = make(map[string]json.RawMessage)
-		}
-		r.Artifacts[a.Name] = valueOf(a.Parts)
+	r := result{
+		Status: cmp.Or(task.Status, "COMPLETED"), Reason: cmp.Or(task.Reason, "completed"), TaskID: task.ID, CardURL: card,
+		Output: valueOf(answerIn(&task)), Artifacts: artifactsOf(task.Artifacts),
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -57,6 +52,43 @@ func endOf(task machine.AgentTask, card string) machine.Outcome {
 		return failure("AGENT_RESULT_TOO_LARGE", fmt.Sprintf("the agent's result has %d bytes, at most %d are taken; let it store it elsewhere and name it", len(raw), maxResult), true)
 	}
 	return machine.Outcome{OK: true, Result: raw}
+}
+
+// answerIn is what a task says in the end: its output, else what its status says, else its
+// only artifact.
+func answerIn(task *machine.AgentTask) []machine.Part {
+	switch {
+	case len(task.Output) > 0:
+		return task.Output
+	case len(task.Message) > 0:
+		return task.Message
+	case len(task.Artifacts) == 1:
+		return task.Artifacts[0].Parts
+	}
+	return nil
+}
+
+// artifactsOf keeps each artifact. Names need not be unique: the next of a name has its
+// id, or a number, behind it.
+func artifactsOf(artifacts []machine.AgentArtifact) map[string]json.RawMessage {
+	if len(artifacts) == 0 {
+		return nil
+	}
+	out := make(map[string]json.RawMessage, len(artifacts))
+	for _, a := range artifacts {
+		name := a.Name
+		if _, taken := out[name]; taken && a.ID != "" {
+			name = a.Name + "#" + a.ID
+		}
+		for n := 2; ; n++ {
+			if _, taken := out[name]; !taken {
+				break
+			}
+			name = fmt.Sprintf("%s#%d", a.Name, n)
+		}
+		out[name] = valueOf(a.Parts)
+	}
+	return out
 }
 
 func unsuccessful(task machine.AgentTask) machine.Outcome {
@@ -111,7 +143,12 @@ func valueOf(parts []machine.Part) json.RawMessage {
 	case len(parts) == 1 && parts[0].Kind == machine.PartJSON:
 		return parts[0].Data
 	case allText(parts):
-		raw, _ := json.Marshal(textOf(parts))
+		// Chunks that were appended are one text (S§4.2.2).
+		var text strings.Builder
+		for i := range parts {
+			text.WriteString(parts[i].Text)
+		}
+		raw, _ := json.Marshal(text.String())
 		return raw
 	}
 	list := make([]part, len(parts))

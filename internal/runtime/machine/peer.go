@@ -120,6 +120,7 @@ type AgentTask struct {
 
 // AgentArtifact is one artifact of a task.
 type AgentArtifact struct {
+	ID string
 	// Name, else the artifact's id.
 	Name  string
 	Parts []Part

@@ -38,7 +38,7 @@ func bareChild(ctx context.Context, spec ChildSpec, w *wire) error {
 // bareService answers StartRun and EmitEvent.
 type bareService struct {
 	pawlv1.UnimplementedRunServiceServer
-	store    *store.Store
+	store    *store.Yardstick
 	template *template
 	answer   *pawlv1.EmitEventResponse
 	cursor   atomic.Uint64
@@ -53,7 +53,7 @@ func newBareService(ctx context.Context, dir string) (*bareService, error) {
 		return nil, err
 	}
 	var err error
-	b.store, err = store.Open(store.Options{Dir: filepath.Join(dir, "data")})
+	b.store, err = store.NewYardstick(store.Options{Dir: filepath.Join(dir, "data")})
 	return b, err
 }
 

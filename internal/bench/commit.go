@@ -85,11 +85,11 @@ func openCommitter(job commitJob) (func(context.Context, []pair) error, func() e
 		}
 		return naiveCommit(db), db.Close, nil
 	case "bare":
-		s, err := store.Open(store.Options{Dir: dir})
+		y, err := store.NewYardstick(store.Options{Dir: dir})
 		if err != nil {
 			return nil, nil, fmt.Errorf("bare: %w", err)
 		}
-		return bareCommit(s), s.Close, nil
+		return bareCommit(y), y.Close, nil
 	}
 	return nil, nil, fmt.Errorf("kind %q; want naive, bare or engine", job.Kind)
 }
@@ -123,13 +123,13 @@ func naiveCommit(db *badger.DB) func(context.Context, []pair) error {
 }
 
 // bareCommit hands each transition to the committer.
-func bareCommit(s *store.Store) func(context.Context, []pair) error {
+func bareCommit(y *store.Yardstick) func(context.Context, []pair) error {
 	return func(ctx context.Context, pairs []pair) error {
 		ops := make([]store.Op, len(pairs))
 		for i, p := range pairs {
 			ops[i] = store.Op{Key: p.key, Value: p.value}
 		}
-		return s.CommitRaw(ctx, ops)
+		return y.Commit(ctx, ops)
 	}
 }
 

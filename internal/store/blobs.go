@@ -19,8 +19,13 @@ import (
 
 func blobKey(ns uint32, sum [32]byte) []byte { return append(prefix(nil, kindBlob, ns), sum[:]...) }
 
+// piecesPrefix begins the keys of all pieces of a blob or an upload.
+func piecesPrefix(ns uint32, pieces [16]byte) []byte {
+	return append(prefix(nil, kindBlobPiece, ns), pieces[:]...)
+}
+
 func pieceKey(ns uint32, pieces [16]byte, n int) []byte {
-	return binary.BigEndian.AppendUint32(append(prefix(nil, kindBlobPiece, ns), pieces[:]...), uint32(n))
+	return binary.BigEndian.AppendUint32(piecesPrefix(ns, pieces), uint32(n))
 }
 
 func uploadKey(ns uint32, key machine.UploadKey) []byte {
@@ -54,15 +59,17 @@ func (s *Store) Upload(ctx context.Context, ns uint32, key machine.UploadKey) (m
 // Errors: [machine.ErrUploadChanged].
 func (s *Store) AppendUpload(ctx context.Context, ns uint32, key machine.UploadKey, before machine.Upload, piece []byte, at int64) (machine.Upload, error) {
 	after := before
+	expects := []expect{uploadIs(ns, key, before)}
 	if before.Chunks == 0 {
 		after.Pieces = piecesOf(key, at)
+		expects = append(expects, undropped(piecesPrefix(ns, after.Pieces), machine.ErrUploadChanged))
 	}
 	after.Size, after.Chunks, after.At = before.Size+int64(len(piece)), before.Chunks+1, at
-	w := &Writes{ns: ns, entry: -1, expects: []expect{uploadIs(ns, key, before)}, ops: []Op{
+	w := &Writes{ns: ns, entry: -1, expects: expects, ops: []Op{
 		{Key: uploadKey(ns, key), Value: codec.EncodeUpload(&after)},
 		{Key: pieceKey(ns, after.Pieces, before.Chunks), Value: bytes.Clone(piece)},
 	}}
-	return after, s.submitRows(ctx, w)
+	return after, s.write(ctx, w)
 }
 
 func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
@@ -71,14 +78,6 @@ func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
 		e.value = codec.EncodeUpload(&up)
 	}
 	return e
-}
-
-// submitRows commits rows that belong to no entry.
-func (s *Store) submitRows(ctx context.Context, w *Writes) error {
-	if err := s.checkSize(w); err != nil {
-		return err
-	}
-	return s.committer.submit(ctx, w)
 }
 
 // FinishUpload makes an upload, which must be as it is given, a blob. If there is
@@ -95,20 +94,24 @@ func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadK
 		w.ops = append(w.ops, Op{Key: uploadKey(ns, key), Delete: true})
 	}
 	if existed = value != nil; existed {
-		w.ops = append(w.ops, dropPieces(ns, up.Pieces, up.Chunks)...)
+		w.dropPieces(up.Pieces, up.Chunks)
 		before.At = max(before.At, blob.At)
 		blob = before
 	}
 	w.ops = append(w.ops, Op{Key: at, Value: codec.EncodeBlob(&blob)})
-	return existed, s.submitRows(ctx, w)
+	return existed, s.write(ctx, w)
 }
 
-func dropPieces(ns uint32, pieces [16]byte, n int) []Op {
-	ops := make([]Op, n)
-	for i := range ops {
-		ops[i] = Op{Key: pieceKey(ns, pieces, i), Delete: true}
+// dropPieces removes the pieces of an upload or a blob with its row: in the same
+// commit, or afterwards if they are too many for it.
+func (w *Writes) dropPieces(pieces [16]byte, n int) {
+	if n > dropPage {
+		w.drop(piecesPrefix(w.ns, pieces))
+		return
 	}
-	return ops
+	for i := range n {
+		w.ops = append(w.ops, Op{Key: pieceKey(w.ns, pieces, i), Delete: true})
+	}
 }
 
 // blob reads a row; nil value: there is none.

@@ -85,7 +85,7 @@ func (s *Store) dropBlobs(ctx context.Context, ns uint32, before int64, sweep *m
 		if err != nil {
 			return err
 		}
-		w := dropWrites(ns, row, dropPieces(ns, blob.Pieces, blob.Chunks))
+		w := dropWrites(ns, row, blob.Pieces, blob.Chunks)
 		w.unreferred = blobRefsOf(ns, [32]byte(row.Key[5:]))
 		gone, err := s.drop(ctx, w)
 		if err != nil {
@@ -113,7 +113,7 @@ func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep 
 		if err != nil {
 			return err
 		}
-		gone, err := s.drop(ctx, dropWrites(ns, row, dropPieces(ns, up.Pieces, up.Chunks)))
+		gone, err := s.drop(ctx, dropWrites(ns, row, up.Pieces, up.Chunks))
 		if err != nil {
 			return err
 		}
@@ -126,11 +126,13 @@ func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep 
 }
 
 // dropWrites delete a row and its pieces unless the row was changed meanwhile.
-func dropWrites(ns uint32, row Op, pieces []Op) *Writes {
-	return &Writes{
-		ns: ns, entry: -1, ops: append([]Op{{Key: row.Key, Delete: true}}, pieces...),
+func dropWrites(ns uint32, row Op, pieces [16]byte, n int) *Writes {
+	w := &Writes{
+		ns: ns, entry: -1, ops: []Op{{Key: row.Key, Delete: true}},
 		expects: []expect{{key: row.Key, value: row.Value, miss: machine.ErrUploadChanged}},
 	}
+	w.dropPieces(pieces, n)
+	return w
 }
 
 func (s *Store) drop(ctx context.Context, w *Writes) (bool, error) {
@@ -141,7 +143,7 @@ func (s *Store) drop(ctx context.Context, w *Writes) (bool, error) {
 			return false, err
 		}
 	}
-	err := s.submitRows(ctx, w)
+	err := s.write(ctx, w)
 	if errors.Is(err, machine.ErrUploadChanged) || errors.Is(err, errReferred) {
 		return false, nil
 	}
@@ -172,6 +174,9 @@ func anyUnder(txn *badger.Txn, p []byte) bool {
 func (c *committer) checkUnreferred(g *group, p []byte) error {
 	if p == nil {
 		return nil
+	}
+	if err := guard(p); err != nil {
+		return err
 	}
 	for _, guarded := range []map[string][]byte{g.guarded, c.sentGuarded} {
 		for key, value := range guarded {

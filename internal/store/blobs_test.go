@@ -159,7 +159,7 @@ func TestSweepMeetsReference(t *testing.T) {
 			if _, row.Value, err = s.blob(row.Key); err != nil {
 				t.Fatal(err)
 			}
-			drop := dropWrites(0, row, dropPieces(0, blob.Pieces, blob.Chunks))
+			drop := dropWrites(0, row, blob.Pieces, blob.Chunks)
 			drop.unreferred = blobRefsOf(0, blob.SHA256)
 			order := []*Writes{drop, commit}
 			if commitFirst {

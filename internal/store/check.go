@@ -60,7 +60,7 @@ func (s *Store) Check(ctx context.Context, graphs Graphs) (Report, error) {
 	var report Report
 	err := s.view(func(txn *badger.Txn) error {
 		c := &checker{ended: ctx.Err, store: s, txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
-		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs} {
+		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -100,15 +100,6 @@ type checker struct {
 	// last is the head that was asked for last: queue and index rows of one run
 	// often lie together.
 	last *machine.State
-}
-
-// rowNames name the kinds of keys in faults.
-var rowNames = map[byte]string{
-	kindHead: "head", kindEntry: "entry", kindSnapshot: "checkpoint", kindArtifact: "artifact", kindMessage: "message",
-	kindRunID: "id", kindCallerID: "id", kindTimer: "timer", kindOutbox: "outbox", kindReady: "ready", kindIndex: "index",
-	kindCursor: "cursor", kindPack: "pack", kindPackName: "pack name", kindPackRef: "pack digest", kindPackBare: "pack default",
-	kindBlob: "blob", kindBlobPiece: "piece of a blob", kindBlobRef: "reference to a blob", kindUpload: "upload",
-	kindImport: "import", kindSubscription: "subscription", kindDeadLetter: "dead letter",
 }
 
 // each walks the rows under a prefix.
@@ -184,7 +175,7 @@ func (w *rowWalk) upTo(key []byte) error {
 	if err != nil {
 		return err
 	}
-	return &Fault{Namespace: ns, Run: run, Row: rowNames[w.kind], Detail: "the run has no head"}
+	return &Fault{Namespace: ns, Run: run, Row: kinds[w.kind].row, Detail: "the run has no head"}
 }
 
 // of visits the rows of one run, which must be the next in order.
@@ -224,7 +215,7 @@ func (c *checker) strays() error {
 	defer it.Close()
 	for it.Rewind(); it.Valid(); {
 		kind := it.Item().Key()[0]
-		if rowNames[kind] == "" && kind != kindFormat && kind != kindWatermark {
+		if kinds[kind].row == "" && kind != kindFormat && kind != kindWatermark {
 			return &Fault{Row: "key", Detail: fmt.Sprintf("of no known kind: %x", it.Item().Key())}
 		}
 		it.Seek([]byte{kind + 1})

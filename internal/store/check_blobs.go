@@ -44,10 +44,14 @@ func (c *checker) blobs() error {
 		return err
 	}
 	return c.each([]byte{kindBlobPiece}, func(key, _ []byte) error {
-		if !owned[string(key)] {
-			return &Fault{Row: "piece of a blob", Detail: fmt.Sprintf("%x belongs to no blob and no upload", key)}
+		if owned[string(key)] {
+			return nil
 		}
-		return nil
+		going, err := c.going(key[:min(len(key), 5+16)])
+		if err == nil && !going {
+			err = &Fault{Row: "piece of a blob", Detail: fmt.Sprintf("%x belongs to no blob and no upload", key)}
+		}
+		return err
 	})
 }
 

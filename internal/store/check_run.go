@@ -99,10 +99,10 @@ func (r *runCheck) stored(e *machine.Entry, op *Op) error {
 		return err
 	}
 	if value == nil {
-		return r.fault(rowNames[kind], e.First, "missing")
+		return r.fault(kinds[kind].row, e.First, "missing")
 	}
 	if !bytes.Equal(value, op.Value) {
-		return r.fault(rowNames[kind], e.First, "is %x, its record makes %x", value, op.Value)
+		return r.fault(kinds[kind].row, e.First, "is %x, its record makes %x", value, op.Value)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (r *runCheck) owned() error {
 		err := w.of(r.ns, r.run, func(key, _ []byte) error {
 			*counts[w.kind]++
 			if r.prover.graph != nil && !r.rows[string(key)] {
-				return r.fault(rowNames[w.kind], 0, "no record made the row %x", key)
+				return r.fault(kinds[w.kind].row, 0, "no record made the row %x", key)
 			}
 			return nil
 		})

@@ -64,7 +64,7 @@ func raw(t *testing.T, s *Store, ops ...Op) {
 	for i := range ops {
 		ops[i].Key, ops[i].Value = bytes.Clone(ops[i].Key), bytes.Clone(ops[i].Value)
 	}
-	if err := s.CommitRaw(context.Background(), ops); err != nil {
+	if err := s.write(context.Background(), &Writes{entry: -1, ops: ops}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -85,7 +85,7 @@ func TestCheckFindsEveryLostRow(t *testing.T) {
 		raw(t, w.store, Op{Key: row.Key, Delete: true})
 		var fault *Fault
 		if _, err := w.store.Check(context.Background(), w.graphs); !errors.As(err, &fault) {
-			t.Errorf("%s row %q deleted: %v", rowNames[kind], row.Key, err)
+			t.Errorf("%s row %q deleted: %v", kinds[kind].row, row.Key, err)
 		}
 		raw(t, w.store, row)
 	}
@@ -110,7 +110,7 @@ func TestCheckFindsEveryChangedByte(t *testing.T) {
 			changed[at] ^= 1
 			raw(t, w.store, Op{Key: row.Key, Value: changed})
 			if _, err := w.store.Check(context.Background(), w.graphs); err == nil {
-				t.Errorf("%s row %q: byte %d of %x changed and not found", rowNames[row.Key[0]], row.Key, at, row.Value)
+				t.Errorf("%s row %q: byte %d of %x changed and not found", kinds[row.Key[0]].row, row.Key, at, row.Value)
 			}
 		}
 		raw(t, w.store, row)

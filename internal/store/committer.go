@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -92,7 +93,10 @@ func (r *request) outcome() error {
 // run is the committer's goroutine.
 func (c *committer) run() {
 	defer close(c.done)
+	marks := time.NewTicker(c.store.opts.MarkInterval)
+	defer marks.Stop()
 	next := &group{}
+	defer func() { c.shut(next) }()
 	var held *request
 	for {
 		if c.failure != nil {
@@ -112,6 +116,8 @@ func (c *committer) run() {
 			next = c.launch(next, &held)
 			c.answer(g, err)
 			c.answered(g)
+		case <-marks.C:
+			c.raise(next, &held)
 		case <-c.stopping(next):
 			return
 		}
@@ -136,9 +142,7 @@ func (c *committer) launch(next *group, held **request) *group {
 
 // abandon answers everybody in a group that will never be sent.
 func (c *committer) abandon(next *group, held **request) *group {
-	if next.txn != nil {
-		next.txn.Discard()
-	}
+	c.shut(next)
 	c.answer(next, c.failure)
 	if *held != nil {
 		(*held).done <- c.failure
@@ -182,6 +186,22 @@ func (c *committer) take(next *group, r *request, held **request) {
 	if err := c.admit(next, r); err != nil {
 		c.refuse(next, r, err)
 	}
+	if len(next.requests) == 0 {
+		// The next batch is judged by what is synced when it comes.
+		c.shut(next)
+	}
+}
+
+// raise stores the watermarks that scans have moved, as a batch of the group that is
+// being made: what is admitted after it lowers them again. Best effort, an older mark
+// is as right, only slower.
+func (c *committer) raise(next *group, held **request) {
+	queues := c.marks.behind()
+	if queues == 0 || *held != nil || c.failure != nil {
+		return
+	}
+	w := &Writes{entry: -1, raise: true, size: size{keys: queues, inTree: int64(queues) * 32}}
+	c.take(next, &request{w: w, done: make(chan error, 1)}, held)
 }
 
 // refuse answers a batch whose precondition failed: at once if what it lost
@@ -198,9 +218,9 @@ func (c *committer) refuse(next *group, r *request, err error) {
 }
 
 // open checks that there is room for a batch of so many bytes, and begins the
-// group's transaction when its first batch comes. It reads at
-// the last synced group; what is in flight is seen through recent and
-// sentGuarded.
+// group's transaction when its first batch comes. It reads at the last synced group,
+// which is kept from being collected until the group is sent; what is in flight is
+// seen through recent and sentGuarded.
 func (c *committer) open(g *group, bytes int64) error {
 	if c.failure != nil {
 		return c.failure
@@ -211,9 +231,23 @@ func (c *committer) open(g *group, bytes int64) error {
 	if g.txn != nil {
 		return nil
 	}
-	g.txn = c.db.NewTransactionAt(c.store.reads.durable(), true)
+	var err error
+	if g.ts, err = c.store.reads.begin(); err != nil {
+		return err
+	}
+	g.txn = c.db.NewTransactionAt(g.ts, true)
 	g.guarded = make(map[string][]byte)
 	return nil
+}
+
+// shut ends a group's transaction without sending it.
+func (c *committer) shut(g *group) {
+	if g.txn == nil {
+		return
+	}
+	g.txn.Discard()
+	g.txn = nil
+	c.store.reads.end(g.ts)
 }
 
 // send commits the group; its outcome arrives in acks.
@@ -224,6 +258,7 @@ func (c *committer) send(g *group) {
 	c.recent.turn()
 	c.marks.sent()
 	c.flight = g
+	defer c.store.reads.end(g.ts)
 	if before := c.store.opts.Hooks.BeforeCommit; before != nil {
 		if err := before(g.info()); err != nil {
 			g.txn.Discard()

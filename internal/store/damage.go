@@ -72,8 +72,8 @@ func copyOf(item *badger.Item) ([]byte, error) {
 
 // rowName names the kind of a key for people.
 func rowName(key []byte) string {
-	if len(key) > 0 && rowNames[key[0]] != "" {
-		return fmt.Sprintf("%q", rowNames[key[0]])
+	if len(key) > 0 && kinds[key[0]].row != "" {
+		return fmt.Sprintf("%q", kinds[key[0]].row)
 	}
 	return "of no known kind"
 }

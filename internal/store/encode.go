@@ -16,17 +16,14 @@ type Op struct {
 // expect is a precondition on one key: it has this value, or is absent if nil.
 type expect struct {
 	key, value []byte
-	// present: any value will do.
-	present bool
+	// such judges the value in place of value, nil = there is none.
+	such func(value []byte) bool
 	// miss is the error when it does not hold.
 	miss error
 }
 
-// due is a queue row that a batch sets: it may lower the queue's watermark.
-type due struct {
-	queue byte
-	at    int64
-}
+// present takes any value.
+func present(value []byte) bool { return value != nil }
 
 // Writes is an encoded batch: what one commit sets, and on which conditions.
 type Writes struct {
@@ -44,7 +41,10 @@ type Writes struct {
 	expects    []expect
 	// unreferred is a prefix under which there must be no key; nil: not asked.
 	unreferred []byte
-	dues       []due
+	// dropped is the prefix whose rows go afterwards; nil: none do.
+	dropped []byte
+	// raise: the watermarks that scans have moved are stored as well.
+	raise bool
 
 	size           size
 	prevHash, hash [32]byte
@@ -181,7 +181,6 @@ func (w *Writes) queues(batch *machine.Batch) {
 	for i := range batch.TimersSet {
 		t := &batch.TimersSet[i]
 		w.set(timerKey(w.keys, w.ns, t), codec.EncodeNumber(t.Turn))
-		w.dues = append(w.dues, due{queue: timerQueue, at: t.Due})
 	}
 	for i := range batch.OutboxRemoved {
 		w.remove(outboxKey(w.keys, w.ns, &batch.OutboxRemoved[i]))
@@ -189,7 +188,6 @@ func (w *Writes) queues(batch *machine.Batch) {
 	for i := range batch.OutboxAdded {
 		r := &batch.OutboxAdded[i]
 		w.set(outboxKey(w.keys, w.ns, r), codec.Mark)
-		w.dues = append(w.dues, due{queue: byte(r.Kind), at: r.Due})
 	}
 }
 

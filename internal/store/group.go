@@ -43,10 +43,12 @@ func measure(w *Writes) size {
 			value = 12
 		}
 		z.inTree += key + value + 12
+		if kinds[w.ops[i].Key[0]].queue != nil {
+			// A watermark may be added for each row of a queue.
+			z.keys++
+			z.inTree += 32
+		}
 	}
-	// A watermark may be added for each queue that the batch puts a row into.
-	z.keys += len(w.dues)
-	z.inTree += int64(len(w.dues)) * 32
 	return z
 }
 
@@ -94,7 +96,9 @@ type refusal struct {
 
 // group is one transaction in the making.
 type group struct {
+	// txn reads at ts, the last synced group; nil while there is no request.
 	txn      *badger.Txn
+	ts       uint64
 	requests []*request
 	// refused wait with the group: what they lost against must be visible when
 	// they hear of it.
@@ -109,15 +113,6 @@ func (g *group) info() Group {
 	return Group{Number: g.number, Batches: len(g.requests), Keys: g.size.keys, Bytes: g.size.bytes}
 }
 
-// guardedKind says which kinds of key a precondition may ask for.
-func guardedKind(kind byte) bool {
-	switch kind {
-	case kindRunID, kindCallerID, kindPackName, kindPackRef, kindPackBare, kindOutbox, kindBlob, kindBlobRef, kindUpload:
-		return true
-	}
-	return false
-}
-
 // admit checks a batch's preconditions against the store and everything before
 // it, and adds it to the group. An error concerns this batch only: nothing of it
 // was set.
@@ -127,6 +122,9 @@ func (c *committer) admit(g *group, r *request) error {
 	}
 	for i := range r.w.expects {
 		e := &r.w.expects[i]
+		if err := guard(e.key); err != nil {
+			return err
+		}
 		if e.value == nil && e.key[0] == kindRunID && c.fresh.absent(r.w.run, e.key) {
 			continue
 		}
@@ -145,8 +143,8 @@ func (c *committer) admit(g *group, r *request) error {
 }
 
 func (e *expect) holds(value []byte) bool {
-	if e.present {
-		return value != nil
+	if e.such != nil {
+		return e.such(value)
 	}
 	return (value == nil) == (e.value == nil) && bytes.Equal(value, e.value)
 }
@@ -189,13 +187,13 @@ func (c *committer) add(g *group, r *request) error {
 		c.cursors[w.ns] = w.cursor
 	}
 	for i := range w.ops {
-		if err := g.set(&w.ops[i]); err != nil {
+		if err := c.place(g, &w.ops[i]); err != nil {
 			return c.broken(err)
 		}
 	}
-	for _, d := range w.dues {
-		if lowered := c.marks.set(queueID{kind: d.queue, ns: w.ns}, d.at); lowered != nil {
-			if err := g.set(lowered); err != nil {
+	if w.raise {
+		for _, op := range c.marks.moved() {
+			if err := g.set(&op); err != nil {
 				return c.broken(err)
 			}
 		}
@@ -209,8 +207,21 @@ func (c *committer) add(g *group, r *request) error {
 	return nil
 }
 
+// place sets a key, and lowers the watermark of its queue in the same group if the
+// row is due before it.
+func (c *committer) place(g *group, op *Op) error {
+	if queue := kinds[op.Key[0]].queue; queue != nil && !op.Delete {
+		if lowered := c.marks.set(queue(op.Key)); lowered != nil {
+			if err := g.set(lowered); err != nil {
+				return err
+			}
+		}
+	}
+	return g.set(op)
+}
+
 func (g *group) set(op *Op) error {
-	if guardedKind(op.Key[0]) {
+	if kinds[op.Key[0]].guarded {
 		g.guarded[string(op.Key)] = op.Value
 	}
 	if op.Delete {

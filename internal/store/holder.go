@@ -14,7 +14,7 @@ import (
 // of its outgoing work: it ends with the attempt and needs no clearing. The row is
 // written only if it is there. Errors: [machine.ErrNoStep], those of a commit.
 func (s *Store) HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error {
-	return s.submitRows(ctx, holdWrites(row, holder))
+	return s.write(ctx, holdWrites(row, holder))
 }
 
 func holdWrites(row machine.OutboxRow, holder machine.StepHolder) *Writes {
@@ -22,14 +22,14 @@ func holdWrites(row machine.OutboxRow, holder machine.StepHolder) *Writes {
 	return &Writes{
 		ns: row.Namespace, entry: -1,
 		ops:     []Op{{Key: key, Value: codec.EncodeHolder(holder)}},
-		expects: []expect{{key: key, present: true, miss: machine.ErrNoStep}},
+		expects: []expect{{key: key, such: present, miss: machine.ErrNoStep}},
 	}
 }
 
 // DropOutbox removes a row that is done with, synced; one that is gone already is
 // no error.
 func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
-	return s.submitRows(ctx, &Writes{
+	return s.write(ctx, &Writes{
 		ns: row.Namespace, entry: -1, ops: []Op{{Key: outboxKey(nil, row.Namespace, &row), Delete: true}},
 	})
 }

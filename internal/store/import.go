@@ -149,7 +149,7 @@ func (i *importer) flush(ctx context.Context) error {
 	}
 	ops := i.ops
 	i.ops, i.bytes = nil, 0
-	return i.s.CommitRaw(ctx, ops)
+	return i.s.write(ctx, &Writes{ns: i.ns, entry: -1, ops: ops})
 }
 
 // finish stores the head, which makes the run one that is there.
@@ -161,10 +161,7 @@ func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, err
 	for _, c := range machine.Indexes(&st) {
 		w.ops = append(w.ops, Op{Key: indexKey(nil, i.ns, i.run, &c), Value: codec.Mark})
 	}
-	if err := i.s.checkSize(w); err != nil {
-		return nil, err
-	}
-	return &st, i.s.committer.submit(ctx, w)
+	return &st, i.s.write(ctx, w)
 }
 
 // blobUpload is a blob under way.
@@ -196,7 +193,9 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 		i.upload.up, err = i.s.Upload(ctx, i.ns, i.upload.key)
 		if err == nil && i.upload.up.Chunks > 0 {
 			// Left by an import that was broken off.
-			err = i.s.CommitRaw(ctx, append(dropPieces(i.ns, i.upload.up.Pieces, i.upload.up.Chunks), Op{Key: uploadKey(i.ns, i.upload.key), Delete: true}))
+			w := &Writes{ns: i.ns, entry: -1, ops: []Op{{Key: uploadKey(i.ns, i.upload.key), Delete: true}}}
+			w.dropPieces(i.upload.up.Pieces, i.upload.up.Chunks)
+			err = i.s.write(ctx, w)
 			i.upload.up = machine.Upload{}
 		}
 		return err
@@ -278,7 +277,7 @@ func (s *Store) dropImport(mark []byte) error {
 	ops = append(ops, Op{Key: mark, Delete: true})
 	for len(ops) > 0 {
 		n := min(len(ops), importKeys)
-		if err := s.CommitRaw(context.Background(), ops[:n]); err != nil {
+		if err := s.write(context.Background(), &Writes{ns: ns, entry: -1, ops: ops[:n]}); err != nil {
 			return err
 		}
 		ops = ops[n:]

@@ -208,7 +208,7 @@ func ackedBehind(data []byte, end int, group uint64) (int, bool) {
 
 // isValue: the key is one of ours, written by the given group or before.
 func (r *logRecord) isValue(group uint64) bool {
-	return len(r.key) > 8 && rowNames[r.key[0]] != "" && r.version() > 0 && r.version() <= group
+	return len(r.key) > 8 && kinds[r.key[0]].row != "" && r.version() > 0 && r.version() <= group
 }
 
 // wholeValues proves a value log that is no longer written to, to its last byte.

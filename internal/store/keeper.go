@@ -8,8 +8,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// keeper does the chores that no caller waits for: the discard timestamp, the
-// stored watermarks, value-log collection. Compaction is Badger's own.
+// keeper does the chores that no caller waits for and that write no row: the discard
+// timestamp, the head file, value-log collection, a look at all checksums. Compaction is
+// Badger's own.
 type keeper struct {
 	store  *Store
 	cancel context.CancelFunc
@@ -49,7 +50,6 @@ func (k *keeper) run(ctx context.Context) {
 			k.store.db.SetDiscardTs(k.store.reads.oldest())
 			k.damaged(k.store.head.look())
 		case <-mark.C:
-			k.storeMarks(ctx)
 			k.damaged(k.store.head.sync())
 		case <-gc.C:
 			k.collect(ctx)
@@ -65,15 +65,6 @@ func (k *keeper) damaged(err error) {
 	if err != nil {
 		k.store.opts.Logger.Error("the store takes nothing more", "error", err)
 		k.store.fail(err)
-	}
-}
-
-// storeMarks is best effort: an older stored mark is as right, only slower.
-func (k *keeper) storeMarks(ctx context.Context) {
-	if ops := k.store.marks.moved(); len(ops) > 0 {
-		if err := k.store.CommitRaw(ctx, ops); err != nil {
-			k.store.opts.Logger.Warn("watermarks not stored", "error", err)
-		}
 	}
 }
 

@@ -39,6 +39,8 @@ const (
 
 	kindSubscription = 'l' // l <kind> <run> <id>      subscription
 	kindDeadLetter   = 'y' // y <kind> <run> <id> <n>  delivery that was given up
+
+	kindDrop = 'v' // v <prefix>               rows under the prefix are being removed
 )
 
 // maxKey bounds a key in bytes: keys are held in memory, and Badger takes 65 000.
@@ -146,7 +148,7 @@ func readTimer(key []byte) (machine.Timer, error) {
 	var t machine.Timer
 	if len(key) >= 13 {
 		t.Namespace = binary.BigEndian.Uint32(key[1:])
-		t.Due = int64(binary.BigEndian.Uint64(key[5:]) ^ (1 << 63))
+		t.Due = dueAt(key[5:])
 		if run, rest, ok := cutName(key[13:]); ok && len(rest) == 5 {
 			t.RunID, t.Kind, t.Step = run, machine.TimerKind(rest[0]), binary.BigEndian.Uint32(rest[1:])
 			return t, nil
@@ -167,7 +169,7 @@ func readOutbox(key []byte) (machine.OutboxRow, error) {
 	if len(key) >= 14 {
 		r.Namespace = binary.BigEndian.Uint32(key[1:])
 		r.Kind = machine.OutboxKind(key[5])
-		r.Due = int64(binary.BigEndian.Uint64(key[6:]) ^ (1 << 63))
+		r.Due = dueAt(key[6:])
 		if run, rest, ok := cutName(key[14:]); ok && len(rest) == 8 {
 			r.RunID, r.Step = run, binary.BigEndian.Uint32(rest)
 			r.Attempt = int(binary.BigEndian.Uint32(rest[4:]))

@@ -133,7 +133,7 @@ func TestListLooksAtSoMany(t *testing.T) {
 		}
 		ops = append(ops, w.ops[0])
 	}
-	if err := s.CommitRaw(context.Background(), ops); err != nil {
+	if err := s.write(context.Background(), &Writes{entry: -1, ops: ops}); err != nil {
 		t.Fatal(err)
 	}
 	f, pages := machine.RunFilter{State: "nowhere"}, 0

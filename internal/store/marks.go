@@ -22,7 +22,9 @@ type queueID struct {
 // the beginning would walk over all of them.
 //
 // A mark is stored now and then, reduced by markSlack, so that a restart starts
-// there; a row set below the stored mark lowers it in the same commit.
+// there. Only the committer does it, in the group that it is making: all rows of the
+// group and of those before it are at or above the mark, and a row that is admitted
+// later below the mark lowers it in its own group.
 type marks struct {
 	mu     sync.Mutex
 	queues map[queueID]*mark
@@ -35,6 +37,9 @@ type mark struct {
 	low int64
 	// stored is what the disk has; MinInt64 = nothing yet.
 	stored int64
+	// top is the latest due time of any row that was set or seen: a look at an empty
+	// queue proves nothing about what lies behind.
+	top int64
 	// collected and flying are the earliest rows of the groups that no reader
 	// sees yet; seen collects rows that were set while a scan ran.
 	collected, flying, seen int64
@@ -44,7 +49,7 @@ type mark struct {
 func (m *marks) get(q queueID) *mark {
 	k := m.queues[q]
 	if k == nil {
-		k = &mark{low: math.MinInt64, stored: math.MinInt64, collected: math.MaxInt64, flying: math.MaxInt64, seen: math.MaxInt64}
+		k = &mark{low: math.MinInt64, stored: math.MinInt64, top: math.MinInt64, collected: math.MaxInt64, flying: math.MaxInt64, seen: math.MaxInt64}
 		m.queues[q] = k
 	}
 	return k
@@ -56,7 +61,7 @@ func (m *marks) set(q queueID, at int64) *Op {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.get(q)
-	k.low, k.collected, k.seen = min(k.low, at), min(k.collected, at), min(k.seen, at)
+	k.low, k.collected, k.seen, k.top = min(k.low, at), min(k.collected, at), min(k.seen, at), max(k.top, at)
 	if at >= k.stored {
 		return nil
 	}
@@ -95,21 +100,41 @@ func (m *marks) begin(q queueID) (*mark, int64) {
 	return k, k.low
 }
 
-// finish ends a scan that found no live row before first.
-func (m *marks) finish(k *mark, first int64) {
+// finish ends a scan that found no live row before first; met is the latest row that
+// it came upon, MinInt64 = none.
+func (m *marks) finish(k *mark, first, met int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k.low = max(k.low, min(first, k.seen))
+	k.top = max(k.top, met)
+	k.low = max(k.low, min(first, k.seen, k.top))
 	k.scan.Unlock()
 }
 
-// moved lists the ops that bring the stored marks up to date.
+// rises: the mark has moved so far that it is worth storing.
+func (k *mark) rises() bool {
+	return k.low > math.MinInt64+markSlack && k.low-markSlack > k.stored
+}
+
+// behind counts the marks that moved would store.
+func (m *marks) behind() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.queues {
+		if k.rises() {
+			n++
+		}
+	}
+	return n
+}
+
+// moved lists the ops that bring the stored marks up to date, for the group that is
+// being made: between the two nothing else may be admitted.
 func (m *marks) moved() []Op {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var ops []Op
 	for q, k := range m.queues {
-		if k.low > math.MinInt64+markSlack && k.low-markSlack > k.stored {
+		if k.rises() {
 			k.stored = k.low - markSlack
 			ops = append(ops, *markOp(q, k.stored))
 		}

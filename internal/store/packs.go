@@ -37,10 +37,7 @@ func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (ma
 		if len(w.ops) == 0 {
 			return row, ctx.Err()
 		}
-		if err := s.checkSize(w); err != nil {
-			return machine.PackRow{}, err
-		}
-		err = s.committer.submit(ctx, w)
+		err = s.write(ctx, w)
 		if err == nil {
 			return row, nil
 		}

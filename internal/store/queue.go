@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -77,12 +76,12 @@ func queuePrefix(q queueID) []byte {
 
 // scanQueue visits at most limit rows due by now, from the queue's watermark on,
 // and returns when the first row after them is due (MaxInt64 = there is none).
-// The watermark moves up to the first live row, but never past now: rows set
-// from now on are then rarely below it.
+// The watermark moves up to the first live row, but neither past now, as rows set
+// from now on are then rarely below it, nor past the latest row that there ever was.
 func (s *Store) scanQueue(ctx context.Context, q queueID, now int64, limit int, visit func(*badger.Item) error) (int64, error) {
 	k, low := s.marks.begin(q)
-	first, next := int64(math.MinInt64), int64(math.MaxInt64)
-	defer func() { s.marks.finish(k, first) }()
+	first, next, met := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64)
+	defer func() { s.marks.finish(k, first, met) }()
 	p := queuePrefix(q)
 	err := s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
@@ -96,7 +95,8 @@ func (s *Store) scanQueue(ctx context.Context, q queueID, now int64, limit int, 
 			if len(key) < len(p)+8 {
 				return fmt.Errorf("malformed queue key %x", key)
 			}
-			next = int64(binary.BigEndian.Uint64(key[len(p):]) ^ (1 << 63))
+			next = dueAt(key[len(p):])
+			met = next
 			if next > now || n == limit {
 				return nil
 			}

@@ -174,7 +174,7 @@ func (s *Store) start(found *acked) error {
 	s.committer = newCommitter(s, ts, cursors)
 	go s.committer.run()
 	s.keeper = startKeeper(s)
-	return s.dropUnfinished()
+	return errors.Join(s.dropMarked(context.Background()), s.dropUnfinished())
 }
 
 // confirm compares the database with what the HEAD file says was acknowledged.
@@ -315,26 +315,28 @@ func (s *Store) loadMarks(ts uint64) error {
 // stored), machine.ErrIndeterminate (the store is read-only from then on),
 // [ErrClosed].
 func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error) {
-	w, err := s.Encode(batch)
+	w, err := encode(batch)
 	if err != nil {
 		return machine.Committed{}, err
 	}
-	if err := s.committer.submit(ctx, w); err != nil {
+	if err := s.write(ctx, w); err != nil {
 		return machine.Committed{}, err
 	}
 	batch.State.PrevHash = w.hash
 	return machine.Committed{Cursor: w.cursor, PrevHash: w.prevHash, Hash: w.hash}, nil
 }
 
-// CommitRaw sends ops through the committer as they are, without preconditions.
-// It exists to measure the committer alone, on a store of its own: nothing
-// checks that the ops make sense.
-func (s *Store) CommitRaw(ctx context.Context, ops []Op) error {
-	w := &Writes{ops: ops, entry: -1}
+// write is the one way of everything that is stored: it hands writes to the
+// committer, which judges their preconditions, and waits until they are synced. What
+// they have removed in steps goes then, whether or not the caller still waits.
+func (s *Store) write(ctx context.Context, w *Writes) error {
 	if err := s.checkSize(w); err != nil {
 		return err
 	}
-	return s.committer.submit(ctx, w)
+	if err := s.committer.submit(ctx, w); err != nil || w.dropped == nil {
+		return err
+	}
+	return s.dropUnder(context.WithoutCancel(ctx), w.dropped)
 }
 
 // Epoch names this store for ever: cursors of another store are foreign.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -50,16 +51,60 @@ func (s *Store) BuryDelivery(ctx context.Context, sub machine.Subscription, befo
 }
 
 func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
-	key := subscriptionKey(kindSubscription, sub.SubscriptionKey)
+	key, letters := subscriptionKey(kindSubscription, sub.SubscriptionKey), subscriptionKey(kindDeadLetter, sub.SubscriptionKey)
 	is := expect{key: key, miss: machine.ErrSubscriptionChanged}
 	if before != nil {
 		is.value = codec.EncodeSubscription(before)
 	}
 	w := &Writes{ns: sub.Namespace, entry: -1, expects: []expect{is}, ops: []Op{{Key: key, Value: codec.EncodeSubscription(&sub)}}}
-	if letter != nil {
-		w.ops = append(w.ops, Op{Key: deadLetterKey(sub.SubscriptionKey, letter.N), Value: codec.EncodeDeadLetter(letter)})
+	if before == nil {
+		// The letters of one that had the key before are not those of this one.
+		w.expects = append(w.expects, undropped(letters, machine.ErrSubscriptionChanged))
 	}
-	return s.submitRows(ctx, w)
+	if letter == nil {
+		return s.write(ctx, w)
+	}
+	old, err := s.oldLetters(letters, letterRoom{rows: maxLetters, bytes: maxLetterBytes})
+	if err != nil {
+		return fmt.Errorf("dead letters of %q: %w", sub.ID, err)
+	}
+	w.ops = append(append(w.ops, old...), Op{Key: deadLetterKey(sub.SubscriptionKey, letter.N), Value: codec.EncodeDeadLetter(letter)})
+	if err := s.write(ctx, w); err != nil || len(old) == 0 {
+		return err
+	}
+	s.opts.Logger.Warn("the oldest dead letters were removed for a new one", "subscription", sub.ID, "run", sub.Run, "removed", len(old))
+	return nil
+}
+
+// Bounds of the dead letters of one subscription: for a new one the oldest go.
+const (
+	maxLetters     = 10_000
+	maxLetterBytes = 256 << 20
+)
+
+// letterRoom is what the letters of a subscription may take.
+type letterRoom struct {
+	rows  int
+	bytes int64
+}
+
+// oldLetters are the oldest letters, which have no room beside a new one: at most a
+// page of them, the next new one removes more.
+func (s *Store) oldLetters(p []byte, room letterRoom) (old []Op, err error) {
+	err = s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
+		defer it.Close()
+		rows, bytes := 1, int64(0)
+		for it.Seek(append(slices.Clone(p), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF)); has(it, p); it.Next() {
+			rows, bytes = rows+1, bytes+it.Item().ValueSize()
+			if rows > room.rows || bytes > room.bytes {
+				old = append(old, Op{Key: it.Item().KeyCopy(nil), Delete: true})
+			}
+		}
+		return nil
+	})
+	most := min(dropPage, dropBytes/(len(p)+8))
+	return old[max(0, len(old)-most):], err
 }
 
 // Subscription reads one; nil: there is none.
@@ -102,32 +147,42 @@ func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.Subsc
 	return out, nil
 }
 
-// DropSubscription removes a subscription and its dead letters, synced; one that is
-// not there is no error.
+// DropSubscription removes a subscription, synced, and then its dead letters; one that
+// is not there is no error. From the first of these commits on it is gone for ever,
+// whatever becomes of the others.
 func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKey) error {
-	ops := []Op{{Key: subscriptionKey(kindSubscription, key), Delete: true}}
-	err := s.rows(ctx, subscriptionKey(kindDeadLetter, key), func(row, _ []byte) error {
-		ops = append(ops, Op{Key: row, Delete: true})
-		return nil
-	})
-	if err != nil {
+	w := &Writes{ns: key.Namespace, entry: -1, ops: []Op{{Key: subscriptionKey(kindSubscription, key), Delete: true}}}
+	w.drop(subscriptionKey(kindDeadLetter, key))
+	if err := s.write(ctx, w); err != nil {
 		return fmt.Errorf("drop subscription %q: %w", key.ID, err)
 	}
-	return s.submitRows(ctx, &Writes{ns: key.Namespace, entry: -1, ops: ops})
+	return nil
 }
 
 // DeadLetters lists those of a subscription behind the number after, at most limit.
 func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
 	var out []machine.DeadLetter
-	err := s.rows(ctx, subscriptionKey(kindDeadLetter, key), func(row, value []byte) error {
-		n := binary.BigEndian.Uint64(row[len(row)-8:])
-		if n <= after || len(out) == limit {
-			return nil
+	p := subscriptionKey(kindDeadLetter, key)
+	err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		defer it.Close()
+		for it.Seek(number(slices.Clone(p), after+1)); after < math.MaxUint64 && has(it, p) && len(out) < limit; it.Next() {
+			n, err := lastNumber(it.Item().Key(), p)
+			if err != nil {
+				return err
+			}
+			value, err := it.Item().ValueCopy(nil)
+			if err != nil {
+				return err
+			}
+			letter, err := codec.DecodeDeadLetter(value)
+			if err != nil {
+				return err
+			}
+			letter.N = n
+			out = append(out, letter)
 		}
-		letter, err := codec.DecodeDeadLetter(value)
-		letter.N = n
-		out = append(out, letter)
-		return err
+		return ctx.Err()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dead letters of %q: %w", key.ID, err)
@@ -137,7 +192,7 @@ func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, af
 
 // DropDeadLetter removes a letter that was delivered after all, synced.
 func (s *Store) DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
-	return s.submitRows(ctx, &Writes{ns: key.Namespace, entry: -1, ops: []Op{{Key: deadLetterKey(key, n), Delete: true}}})
+	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, ops: []Op{{Key: deadLetterKey(key, n), Delete: true}}})
 }
 
 // rows visits the rows under a prefix with copies of key and value.

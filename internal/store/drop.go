@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// Rows that go with another one, and may be more than one commit takes, are removed
+// in steps: the commit that removes the other one stores a mark that names their
+// prefix, commits of a page each remove the rows, the last one the mark. A process
+// that dies in between leaves the mark, and the next one goes on when it opens the
+// store.
+
+// dropPage and dropBytes are how many rows, and bytes of their keys, one commit of a
+// removal takes.
+const (
+	dropPage  = 4096
+	dropBytes = 256 << 10
+)
+
+// dropKey is the mark of a removal of all rows under a prefix, which has a kind and a
+// namespace.
+func dropKey(p []byte) []byte {
+	ns := binary.BigEndian.Uint32(p[1:])
+	return append(append(prefix(make([]byte, 0, len(p)+1), kindDrop, ns), p[0]), p[5:]...)
+}
+
+// dropped is the inverse of dropKey.
+func dropped(key []byte) ([]byte, error) {
+	if len(key) < 7 {
+		return nil, fmt.Errorf("malformed removal key %x", key)
+	}
+	return append(prefix(nil, key[5], binary.BigEndian.Uint32(key[1:])), key[6:]...), nil
+}
+
+// drop has the rows under a prefix removed once these writes are stored.
+func (w *Writes) drop(p []byte) {
+	w.ops = append(w.ops, Op{Key: dropKey(p), Value: codec.Mark})
+	w.dropped = p
+}
+
+// undropped expects that no removal of the rows under a prefix is under way.
+func undropped(p []byte, miss error) expect { return expect{key: dropKey(p), miss: miss} }
+
+// errDropped: the removal has been ended by somebody else.
+var errDropped = errors.New("the rows are removed")
+
+// dropUnder removes the rows under a prefix whose mark is stored. Nobody adds any
+// while it is there.
+func (s *Store) dropUnder(ctx context.Context, p []byte) error {
+	mark := dropKey(p)
+	for {
+		ops, more, err := s.keysUnder(p, dropPage, dropBytes)
+		if err != nil {
+			return err
+		}
+		for i := range ops {
+			ops[i].Delete = true
+		}
+		if !more {
+			ops = append(ops, Op{Key: mark, Delete: true})
+		}
+		err = s.write(ctx, &Writes{
+			ns: binary.BigEndian.Uint32(p[1:]), entry: -1, ops: ops,
+			expects: []expect{{key: mark, such: present, miss: errDropped}},
+		})
+		if errors.Is(err, errDropped) {
+			return nil
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// keysUnder lists keys under a prefix, at most limit of them and of about so many
+// bytes, and whether there are more.
+func (s *Store) keysUnder(p []byte, limit, most int) (ops []Op, more bool, err error) {
+	size := 0
+	err = s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		defer it.Close()
+		for it.Rewind(); has(it, p); it.Next() {
+			if more = len(ops) == limit || size >= most; more {
+				return nil
+			}
+			size += len(it.Item().Key())
+			ops = append(ops, Op{Key: it.Item().KeyCopy(nil)})
+		}
+		return nil
+	})
+	return ops, more, err
+}
+
+// dropMarked ends the removals that were broken off.
+func (s *Store) dropMarked(ctx context.Context) error {
+	marks, _, err := s.keysUnder([]byte{kindDrop}, math.MaxInt, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	for _, mark := range marks {
+		p, err := dropped(mark.Key)
+		if err == nil {
+			err = s.dropUnder(ctx, p)
+		}
+		if err != nil {
+			return fmt.Errorf("go on with a removal: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// tooMany is more rows than one commit of a test's store takes.
+const tooMany = 14_000
+
+// fill stores many rows, as many a commit as it takes.
+func fill(t *testing.T, s *Store, n int, row func(i int) Op) {
+	t.Helper()
+	if s.maxKeys >= tooMany {
+		t.Fatalf("one commit takes %d keys, the tests expect fewer than %d", s.maxKeys, tooMany)
+	}
+	for i := 0; i < n; {
+		var ops []Op
+		for ; i < n && len(ops) < 10_000; i++ {
+			ops = append(ops, row(i))
+		}
+		if err := s.write(context.Background(), &Writes{entry: -1, ops: ops}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func count(t *testing.T, s *Store, kind byte) int {
+	t.Helper()
+	ops, _, err := s.keysUnder([]byte{kind}, 1<<30, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(ops)
+}
+
+// crowded is a subscription with more dead letters than one commit can remove, and
+// one beside it with a single one.
+func crowded(t *testing.T, s *Store) (machine.SubscriptionKey, machine.SubscriptionKey) {
+	t.Helper()
+	key := machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "a"}
+	beside := key
+	beside.ID = "aa"
+	for _, k := range []machine.SubscriptionKey{key, beside} {
+		if err := s.PutSubscription(context.Background(), machine.Subscription{SubscriptionKey: k, Owner: "me"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	letter := codec.EncodeDeadLetter(&machine.DeadLetter{Event: "e"})
+	fill(t, s, tooMany, func(i int) Op { return Op{Key: deadLetterKey(key, uint64(i+1)), Value: letter} })
+	fill(t, s, 1, func(int) Op { return Op{Key: deadLetterKey(beside, 1), Value: letter} })
+	return key, beside
+}
+
+// TestDropSubscriptionWithManyLetters: a subscription goes however many letters it
+// has, and nothing else goes with it.
+func TestDropSubscriptionWithManyLetters(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	key, beside := crowded(t, s)
+	checked(t, s)
+	if err := s.DropSubscription(context.Background(), key); err != nil {
+		t.Fatal(err)
+	}
+	if sub, err := s.Subscription(context.Background(), key); sub != nil || err != nil {
+		t.Errorf("dropped, but %+v, %v", sub, err)
+	}
+	if sub, err := s.Subscription(context.Background(), beside); sub == nil || err != nil {
+		t.Errorf("the one beside it: %+v, %v", sub, err)
+	}
+	if letters, marks := count(t, s, kindDeadLetter), count(t, s, kindDrop); letters != 1 || marks != 0 {
+		t.Errorf("%d letters and %d marks are left, want 1 and 0", letters, marks)
+	}
+	checked(t, s)
+}
+
+var errPower = errors.New("the power went")
+
+// TestDropIsEndedAfterACrash: one that is cut short at any of its commits has not
+// begun, or is ended when the store is opened again; nothing of it ever comes back.
+func TestDropIsEndedAfterACrash(t *testing.T) {
+	t.Parallel()
+	for _, at := range []int64{1, 2, 4} {
+		t.Run(fmt.Sprint("commit ", at), func(t *testing.T) {
+			t.Parallel()
+			var left atomic.Int64
+			dir := filepath.Join(t.TempDir(), "db")
+			s := openTemp(t, func(o *Options) {
+				o.Dir = dir
+				o.Hooks.BeforeCommit = func(Group) error {
+					if left.Load() > 0 && left.Add(-1) == 0 {
+						return errPower
+					}
+					return nil
+				}
+			})
+			key, beside := crowded(t, s)
+			left.Store(at)
+			if err := s.DropSubscription(context.Background(), key); !errors.Is(err, machine.ErrIndeterminate) {
+				t.Fatalf("cut short: %v", err)
+			}
+			crashed := openTemp(t, func(o *Options) { o.Dir = copyStore(t, s) })
+			sub, err := crashed.Subscription(context.Background(), key)
+			if err != nil || (sub != nil) != (at == 1) {
+				t.Fatalf("after the crash: %+v, %v", sub, err)
+			}
+			want := 1
+			if at == 1 {
+				want += tooMany
+			}
+			if letters, marks := count(t, crashed, kindDeadLetter), count(t, crashed, kindDrop); letters != want || marks != 0 {
+				t.Errorf("%d letters and %d marks, want %d and 0", letters, marks, want)
+			}
+			if sub, err := crashed.Subscription(context.Background(), beside); sub == nil || err != nil {
+				t.Errorf("the one beside it: %+v, %v", sub, err)
+			}
+			checked(t, crashed)
+		})
+	}
+}
+
+// TestKeyWaitsForItsRemoval: while the letters of one that is gone are being removed
+// no other takes its key, and a change of the one that is gone is refused.
+func TestKeyWaitsForItsRemoval(t *testing.T) {
+	t.Parallel()
+	s, ctx := openTemp(t), context.Background()
+	key := machine.SubscriptionKey{Kind: machine.SubscriptionPush, Run: "r", ID: "a"}
+	sub := machine.Subscription{SubscriptionKey: key, Owner: "me"}
+	if err := s.PutSubscription(ctx, sub, nil); err != nil {
+		t.Fatal(err)
+	}
+	letters := subscriptionKey(kindDeadLetter, key)
+	mark := &Writes{entry: -1, ops: []Op{{Key: subscriptionKey(kindSubscription, key), Delete: true}, {Key: dropKey(letters), Value: codec.Mark}}}
+	if err := s.write(ctx, mark); err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []*machine.Subscription{nil, &sub} {
+		if err := s.BuryDelivery(ctx, sub, before, machine.DeadLetter{N: 1}); !errors.Is(err, machine.ErrSubscriptionChanged) {
+			t.Errorf("before %v: %v", before, err)
+		}
+	}
+	if p, err := dropped(dropKey(letters)); err != nil || string(p) != string(letters) {
+		t.Errorf("the mark names %q, want %q, %v", p, letters, err)
+	}
+	if err := s.dropUnder(ctx, letters); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.dropUnder(ctx, letters); err != nil {
+		t.Errorf("a removal that somebody else has ended: %v", err)
+	}
+	if err := s.PutSubscription(ctx, sub, nil); err != nil {
+		t.Error(err)
+	}
+	checked(t, s)
+}
+
+// TestDeadLettersAreBounded: in number and bytes, and it is the oldest that go.
+func TestDeadLettersAreBounded(t *testing.T) {
+	t.Parallel()
+	s, ctx := openTemp(t), context.Background()
+	key, _ := crowded(t, s)
+	n := uint64(tooMany)
+	bury := func() {
+		t.Helper()
+		n++
+		before, err := s.Subscription(ctx, key)
+		if err == nil {
+			err = s.BuryDelivery(ctx, *before, before, machine.DeadLetter{N: n, Body: []byte("body")})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What an older program left is brought down page by page.
+	for range 3 {
+		bury()
+	}
+	letters, err := s.DeadLetters(ctx, key, 0, tooMany)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(letters) != maxLetters || letters[0].N != n-maxLetters+1 || letters[maxLetters-1].N != n {
+		t.Fatalf("%d letters, the first is %d, the newest %d", len(letters), letters[0].N, n)
+	}
+	old, err := s.oldLetters(subscriptionKey(kindDeadLetter, key), letterRoom{rows: maxLetters, bytes: 20})
+	if err != nil || len(old) < dropPage {
+		t.Errorf("too many bytes: %d letters go, %v", len(old), err)
+	}
+	checked(t, s)
+}
+
+// manyPieces makes an upload of more pieces than one commit can remove.
+func manyPieces(t *testing.T, s *Store, key machine.UploadKey) machine.Upload {
+	t.Helper()
+	up := machine.Upload{Size: tooMany, Chunks: tooMany, At: testTime, Pieces: piecesOf(key, testTime)}
+	fill(t, s, tooMany, func(i int) Op { return Op{Key: pieceKey(0, up.Pieces, i), Value: []byte("x")} })
+	fill(t, s, 1, func(int) Op { return Op{Key: uploadKey(0, key), Value: codec.EncodeUpload(&up)} })
+	return up
+}
+
+// TestManyPieces: an upload of more pieces than one commit takes can be ended as one
+// that exists already, swept away, and begun anew.
+func TestManyPieces(t *testing.T) {
+	t.Parallel()
+	s, ctx := openTemp(t), context.Background()
+	key := machine.UploadKey{Principal: "p", ID: "many"}
+	blob, _ := putBlob(t, s, "one", testTime+100, "one")
+	up := manyPieces(t, s, key)
+	if existed, err := s.FinishUpload(ctx, 0, key, up, blob); err != nil || !existed {
+		t.Fatalf("ended as a blob that exists: %v, %v", existed, err)
+	}
+	if pieces, marks := count(t, s, kindBlobPiece), count(t, s, kindDrop); pieces != 1 || marks != 0 {
+		t.Fatalf("%d pieces and %d marks are left, want 1 and 0", pieces, marks)
+	}
+	manyPieces(t, s, key)
+	want := machine.BlobSweep{Uploads: 1, Bytes: tooMany}
+	if swept, err := s.SweepBlobs(ctx, 0, testTime+50); err != nil || swept != want {
+		t.Fatalf("swept %+v, %v, want %+v", swept, err, want)
+	}
+	up = manyPieces(t, s, key)
+	if _, err := s.FinishUpload(ctx, 0, key, up, machine.Blob{SHA256: [32]byte{1}, Size: up.Size, Chunks: up.Chunks, Pieces: up.Pieces, At: testTime}); err != nil {
+		t.Fatal(err)
+	}
+	want = machine.BlobSweep{Blobs: 1, Bytes: tooMany}
+	if swept, err := s.SweepBlobs(ctx, 0, testTime+50); err != nil || swept != want {
+		t.Fatalf("swept %+v, %v, want %+v", swept, err, want)
+	}
+	first, err := s.AppendUpload(ctx, 0, key, machine.Upload{}, []byte("x"), testTime)
+	if err != nil || first.Pieces != up.Pieces {
+		t.Fatalf("begun anew: %+v, %v", first, err)
+	}
+	checked(t, s)
+}

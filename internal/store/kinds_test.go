@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// keyConstants reads the kinds of keys out of the source: name and letter.
+func keyConstants(t *testing.T) map[string]byte {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]byte)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "kind") {
+			return true
+		}
+		letter, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil || len(letter) != 1 {
+			t.Fatalf("%s is no letter: %v", spec.Names[0].Name, err)
+		}
+		out[spec.Names[0].Name] = letter[0]
+		return true
+	})
+	return out
+}
+
+// tabled are the kinds that the table names; a composite literal has them by name.
+func tabled(t *testing.T) map[string]bool {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "kinds.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]bool)
+	ast.Inspect(file, func(n ast.Node) bool {
+		if pair, ok := n.(*ast.KeyValueExpr); ok {
+			if name, ok := pair.Key.(*ast.Ident); ok && strings.HasPrefix(name.Name, "kind") {
+				out[name.Name] = true
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// TestEveryKindIsInTheTable: whoever adds a kind of key says whether preconditions
+// may ask for it, and no two have one letter.
+func TestEveryKindIsInTheTable(t *testing.T) {
+	t.Parallel()
+	named, have, letters := keyConstants(t), tabled(t), make(map[byte]string)
+	if len(named) < 25 {
+		t.Fatalf("only %d kinds found in keys.go", len(named))
+	}
+	for name, letter := range named {
+		if !have[name] {
+			t.Errorf("%s is not in the table of kinds", name)
+		}
+		if other := letters[letter]; other != "" {
+			t.Errorf("%s and %s are both %q", name, other, letter)
+		}
+		letters[letter] = name
+	}
+}
+
+// guardedKeys makes a key of each guarded kind.
+func guardedKeys() map[string][]byte {
+	out := make(map[string][]byte)
+	for kind := range kinds {
+		if kinds[kind].guarded {
+			// Long enough for a queue's key.
+			out[fmt.Sprintf("%c", kind)] = append(prefix(nil, byte(kind), 0), "\x01\x80\x00\x00\x00\x00\x00\x00\x01key"...)
+		}
+	}
+	return out
+}
+
+var errMiss = errors.New("the precondition does not hold")
+
+// putIf sets a key if it has a value; nil: if it is absent.
+func putIf(key, is, value []byte) *Writes {
+	return &Writes{entry: -1, ops: []Op{{Key: key, Value: value, Delete: value == nil}}, expects: []expect{{key: key, value: is, miss: errMiss}}}
+}
+
+// TestGuardsHoldAtEveryDistance: for each guarded kind a precondition is judged by
+// what its own group, the group in flight and the synced ones set, and a batch that
+// comes after a group of which all were refused by what is synced then.
+func TestGuardsHoldAtEveryDistance(t *testing.T) {
+	t.Parallel()
+	s, st := stalled(t)
+	ctx := context.Background()
+	start := func(w *Writes) chan error {
+		done := make(chan error, 1)
+		if err := s.checkSize(w); err != nil {
+			t.Fatal(err)
+		}
+		s.committer.queue <- &request{w: w, done: done}
+		return done
+	}
+	for kind, key := range guardedKeys() {
+		one, two := []byte("1"), []byte("2")
+		first := make(chan error, 1)
+		st.hold(func() { first <- s.write(ctx, putIf(key, nil, one)) })
+		// In flight is one; the first of these is refused by it, which is all of its
+		// group so far, and the last by its own group.
+		stale, next, late := start(putIf(key, nil, two)), start(putIf(key, one, two)), start(putIf(key, one, one))
+		st.release()
+		for i, c := range []struct {
+			done chan error
+			want error
+		}{{first, nil}, {stale, errMiss}, {next, nil}, {late, errMiss}} {
+			if err := <-c.done; !errors.Is(err, c.want) {
+				t.Errorf("kind %s, batch %d: %v, want %v", kind, i, err, c.want)
+			}
+		}
+		// A refused batch of its own group, while nothing else is written.
+		for range 3 {
+			if err := s.write(ctx, putIf(key, one, one)); !errors.Is(err, errMiss) {
+				t.Errorf("kind %s, a stale value: %v", kind, err)
+			}
+		}
+		if err := s.write(ctx, putIf(key, two, one)); err != nil {
+			t.Errorf("kind %s, after refusals: %v", kind, err)
+		}
+		if err := s.write(ctx, putIf(key, one, nil)); err != nil {
+			t.Errorf("kind %s, at last: %v", kind, err)
+		}
+	}
+}
+
+// TestGuardsSeeTheGroupInFlight: for each guarded kind the group that is being synced
+// counts as stored, and one of which all batches were refused keeps no read point.
+func TestGuardsSeeTheGroupInFlight(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	one, two := []byte("1"), []byte("2")
+	for kind, key := range guardedKeys() {
+		c := newCommitter(s, s.reads.durable(), nil)
+		sent := &group{}
+		if err := c.open(sent, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.admit(sent, &request{w: putIf(key, nil, one)}); err != nil {
+			t.Fatal(err)
+		}
+		c.shut(sent)
+		c.flight, c.sentGuarded = sent, sent.guarded
+		next, held := &group{}, (*request)(nil)
+		c.take(next, &request{w: putIf(key, nil, two)}, &held)
+		if len(sent.refused) != 1 || next.txn != nil {
+			t.Errorf("kind %s: stale writes were admitted, or leave a read point", kind)
+		}
+		c.take(next, &request{w: putIf(key, one, two)}, &held)
+		c.take(next, &request{w: putIf(key, one, nil)}, &held)
+		if len(next.requests) != 1 || len(next.refused) != 1 {
+			t.Errorf("kind %s: %d admitted and %d refused, want 1 and 1", kind, len(next.requests), len(next.refused))
+		}
+		c.shut(next)
+	}
+}
+
+// TestRefusedGroupReadsAnew: a batch that is refused while a group is in flight, and
+// is all of its group, leaves nothing behind by which a later one is judged.
+func TestRefusedGroupReadsAnew(t *testing.T) {
+	t.Parallel()
+	for kind, key := range guardedKeys() {
+		s, st := stalled(t)
+		ctx := context.Background()
+		first, stale := make(chan error, 1), make(chan error, 1)
+		st.hold(func() { first <- s.write(ctx, putIf(key, nil, []byte("1"))) })
+		go func() { stale <- s.write(ctx, putIf(key, []byte("0"), []byte("2"))) }()
+		waitFor(t, "the stale batch is there", func() bool { return len(s.committer.queue) == 1 })
+		st.release()
+		if err := errors.Join(<-first); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-stale; !errors.Is(err, errMiss) {
+			t.Errorf("kind %s: %v", kind, err)
+		}
+		if err := s.write(ctx, putIf(key, []byte("1"), nil)); err != nil {
+			t.Errorf("kind %s: what is stored is not what the next batch is judged by: %v", kind, err)
+		}
+		if n := len(s.reads.active); n != 0 {
+			t.Errorf("kind %s: %d reads are left open", kind, n)
+		}
+	}
+}
+
+// TestPreconditionsNeedAGuard: one on a kind that nobody guards is refused, whatever
+// is stored.
+func TestPreconditionsNeedAGuard(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	for name, letter := range keyConstants(t) {
+		if kinds[letter].guarded {
+			continue
+		}
+		key := append(prefix(nil, letter, 0), "\x01\x80\x00\x00\x00\x00\x00\x00\x01key"...)
+		w := &Writes{entry: -1, expects: []expect{{key: key, miss: machine.ErrConsumed}}}
+		if err := s.write(context.Background(), w); err == nil || errors.Is(err, machine.ErrConsumed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -19,7 +19,7 @@ const wholeRecord = 1<<16 - 1
 
 // Subscriptions is what [Pushes] needs of [runtime.Engine].
 type Subscriptions interface {
-	Subscribe(ctx context.Context, sub machine.Subscription) error
+	Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error
 	Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
 	Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error
 }
@@ -45,10 +45,6 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 	if config.ID == "" {
 		config.ID = "push-" + strings.ToLower(rand.Text())
 	}
-	known, err := p.Engine.Subscriptions(ctx, machine.SubscriptionPush, state.RunID)
-	if err != nil {
-		return config, err
-	}
 	sub := machine.Subscription{
 		SubscriptionKey: p.key(state.RunID, config.ID), Owner: state.Task.Owner, CreatedAt: time.Now().UnixNano(),
 		URL: config.URL, Token: config.Token, Scheme: config.Scheme, Credentials: config.Credentials, After: state.Seq, Index: wholeRecord,
@@ -57,19 +53,13 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 		// The end, at least, is told.
 		sub.After = state.Seq - 1
 	}
-	others := 0
-	for i := range known {
-		if known[i].ID != config.ID {
-			others++
-		}
-	}
-	if others >= maxConfigs {
-		return config, &machine.Refusal{
+	full := func(have int) error {
+		return &machine.Refusal{
 			Code: machine.CodeResourceExhausted, Reason: "MAX_PUSH_CONFIGS", Field: "id",
-			Message: "the task has as many push configurations as it may", Limit: maxConfigs, Got: int64(others) + 1,
+			Message: "the task has as many push configurations as it may", Limit: maxConfigs, Got: int64(have) + 1,
 		}
 	}
-	if err := p.Engine.Subscribe(ctx, sub); err != nil {
+	if err := p.Engine.Subscribe(ctx, sub, maxConfigs, full); err != nil {
 		return config, err
 	}
 	p.Serve(sub.SubscriptionKey)

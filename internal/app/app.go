@@ -78,7 +78,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		}
 	}
 	records := &recordFeed{}
-	if a.box, err = newOutbox(opts, a.engine, a.sends, records); err != nil {
+	if a.box, err = newOutbox(opts, a.engine, a.sends, records, watching.metrics); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
 	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.box, watching.page())); err != nil {

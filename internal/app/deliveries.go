@@ -8,13 +8,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
 // newOutbox makes what sends. sends is nil while A2A is off: delegations and pushes
 // then wait.
-func newOutbox(opts options, engine *runtime.Engine, sends *delegations, records *recordFeed) (*outbox.Outbox, error) {
+func newOutbox(opts options, engine *runtime.Engine, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*outbox.Outbox, error) {
 	conf := outbox.Config{
-		Engine: engine, Log: opts.log, Post: outbox.NewHTTPPoster(opts.config.PushPrefixes()),
+		Engine: engine, Log: opts.log, Counts: deliveryCounts{counts}, Post: outbox.NewHTTPPoster(opts.config.PushPrefixes()),
 		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: records},
 	}
 	if sends != nil {
@@ -22,6 +23,17 @@ func newOutbox(opts options, engine *runtime.Engine, sends *delegations, records
 		conf.Feeds[machine.SubscriptionPush] = pushFeed{sends.service}
 	}
 	return outbox.New(conf)
+}
+
+// deliveryCounts counts deliveries in the metrics, which are nil while they are off.
+type deliveryCounts struct{ metrics *telemetry.Metrics }
+
+func (c deliveryCounts) Delivery(kind machine.SubscriptionKind, became outbox.Became) {
+	c.metrics.Delivery(kind, string(became))
+}
+
+func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing outbox.Doing) {
+	c.metrics.DeliveryFault(kind, string(doing))
 }
 
 // send sends until ctx ends.

@@ -188,7 +188,7 @@ func TestDeadLetters(t *testing.T) {
 		}
 		sub := *before
 		sub.Dead++
-		if err := r.engine.Advance(ctx, sub, before, &machine.DeadLetter{N: n + 1, At: 1, Event: "e", Type: "t", Body: []byte("body"), Error: "no"}); err != nil {
+		if err := r.engine.NoteTry(ctx, sub, before, &machine.DeadLetter{N: n + 1, At: 1, Event: "e", Type: "t", Body: []byte("body"), Error: "no"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"log/slog"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -16,168 +16,209 @@ type Poster interface {
 	Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error
 }
 
-// Serve delivers the events of a subscription that was stored, or was changed.
+// Counts is told what becomes of deliveries.
+type Counts interface {
+	// Delivery counts a try: it arrived, it failed, or it was the last one.
+	Delivery(kind machine.SubscriptionKind, became Became)
+	// DeliveryFault counts what kept a delivery from going on.
+	DeliveryFault(kind machine.SubscriptionKind, doing Doing)
+}
+
+// Became says what became of one try of a delivery.
+type Became string
+
+// What a try of a delivery can become.
+const (
+	Delivered Became = "delivered"
+	Failed    Became = "failed"
+	Dead      Became = "dead"
+)
+
+// Doing says at what a delivery met a fault of this side.
+type Doing string
+
+// At what a delivery can meet a fault.
+const (
+	Reading Doing = "read"
+	Storing Doing = "store"
+)
+
+// Serve delivers the events of a subscription that was stored, or was changed: it
+// returns when nothing is sent any more by what was stored before.
 func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	feed := o.cfg.Feeds[key.Kind]
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if s := o.subs[key]; s != nil {
-		select {
-		case s.news <- struct{}{}:
-		default:
-		}
-		return
-	}
 	if o.ctx == nil || feed == nil {
+		o.mu.Unlock()
 		return
 	}
+	before := o.subs[key]
 	ctx, stop := context.WithCancel(o.ctx)
-	s := &sender{stop: stop, news: make(chan struct{}, 1)}
+	s := &sender{stop: stop, done: make(chan struct{})}
 	o.subs[key] = s
 	o.tasks.Go(func() {
-		for more := true; more; more = !o.unserve(ctx, key, s) {
-			(&delivery{o: o, key: key, feed: feed, news: s.news}).run(ctx)
-		}
+		defer o.unserve(key, s)
+		before.end()
+		(&delivery{o: o, key: key, feed: feed}).run(ctx)
 	})
+	o.mu.Unlock()
+	before.end()
 }
 
-// unserve ends a sender, unless there is news of its subscription.
-func (o *Outbox) unserve(ctx context.Context, key machine.SubscriptionKey, s *sender) (ended bool) {
+// unserve forgets a sender that has ended.
+func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
+	s.stop()
+	close(s.done)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if ctx.Err() == nil {
-		select {
-		case <-s.news:
-			return false
-		default:
-		}
-	}
-	s.stop()
 	if o.subs[key] == s {
 		delete(o.subs, key)
 	}
-	return true
 }
 
-// Stop ends the deliveries of a subscription that was removed. One that is made under
-// its key has a sender of its own.
+// Stop ends the deliveries of a subscription that was removed: once it returns nothing
+// is sent to its receiver any more. One that is made under its key has a sender of its
+// own.
 func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if s := o.subs[key]; s != nil {
+	s := o.subs[key]
+	delete(o.subs, key)
+	o.mu.Unlock()
+	s.end()
+}
+
+// end stops the sender of a subscription and waits until it has ended; nil: there is
+// none.
+func (s *sender) end() {
+	if s != nil {
 		s.stop()
-		delete(o.subs, key)
+		<-s.done
 	}
 }
 
-// delivery serves one subscription: its events in order, each tried until it
-// arrives or is given up, where it stands stored after each.
+// delivery serves one subscription: its events in order, each tried until it arrives
+// or is given up.
 type delivery struct {
 	o    *Outbox
 	key  machine.SubscriptionKey
 	feed Feed
-	news <-chan struct{}
 	// sub is the subscription as it is stored.
 	sub *machine.Subscription
+	// place stores where it stands.
+	place place
+	// moved: something was delivered since the last fault.
+	moved bool
 }
 
+// run serves the subscription until there is nothing more, or ctx ends. A fault is
+// waited out, longer each time that nothing was delivered in between.
 func (d *delivery) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
-		err := d.current(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
+		d.moved = false
+		doing, err := d.serve(ctx)
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
 			return
-		case errors.Is(err, machine.ErrSubscriptionChanged):
+		}
+		if d.moved {
 			pause = 0
-		case ctx.Err() == nil:
-			d.o.cfg.Log.WarnContext(ctx, "deliveries wait", "subscription", d.key.ID, "run", d.key.Run, "error", err)
-			pause = d.o.sleep(ctx, pause)
 		}
-	}
-}
-
-// current serves the subscription as it is now: a change of it ends that.
-func (d *delivery) current(ctx context.Context) error {
-	now, stop := context.WithCancel(ctx)
-	changed := false
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-d.news:
-			changed = true
-			stop()
-		case <-now.Done():
+		level := slog.LevelWarn
+		if errors.Is(err, machine.ErrSubscriptionChanged) {
+			// Somebody changes or removes it right now; who does so tells Serve or Stop.
+			level = slog.LevelDebug
 		}
-	})
-	err := d.serve(now)
-	stop()
-	watch.Wait()
-	if changed && ctx.Err() == nil {
-		return machine.ErrSubscriptionChanged
+		d.o.cfg.Log.Log(ctx, level, "deliveries wait", "subscription", d.key.ID, "run", d.key.Run, "doing", string(doing), "error", err)
+		d.o.fault(d.key.Kind, doing)
+		pause = d.o.sleep(ctx, pause)
 	}
-	return err
 }
 
 // serve delivers until there is nothing more (io.EOF), or something is in the way.
-func (d *delivery) serve(ctx context.Context) (err error) {
+func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	if d.sub, err = d.o.cfg.Engine.Subscription(ctx, d.key); err != nil {
-		return err
+		return Reading, err
 	}
 	if d.sub == nil || d.sub.Done {
-		return io.EOF
+		return Reading, io.EOF
+	}
+	if err := d.recall(ctx); err != nil {
+		return Storing, err
 	}
 	events, err := d.feed.Open(ctx, d.sub)
 	if err != nil {
-		return err
+		return Reading, err
 	}
 	defer events.Close()
 	for {
 		batch, err := events.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return d.finish(ctx)
+			return Storing, d.finish(ctx)
 		}
 		if err != nil {
-			return err
+			return Reading, err
 		}
-		for _, event := range batch {
-			if err := d.deliver(ctx, event); err != nil {
-				return err
-			}
+		if err := d.deliverAll(ctx, batch); err != nil {
+			return Storing, err
 		}
 	}
 }
 
+// recall stores what was delivered and could not be stored before: it is not sent
+// again, unless the subscription is another one by now.
+func (d *delivery) recall(ctx context.Context) error {
+	err := d.flush(ctx)
+	if errors.Is(err, machine.ErrSubscriptionChanged) {
+		d.place.forget()
+		return nil
+	}
+	return err
+}
+
+// finish stores that nothing more will come.
 func (d *delivery) finish(ctx context.Context) error {
 	sub := *d.sub
 	sub.Done = true
-	if err := d.store(ctx, sub, nil); err != nil {
+	if err := d.note(ctx, sub, nil); err != nil {
 		return err
 	}
 	return io.EOF
 }
 
+// deliverAll delivers events in order. Where the subscription stands is stored while
+// the next ones are sent, and before more are read.
+func (d *delivery) deliverAll(ctx context.Context, events []machine.Delivery) error {
+	for i := range events {
+		if err := d.deliver(ctx, &events[i]); err != nil {
+			return errors.Join(err, d.flush(ctx))
+		}
+	}
+	return d.flush(ctx)
+}
+
 // deliver tries one event until it arrives or is given up.
-func (d *delivery) deliver(ctx context.Context, event machine.Delivery) error {
+func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 	for {
 		if err := d.due(ctx); err != nil {
 			return err
 		}
-		sub := *d.sub
 		if event.ID == "" {
-			sub.After, sub.Index = event.After, event.Index
-			return d.store(ctx, sub, nil)
+			return d.advance(ctx, event)
 		}
-		cause := d.o.cfg.Post.Post(ctx, d.sub, event)
+		cause := d.o.cfg.Post.Post(ctx, d.sub, *event)
+		if cause == nil {
+			// Also if ctx has ended meanwhile: its answer is here.
+			d.moved = true
+			d.o.count(d.key.Kind, Delivered)
+			return d.advance(ctx, event)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if cause == nil {
-			sub.After, sub.Index = event.After, event.Index
-			sub.Attempts, sub.NextAt, sub.LastError = 0, 0, ""
-			return d.store(ctx, sub, nil)
+		if err := d.flush(ctx); err != nil {
+			return err
 		}
-		if given, err := d.retry(ctx, sub, event, cause); given || err != nil {
+		if given, err := d.retry(ctx, event, cause); given || err != nil {
 			return err
 		}
 	}
@@ -185,24 +226,28 @@ func (d *delivery) deliver(ctx context.Context, event machine.Delivery) error {
 
 // retry notes a try that failed; after the last one the event becomes a dead letter
 // and the next one follows.
-func (d *delivery) retry(ctx context.Context, sub machine.Subscription, event machine.Delivery, cause error) (given bool, err error) {
-	now := time.Now()
+func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause error) (given bool, err error) {
+	now, sub := time.Now(), *d.sub
 	sub.Attempts++
 	sub.LastError = clip(told(cause), maxMessage)
 	d.o.cfg.Log.InfoContext(ctx, "delivery failed", "subscription", d.key.ID, "run", d.key.Run, "attempt", sub.Attempts, "error", withoutURL(cause))
 	if sub.Attempts < d.o.cfg.Tries {
+		d.o.count(d.key.Kind, Failed)
 		pause := d.o.cfg.Pause << min(sub.Attempts, 20)
 		sub.NextAt = now.Add(min(pause, d.o.cfg.MaxRetry)).UnixNano()
-		return false, d.store(ctx, sub, nil)
+		return false, d.note(ctx, sub, nil)
 	}
+	d.o.count(d.key.Kind, Dead)
 	sub.Dead++
 	letter := &machine.DeadLetter{N: sub.Dead, At: now.UnixNano(), Event: event.ID, Type: event.Type, Body: event.Body, Error: sub.LastError}
 	sub.After, sub.Index, sub.Attempts, sub.NextAt = event.After, event.Index, 0, 0
-	return true, d.store(ctx, sub, letter)
+	d.moved = true
+	return true, d.note(ctx, sub, letter)
 }
 
-func (d *delivery) store(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
-	if err := d.o.cfg.Engine.Advance(ctx, sub, d.sub, letter); err != nil {
+// note stores the subscription as it is changed here, with nothing else on its way.
+func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
+	if err := d.o.cfg.Engine.NoteTry(ctx, sub, d.sub, letter); err != nil {
 		return err
 	}
 	d.sub = &sub
@@ -226,6 +271,18 @@ func (d *delivery) due(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+func (o *Outbox) count(kind machine.SubscriptionKind, became Became) {
+	if o.cfg.Counts != nil {
+		o.cfg.Counts.Delivery(kind, became)
+	}
+}
+
+func (o *Outbox) fault(kind machine.SubscriptionKind, doing Doing) {
+	if o.cfg.Counts != nil {
+		o.cfg.Counts.DeliveryFault(kind, doing)
 	}
 }
 

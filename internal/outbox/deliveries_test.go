@@ -21,6 +21,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
+// many is a bound that no test meets.
+const many = 1 << 20
+
 // numbers is a feed of the events 1 to last.
 type numbers struct{ last uint64 }
 
@@ -129,7 +132,7 @@ func TestDeliveries(t *testing.T) {
 		return nil
 	})
 	p := newPost(t, store, 6, first)
-	if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}); err != nil {
+	if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}, many, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.box.Serve(p.key)
@@ -150,7 +153,7 @@ func TestDeliveries(t *testing.T) {
 		t.Fatalf("stored %+v, %v", sub, err)
 	}
 	sub.Done = false
-	if err := q.engine.Subscribe(ctx, *sub); err != nil {
+	if err := q.engine.Subscribe(ctx, *sub, many, nil); err != nil {
 		t.Fatal(err)
 	}
 	q.box.Serve(q.key)
@@ -269,7 +272,7 @@ func TestSlowReceiver(t *testing.T) {
 	p := newPost(t, testkit.NewStore(), 9, to)
 	for _, id := range []string{"slow", "fast"} {
 		p.key.ID = id
-		if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}); err != nil {
+		if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}, many, nil); err != nil {
 			t.Fatal(err)
 		}
 		p.box.Serve(p.key)

@@ -40,6 +40,8 @@ type Config struct {
 	Tries int
 	// MaxRetry is the longest pause between two tries of a delivery. Default 10 min.
 	MaxRetry time.Duration
+	// Counts is told what becomes of deliveries; nil = nobody is.
+	Counts Counts
 	// Log gets what nobody else is told. Default: discarded.
 	Log *slog.Logger
 	// Pause before an agent that cannot be reached is tried again: at first, and at
@@ -90,11 +92,13 @@ type Outbox struct {
 	tasks sync.WaitGroup
 }
 
-// sender is one row under way.
+// sender is one row or one subscription under way.
 type sender struct {
 	stop context.CancelFunc
 	// news holds at most one token: "look at the delegation again".
 	news chan struct{}
+	// done is closed when the sender of a subscription has ended.
+	done chan struct{}
 }
 
 // New checks the configuration; nothing is sent yet.

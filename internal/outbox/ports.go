@@ -27,8 +27,12 @@ type Engine interface {
 	Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
 	// Subscription reads one; nil = there is none.
 	Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error)
-	// Advance stores how far one has come; [machine.ErrSubscriptionChanged].
-	Advance(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error
+	// Advance stores how far one has come, whatever else of it was changed, and returns
+	// it; [machine.ErrSubscriptionChanged]: it is gone, or another one.
+	Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error)
+	// NoteTry stores what became of a try that failed, if the subscription is still as
+	// it was read; [machine.ErrSubscriptionChanged].
+	NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error
 	// DeadLetters and DropDeadLetter are about deliveries that were given up.
 	DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error)
 	DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error

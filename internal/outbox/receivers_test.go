@@ -83,7 +83,7 @@ func TestReceiversAreAlone(t *testing.T) {
 	}
 	put := func(id, url string) {
 		t.Helper()
-		if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: key(id), URL: url}); err != nil {
+		if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: key(id), URL: url}, many, nil); err != nil {
 			t.Fatal(err)
 		}
 		box.Serve(key(id))
@@ -129,7 +129,7 @@ func TestARetryOutlivesASetClock(t *testing.T) {
 	key := machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "late"}
 	if err := p.engine.Subscribe(ctx, machine.Subscription{
 		SubscriptionKey: key, URL: "a", Attempts: 1, NextAt: time.Now().Add(time.Hour).UnixNano(),
-	}); err != nil {
+	}, many, nil); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)

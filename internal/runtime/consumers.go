@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -117,58 +116,66 @@ func (w *Watch) consume(ctx context.Context, req *WatchRequest, known bool) erro
 	return nil
 }
 
+// addConsumer stores a consumer unless it was made meanwhile.
 func (e *Engine) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at Cursor) error {
-	all, err := e.store.Subscriptions(ctx, key.Namespace, key.Kind, "")
-	if err != nil {
-		return inSubscription(key, err)
-	}
-	if len(all) >= maxConsumers {
-		return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, len(all)+1)
-	}
-	err = e.store.PutSubscription(ctx, machine.Subscription{
-		SubscriptionKey: key, Owner: owner, CreatedAt: e.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
-	}, nil)
-	if errors.Is(err, machine.ErrSubscriptionChanged) {
-		// Somebody else was first with the name.
-		return taken("CONSUMER_TAKEN", "consumer", key.ID)
-	}
-	return inSubscription(key, err)
+	full := func(have int) error { return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, have+1) }
+	_, _, err := e.establish(ctx, key, maxConsumers, full, func(before *machine.Subscription) (*machine.Subscription, error) {
+		if before != nil && before.Owner != owner {
+			return nil, taken("CONSUMER_TAKEN", "consumer", key.ID)
+		}
+		if before != nil {
+			return nil, nil //nolint:nilnil // it stays as it is
+		}
+		return &machine.Subscription{
+			SubscriptionKey: key, Owner: owner, CreatedAt: e.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
+		}, nil
+	})
+	return err
 }
 
 // AckConsumer stores how far a consumer has worked, synced. The position that it has
 // is no error.
 //
-// Errors: CONSUMER_NOT_FOUND, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND.
+// Errors: CONSUMER_NOT_FOUND, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
+// SUBSCRIPTION_CONTENDED.
 func (e *Engine) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
 	at, err := ParseCursor(cursor)
 	if err != nil {
 		return inField("cursor", err)
 	}
-	for {
-		before, err := e.OwnSubscription(ctx, ref.Call, machine.SubscriptionConsumer, "", ref.Name)
-		if err != nil {
-			return err
-		}
-		tail, err := e.store.Tail(ctx, before.Namespace)
-		if err != nil {
-			return inSubscription(before.SubscriptionKey, err)
-		}
-		if err := at.resumable(e.store.Epoch(), tail); err != nil {
-			return inField("cursor", err)
-		}
-		order := cmp.Or(cmp.Compare(at.Position, before.After), cmp.Compare(at.Index, before.Index))
-		if order == 0 {
-			return nil
-		}
-		if order < 0 {
-			return behind(before, at)
-		}
-		sub := *before
-		sub.After, sub.Index = at.Position, at.Index
-		if err := e.store.PutSubscription(ctx, sub, before); !errors.Is(err, machine.ErrSubscriptionChanged) {
-			return inSubscription(before.SubscriptionKey, err)
-		}
+	ns, err := e.readableNamespace(ref.Call)
+	if err != nil {
+		return err
 	}
+	key := consumerKey(ns, ref.Name)
+	_, err = e.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
+		if before == nil || !owns(ref.Call, before) {
+			return nil, absent(key.Kind, key.ID)
+		}
+		return e.acknowledged(ctx, before, at)
+	})
+	return err
+}
+
+// acknowledged is a consumer that has worked up to a place; nil: it has that place.
+func (e *Engine) acknowledged(ctx context.Context, before *machine.Subscription, at Cursor) (*machine.Subscription, error) {
+	tail, err := e.store.Tail(ctx, before.Namespace)
+	if err != nil {
+		return nil, inSubscription(before.SubscriptionKey, err)
+	}
+	if err := at.resumable(e.store.Epoch(), tail); err != nil {
+		return nil, inField("cursor", err)
+	}
+	order := cmp.Or(cmp.Compare(at.Position, before.After), cmp.Compare(at.Index, before.Index))
+	if order < 0 {
+		return nil, behind(before, at)
+	}
+	if order == 0 {
+		return nil, nil //nolint:nilnil // it stays as it is
+	}
+	sub := *before
+	sub.After, sub.Index = at.Position, at.Index
+	return &sub, nil
 }
 
 func behind(sub *machine.Subscription, at Cursor) error {
@@ -197,13 +204,10 @@ func (e *Engine) ListConsumers(ctx context.Context, call Call) ([]Consumer, erro
 
 // DeleteConsumer forgets a consumer and ends its watch; CONSUMER_NOT_FOUND.
 func (e *Engine) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
-	sub, err := e.OwnSubscription(ctx, ref.Call, machine.SubscriptionConsumer, "", ref.Name)
+	key, err := e.removeOwn(ctx, ref.Call, machine.SubscriptionConsumer, ref.Name)
 	if err != nil {
 		return err
 	}
-	if err := e.Unsubscribe(ctx, sub.SubscriptionKey); err != nil {
-		return err
-	}
-	e.consumers.end(sub.SubscriptionKey, absent(machine.SubscriptionConsumer, ref.Name))
+	e.consumers.end(key, absent(machine.SubscriptionConsumer, ref.Name))
 	return nil
 }

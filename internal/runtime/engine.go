@@ -28,6 +28,8 @@ type Engine struct {
 	work     *work
 	// consumers are the open watches of named readers.
 	consumers *consumers
+	// turns keep changes of one subscription apart.
+	turns *subscriptionTurns
 	// started is what the clock's Elapsed was when the engine was made.
 	started time.Duration
 }
@@ -44,7 +46,7 @@ func New(cfg Config) (*Engine, error) {
 		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
 		programs: newPrograms(cfg.Store, cfg.Pack),
 		hub:      newHub(cfg.TailBytes), pages: &pages{limit: cfg.WatchBytes},
-		segments: newSegments(), consumers: newConsumers(),
+		segments: newSegments(), consumers: newConsumers(), turns: newSubscriptionTurns(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.timers = newTimers(e)

@@ -31,6 +31,21 @@ func (e *Engine) OwnSubscription(ctx context.Context, call Call, kind machine.Su
 	return sub, nil
 }
 
+// removeOwn removes one of a caller's and returns its key; as [Engine.OwnSubscription].
+func (e *Engine) removeOwn(ctx context.Context, call Call, kind machine.SubscriptionKind, id string) (machine.SubscriptionKey, error) {
+	ns, err := e.readableNamespace(call)
+	if err != nil {
+		return machine.SubscriptionKey{}, err
+	}
+	key := machine.SubscriptionKey{Namespace: ns, Kind: kind, ID: id}
+	return key, e.remove(ctx, key, func(sub *machine.Subscription) error {
+		if sub == nil || !owns(call, sub) {
+			return absent(kind, id)
+		}
+		return nil
+	})
+}
+
 // OwnSubscriptions lists those of a kind that are a caller's by run and id; a holder
 // of admin has everyone's.
 func (e *Engine) OwnSubscriptions(ctx context.Context, call Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {

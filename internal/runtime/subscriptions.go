@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,21 +29,92 @@ type SubscriptionStore interface {
 	DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
-// Subscribe stores a subscription in place of the one that has its key, if any.
-// Where it stands is the caller's to say.
-func (e *Engine) Subscribe(ctx context.Context, sub machine.Subscription) error {
-	for {
-		before, err := e.store.Subscription(ctx, sub.SubscriptionKey)
-		if err == nil {
-			err = e.store.PutSubscription(ctx, sub, before)
+// subscriptionTries bounds how often a change is judged anew. Turns keep changes apart;
+// only a commit whose caller did not wait for it can come between.
+const subscriptionTries = 8
+
+// change has a subscription judged as it is now, nil = there is none, and stores what
+// comes of it; nil = it stays as it is. It returns what is stored then.
+func (e *Engine) change(ctx context.Context, key machine.SubscriptionKey, edit func(before *machine.Subscription) (*machine.Subscription, error)) (machine.Subscription, error) {
+	done, err := e.turns.take(ctx, key)
+	if err != nil {
+		return machine.Subscription{}, inSubscription(key, err)
+	}
+	defer done()
+	for range subscriptionTries {
+		before, err := e.store.Subscription(ctx, key)
+		if err != nil {
+			return machine.Subscription{}, inSubscription(key, err)
 		}
-		if !errors.Is(err, machine.ErrSubscriptionChanged) {
-			return inSubscription(sub.SubscriptionKey, err)
+		after, err := edit(before)
+		if err != nil {
+			return machine.Subscription{}, err
 		}
-		if err := ctx.Err(); err != nil {
-			return err
+		if after == nil {
+			return *before, nil
+		}
+		if err = e.store.PutSubscription(ctx, *after, before); !errors.Is(err, machine.ErrSubscriptionChanged) {
+			return *after, inSubscription(key, err)
 		}
 	}
+	return machine.Subscription{}, contended(key)
+}
+
+// establish is change for one that may be made, of which there are at most so many of
+// its kind (of its run, if it has one): limit is the refusal when there are.
+func (e *Engine) establish(ctx context.Context, key machine.SubscriptionKey, most int, limit func(have int) error, edit func(before *machine.Subscription) (*machine.Subscription, error)) (sub machine.Subscription, created bool, err error) {
+	done, err := e.turns.take(ctx, siblings(key))
+	if err != nil {
+		return sub, false, inSubscription(key, err)
+	}
+	defer done()
+	sub, err = e.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
+		if created = before == nil; created {
+			all, err := e.store.Subscriptions(ctx, key.Namespace, key.Kind, key.Run)
+			if err != nil {
+				return nil, inSubscription(key, err)
+			}
+			if len(all) >= most {
+				return nil, limit(len(all))
+			}
+		}
+		return edit(before)
+	})
+	return sub, created, err
+}
+
+// remove drops a subscription with its dead letters, if may says so of it as it is now.
+func (e *Engine) remove(ctx context.Context, key machine.SubscriptionKey, may func(*machine.Subscription) error) error {
+	done, err := e.turns.take(ctx, key)
+	if err != nil {
+		return inSubscription(key, err)
+	}
+	defer done()
+	sub, err := e.store.Subscription(ctx, key)
+	if err != nil {
+		return inSubscription(key, err)
+	}
+	if err := may(sub); err != nil || sub == nil {
+		return err
+	}
+	return inSubscription(key, e.store.DropSubscription(ctx, key))
+}
+
+func contended(key machine.SubscriptionKey) error {
+	return &machine.Refusal{
+		Code: machine.CodeAborted, Reason: "SUBSCRIPTION_CONTENDED", Field: "ref",
+		Message: fmt.Sprintf("%q was changed by others %d times in a row; try again", key.ID, subscriptionTries),
+	}
+}
+
+// Subscribe stores a subscription in place of the one that has its key, if any; limit
+// is the refusal when its run has most others already. Where it stands is the caller's
+// to say.
+func (e *Engine) Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error {
+	_, _, err := e.establish(ctx, sub.SubscriptionKey, most, limit, func(*machine.Subscription) (*machine.Subscription, error) {
+		return &sub, nil
+	})
+	return err
 }
 
 // Subscription reads one; nil = there is none.
@@ -67,12 +139,37 @@ func (e *Engine) Subscriptions(ctx context.Context, kind machine.SubscriptionKin
 
 // Unsubscribe removes one with its dead letters; one that is not there is no error.
 func (e *Engine) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error {
-	return inSubscription(key, e.store.DropSubscription(ctx, key))
+	return e.remove(ctx, key, func(*machine.Subscription) error { return nil })
 }
 
-// Advance stores how far a subscription has come, if it is still as it was read;
-// [machine.ErrSubscriptionChanged]. A letter is of a delivery that was given up.
-func (e *Engine) Advance(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
+// Advance stores that everything up to a place was delivered, if the subscription is
+// still the one that was given, whatever else of it was changed meanwhile, and returns
+// it. It never goes back. [machine.ErrSubscriptionChanged]: it is gone, or another one
+// has its key.
+func (e *Engine) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
+	return e.change(ctx, of.SubscriptionKey, func(now *machine.Subscription) (*machine.Subscription, error) {
+		if now == nil || now.CreatedAt != of.CreatedAt || now.Owner != of.Owner {
+			return nil, inSubscription(of.SubscriptionKey, machine.ErrSubscriptionChanged)
+		}
+		if cmp.Or(cmp.Compare(after, now.After), cmp.Compare(index, now.Index)) <= 0 {
+			return nil, nil //nolint:nilnil // it stays as it is
+		}
+		next := *now
+		next.After, next.Index = after, index
+		next.Attempts, next.NextAt, next.LastError = 0, 0, ""
+		return &next, nil
+	})
+}
+
+// NoteTry stores what became of a try that failed, or that nothing more will come, if
+// the subscription is still as it was read; [machine.ErrSubscriptionChanged]. A letter
+// is of a delivery that was given up.
+func (e *Engine) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
+	done, err := e.turns.take(ctx, sub.SubscriptionKey)
+	if err != nil {
+		return inSubscription(sub.SubscriptionKey, err)
+	}
+	defer done()
 	if letter != nil {
 		return inSubscription(sub.SubscriptionKey, e.store.BuryDelivery(ctx, sub, before, *letter))
 	}

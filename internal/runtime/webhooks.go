@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -41,7 +40,7 @@ type WebhookRequest struct {
 // PutWebhook makes a webhook, or changes one in place; it goes on where it was and
 // tries at once.
 //
-// Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS.
+// Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS, SUBSCRIPTION_CONTENDED.
 func (e *Engine) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
 	ns, err := e.readableNamespace(req.Call)
 	if err != nil {
@@ -55,42 +54,34 @@ func (e *Engine) PutWebhook(ctx context.Context, req WebhookRequest) (sub machin
 		return sub, false, err
 	}
 	key := machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionWebhook, ID: req.ID}
-	for {
-		before, err := e.Subscription(ctx, key)
-		if err == nil {
-			sub, err = e.webhook(ctx, key, &req, before)
-		}
+	full := func(have int) error { return tooMany("MAX_WEBHOOKS", "webhook_id", maxWebhooks, have+1) }
+	return e.establish(ctx, key, maxWebhooks, full, func(before *machine.Subscription) (*machine.Subscription, error) {
+		sub, err := e.webhook(ctx, key, &req, before)
 		if err != nil {
-			return sub, false, err
+			return nil, err
 		}
 		if sub.URL, sub.Filter, sub.Kinds = req.URL, req.Filter, req.Kinds; secret != nil {
 			sub.Secret = secret
 		}
 		if sub.Secret == nil {
-			return sub, false, badSecret("a new webhook needs one", 0)
+			return nil, badSecret("a new webhook needs one", 0)
 		}
-		if err = e.store.PutSubscription(ctx, sub, before); !errors.Is(err, machine.ErrSubscriptionChanged) {
-			return sub, before == nil, inSubscription(key, err)
-		}
-	}
+		return &sub, nil
+	})
 }
 
 // webhook is the one to change, or a new one.
-func (e *Engine) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (machine.Subscription, error) {
+func (e *Engine) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
 	if before != nil {
 		if before.Owner != req.Principal.Name {
-			return *before, taken("WEBHOOK_TAKEN", "webhook_id", key.ID)
+			return sub, taken("WEBHOOK_TAKEN", "webhook_id", key.ID)
 		}
-		sub := *before
+		sub = *before
 		sub.Attempts, sub.NextAt, sub.LastError = 0, 0, ""
 		return sub, nil
 	}
-	sub := machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name, CreatedAt: e.cfg.Clock.Now().UnixNano()}
-	all, err := e.store.Subscriptions(ctx, key.Namespace, key.Kind, "")
-	if err == nil && len(all) >= maxWebhooks {
-		return sub, tooMany("MAX_WEBHOOKS", "webhook_id", maxWebhooks, len(all)+1)
-	}
-	if err == nil && !req.FromBeginning {
+	sub = machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name, CreatedAt: e.cfg.Clock.Now().UnixNano()}
+	if !req.FromBeginning {
 		sub.After, err = e.store.Tail(ctx, key.Namespace)
 		sub.Index = wholeEntry
 	}
@@ -147,11 +138,7 @@ func badSecret(why string, got int) error {
 // DeleteWebhook removes a webhook with its dead letters; WEBHOOK_NOT_FOUND. It returns
 // the key of what is gone.
 func (e *Engine) DeleteWebhook(ctx context.Context, call Call, id string) (machine.SubscriptionKey, error) {
-	sub, err := e.OwnSubscription(ctx, call, machine.SubscriptionWebhook, "", id)
-	if err != nil {
-		return machine.SubscriptionKey{}, err
-	}
-	return sub.SubscriptionKey, e.Unsubscribe(ctx, sub.SubscriptionKey)
+	return e.removeOwn(ctx, call, machine.SubscriptionWebhook, id)
 }
 
 // WatchSubscription opens the records behind a webhook's position, as its owner reads

@@ -31,6 +31,8 @@ type Metrics struct {
 	sync        prometheus.Histogram
 	group       prometheus.Histogram
 	exported    *prometheus.CounterVec
+	deliveries  *prometheus.CounterVec
+	faults      *prometheus.CounterVec
 
 	causes map[machine.Cause]prometheus.Counter
 	// finals are the last states of runs, for the loop.
@@ -42,6 +44,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), finals: make(chan *machine.State, 1024)}
 	m.countRuns()
 	m.countWork()
+	m.countDeliveries()
 	m.timeCommits()
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.causes = map[machine.Cause]prometheus.Counter{}

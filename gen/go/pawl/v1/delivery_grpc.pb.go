@@ -59,7 +59,8 @@ type DeliveryServiceClient interface {
 	//
 	// Errors: NOT_FOUND (CONSUMER_NOT_FOUND), INVALID_ARGUMENT (BAD_CURSOR),
 	// OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store, CURSOR_AHEAD: a position
-	// that is yet to come, CURSOR_BEHIND: one before what was acknowledged already).
+	// that is yet to come, CURSOR_BEHIND: one before what was acknowledged already),
+	// ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
 	AckConsumer(ctx context.Context, in *AckConsumerRequest, opts ...grpc.CallOption) (*AckConsumerResponse, error)
 	// Forgets a consumer and its place; a stream of it ends with NOT_FOUND
 	// (CONSUMER_NOT_FOUND). Scope runs:read.
@@ -67,12 +68,14 @@ type DeliveryServiceClient interface {
 	// Errors: NOT_FOUND (CONSUMER_NOT_FOUND).
 	DeleteConsumer(ctx context.Context, in *DeleteConsumerRequest, opts ...grpc.CallOption) (*DeleteConsumerResponse, error)
 	// Makes a webhook, or changes one in place: it goes on where it was, and what it
-	// tries in vain is tried at once. Records are sent as the principal that made it,
-	// and only while that one may read runs. Scope runs:read.
+	// tries in vain is tried at once. After the answer nothing is sent by what it was
+	// before; the record under way then may come again. Records are sent as the principal
+	// that made it, and only while that one may read runs. Scope runs:read.
 	//
 	// Errors: INVALID_ARGUMENT (BAD_URL, BAD_SECRET), ALREADY_EXISTS (WEBHOOK_TAKEN: it
 	// is another principal's), RESOURCE_EXHAUSTED (MAX_WEBHOOKS), FAILED_PRECONDITION
-	// (DELIVERIES_OFF: this server sends nothing).
+	// (DELIVERIES_OFF: this server sends nothing), ABORTED (SUBSCRIPTION_CONTENDED:
+	// others changed it several times in a row).
 	PutWebhook(ctx context.Context, in *PutWebhookRequest, opts ...grpc.CallOption) (*PutWebhookResponse, error)
 	// Returns a webhook and how far it has come, without its secret. Scope runs:read.
 	//
@@ -252,7 +255,8 @@ type DeliveryServiceServer interface {
 	//
 	// Errors: NOT_FOUND (CONSUMER_NOT_FOUND), INVALID_ARGUMENT (BAD_CURSOR),
 	// OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store, CURSOR_AHEAD: a position
-	// that is yet to come, CURSOR_BEHIND: one before what was acknowledged already).
+	// that is yet to come, CURSOR_BEHIND: one before what was acknowledged already),
+	// ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
 	AckConsumer(context.Context, *AckConsumerRequest) (*AckConsumerResponse, error)
 	// Forgets a consumer and its place; a stream of it ends with NOT_FOUND
 	// (CONSUMER_NOT_FOUND). Scope runs:read.
@@ -260,12 +264,14 @@ type DeliveryServiceServer interface {
 	// Errors: NOT_FOUND (CONSUMER_NOT_FOUND).
 	DeleteConsumer(context.Context, *DeleteConsumerRequest) (*DeleteConsumerResponse, error)
 	// Makes a webhook, or changes one in place: it goes on where it was, and what it
-	// tries in vain is tried at once. Records are sent as the principal that made it,
-	// and only while that one may read runs. Scope runs:read.
+	// tries in vain is tried at once. After the answer nothing is sent by what it was
+	// before; the record under way then may come again. Records are sent as the principal
+	// that made it, and only while that one may read runs. Scope runs:read.
 	//
 	// Errors: INVALID_ARGUMENT (BAD_URL, BAD_SECRET), ALREADY_EXISTS (WEBHOOK_TAKEN: it
 	// is another principal's), RESOURCE_EXHAUSTED (MAX_WEBHOOKS), FAILED_PRECONDITION
-	// (DELIVERIES_OFF: this server sends nothing).
+	// (DELIVERIES_OFF: this server sends nothing), ABORTED (SUBSCRIPTION_CONTENDED:
+	// others changed it several times in a row).
 	PutWebhook(context.Context, *PutWebhookRequest) (*PutWebhookResponse, error)
 	// Returns a webhook and how far it has come, without its secret. Scope runs:read.
 	//

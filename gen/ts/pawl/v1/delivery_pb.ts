@@ -1020,7 +1020,8 @@ export const DeliveryService: GenService<{
    *
    * Errors: NOT_FOUND (CONSUMER_NOT_FOUND), INVALID_ARGUMENT (BAD_CURSOR),
    * OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store, CURSOR_AHEAD: a position
-   * that is yet to come, CURSOR_BEHIND: one before what was acknowledged already).
+   * that is yet to come, CURSOR_BEHIND: one before what was acknowledged already),
+   * ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
    *
    * @generated from rpc pawl.v1.DeliveryService.AckConsumer
    */
@@ -1044,12 +1045,14 @@ export const DeliveryService: GenService<{
   },
   /**
    * Makes a webhook, or changes one in place: it goes on where it was, and what it
-   * tries in vain is tried at once. Records are sent as the principal that made it,
-   * and only while that one may read runs. Scope runs:read.
+   * tries in vain is tried at once. After the answer nothing is sent by what it was
+   * before; the record under way then may come again. Records are sent as the principal
+   * that made it, and only while that one may read runs. Scope runs:read.
    *
    * Errors: INVALID_ARGUMENT (BAD_URL, BAD_SECRET), ALREADY_EXISTS (WEBHOOK_TAKEN: it
    * is another principal's), RESOURCE_EXHAUSTED (MAX_WEBHOOKS), FAILED_PRECONDITION
-   * (DELIVERIES_OFF: this server sends nothing).
+   * (DELIVERIES_OFF: this server sends nothing), ABORTED (SUBSCRIPTION_CONTENDED:
+   * others changed it several times in a row).
    *
    * @generated from rpc pawl.v1.DeliveryService.PutWebhook
    */

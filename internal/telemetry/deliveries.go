@@ -1,0 +1,42 @@
+package telemetry
+
+import "github.com/pawl-dev/pawl/internal/runtime/machine"
+
+func (m *Metrics) countDeliveries() {
+	m.deliveries = m.counters("pawl_deliveries_total", "Tries to deliver an event to a receiver, by kind (webhook, push) and what became of them: delivered, failed (to be tried again), dead (given up).", "kind", "outcome")
+	m.faults = m.counters("pawl_delivery_faults_total", "Faults of this side that deliveries waited out, by kind and what they were at: read, store.", "kind", "at")
+	// They are 0 before the first one, not absent: a rate over them begins there.
+	for _, kind := range []machine.SubscriptionKind{machine.SubscriptionWebhook, machine.SubscriptionPush} {
+		for _, outcome := range []string{"delivered", "failed", "dead"} {
+			m.deliveries.WithLabelValues(receiver(kind), outcome)
+		}
+		for _, at := range []string{"read", "store"} {
+			m.faults.WithLabelValues(receiver(kind), at)
+		}
+	}
+}
+
+// Delivery counts a try of a delivery; nil counts nothing.
+func (m *Metrics) Delivery(kind machine.SubscriptionKind, outcome string) {
+	if m != nil {
+		m.deliveries.WithLabelValues(receiver(kind), outcome).Inc()
+	}
+}
+
+// DeliveryFault counts a fault while a delivery was read or stored; nil counts nothing.
+func (m *Metrics) DeliveryFault(kind machine.SubscriptionKind, at string) {
+	if m != nil {
+		m.faults.WithLabelValues(receiver(kind), at).Inc()
+	}
+}
+
+func receiver(kind machine.SubscriptionKind) string {
+	switch kind {
+	case machine.SubscriptionPush:
+		return "push"
+	case machine.SubscriptionWebhook:
+		return "webhook"
+	case machine.SubscriptionConsumer:
+	}
+	return "other"
+}

@@ -177,4 +177,8 @@ func (s *sidecar) dial() *grpc.ClientConn {
 	return conn
 }
 
+func (s *sidecar) deliveries() pawlv1.DeliveryServiceClient {
+	return pawlv1.NewDeliveryServiceClient(s.dial())
+}
+
 func (s *sidecar) runs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(s.dial()) }

@@ -96,9 +96,9 @@ func (r *runIDs) only(ctx context.Context, conn *grpc.ClientConn, prefix string)
 	case 1:
 		return runs[0].GetRunId(), nil
 	}
-	ids := make([]string, len(runs))
-	for i, run := range runs {
-		ids[i] = run.GetRunId()
+	var ids []string
+	for _, run := range runs {
+		ids = append(ids, run.GetRunId())
 	}
 	if page.GetNextPageToken() != "" {
 		ids = append(ids, "…")

@@ -9,7 +9,7 @@ func TestNearest(t *testing.T) {
 		allowed []string
 		want    string
 	}{
-		{"strat", []string{"start"}, "start"},
+		{"wiat", []string{"wait"}, ""},
 		{"stauts", []string{"state", "status"}, "status"},
 		{"Approve", []string{"Rejected", "Approved"}, "Approved"},
 		{"aproved", []string{"Approved"}, "Approved"},

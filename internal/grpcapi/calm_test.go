@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,8 +170,7 @@ func frame(kind byte, stream uint32, payload int) []byte {
 // TestFramesAreWalked in pieces of every size.
 func TestFramesAreWalked(t *testing.T) {
 	t.Parallel()
-	wire := make([]byte, prefaceBytes)
-	wire = append(wire, frame(frameHeaders, 1, 300)...)
+	wire := append([]byte(strings.Repeat("p", prefaceBytes)), frame(frameHeaders, 1, 300)...)
 	wire = append(wire, frame(frameReset, 1, 4)...)
 	wire = append(wire, frame(0, 3, 70_000)...)
 	wire = append(wire, frame(frameHeaders, 1<<31|5, 0)...)

@@ -143,5 +143,5 @@ const callStreams = 4096
 // connectionStreams bounds what one connection has open at once; further calls of it
 // wait at the client. Without it a connection could have handlers without end.
 func (c Config) connectionStreams() uint32 {
-	return uint32(min(int64(c.MaxStreams)+callStreams, math.MaxUint32)) //nolint:gosec // bounded on both sides
+	return uint32(min(int64(c.MaxStreams)+callStreams, math.MaxUint32))
 }

@@ -149,11 +149,12 @@ func TestWebhookCatchesUpAfterKills(t *testing.T) {
 	first := newEar(t)
 	hear("first", first)
 	underFire(t, s, kills)
-	began, before := time.Now(), 0
+	began := time.Now()
 	want := told(ctx, t, s.runs())
 	t.Logf("a stream told %d records at %.0f records/s", len(want), float64(len(want))/time.Since(began).Seconds())
 	began = time.Now()
-	if _, before = first.counts(); before > len(want) {
+	_, before := first.counts()
+	if before > len(want) {
 		t.Errorf("%d records came, the journal has %d", before, len(want))
 	}
 	first.await(ctx, t, len(want))

@@ -89,7 +89,7 @@ const underWay = 1
 // raceRig is a sidecar with some records, and its clients.
 type raceRig struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // the test's own
+	ctx     context.Context
 	sidecar *serving
 	runs    pawlv1.RunServiceClient
 	hooks   pawlv1.DeliveryServiceClient
@@ -178,8 +178,8 @@ func TestChangedWebhookIsChanged(t *testing.T) {
 			t.Fatalf("round %d: the change is undone: %v, %v", i, got, err)
 		}
 		// What was under way at the change may have come to both.
-		if new, _ := after.counts(); calls+new > r.records+1 {
-			t.Errorf("round %d: %d and %d calls for %d records", i, calls, new, r.records)
+		if more, _ := after.counts(); calls+more > r.records+1 {
+			t.Errorf("round %d: %d and %d calls for %d records", i, calls, more, r.records)
 		}
 		r.drop("w")
 	}

@@ -18,7 +18,7 @@ func TestSubscriptionRows(t *testing.T) {
 		f.fill(reflect.ValueOf(&sub).Elem())
 		// The key is not part of the value; of filters only what a stream has.
 		sub.SubscriptionKey = machine.SubscriptionKey{}
-		sub.Filter.Reason, sub.Filter.CreatedFrom, sub.Filter.CreatedBefore, sub.Filter.Oldest = "", 0, 0, false
+		sub.Filter.Reason, sub.Filter.IDPrefix, sub.Filter.CreatedFrom, sub.Filter.CreatedBefore, sub.Filter.Oldest = "", "", 0, 0, false
 		value := EncodeSubscription(&sub)
 		sameAsGenerated(t, value[1:], &pb.Subscription{})
 		got, err := DecodeSubscription(value)

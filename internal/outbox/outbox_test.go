@@ -45,9 +45,11 @@ type rig struct {
 	store  *testkit.Store
 	agent  *agent
 	giveUp time.Duration
-	stop   func()
-	run    string
-	ids    *testkit.IDs
+	// life ends with the process, which stop ends.
+	life context.Context //nolint:containedctx // of the process that the rig is
+	stop func()
+	run  string
+	ids  *testkit.IDs
 }
 
 func newRig(t *testing.T, a *agent) *rig {
@@ -97,7 +99,7 @@ func (r *rig) open() {
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = engine.Run(ctx) })
 	loops.Go(func() { _ = box.Run(ctx) })
-	r.Engine, r.stop = engine, func() { cancel(); loops.Wait() }
+	r.Engine, r.life, r.stop = engine, ctx, func() { cancel(); loops.Wait() }
 }
 
 // restart is the death of the process and its next life.

@@ -29,12 +29,14 @@ func TestOnUnknown(t *testing.T) {
 			r.delegate("work")
 		}},
 		{"the sidecar dies before the answer", func(r *rig) {
-			sent := make(chan struct{})
+			sent, dead := make(chan struct{}), r.life.Done()
 			var once atomic.Bool
 			r.agent.lost = func(call string) error {
 				if call == "send" && once.CompareAndSwap(false, true) {
 					r.store.Crash()
 					close(sent)
+					// What is dead sends nothing more, also where it may.
+					<-dead
 					return errUnreachable
 				}
 				return nil

@@ -2,14 +2,14 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// class is the work of one class that waits, and the workers that serve it.
+// class is the work of one class that waits, and the teams that serve it.
 // Runs take turns; the work of one run keeps its order.
 type class struct {
-	of      machine.WorkClass
-	pack    *packQueue
-	served  uint64
-	workers map[*worker]struct{}
-	runs    map[string]*runQueue
+	of     machine.WorkClass
+	pack   *packQueue
+	served uint64
+	teams  map[*team]struct{}
+	runs   map[string]*runQueue
 	// head is the sentinel of a ring of the runs that have work, in the order of
 	// service.
 	head  runQueue
@@ -24,35 +24,67 @@ type runQueue struct {
 }
 
 func newClass(of machine.WorkClass, pack *packQueue) *class {
-	c := &class{of: of, pack: pack, workers: make(map[*worker]struct{}), runs: make(map[string]*runQueue)}
+	c := &class{of: of, pack: pack, teams: make(map[*team]struct{}), runs: make(map[string]*runQueue)}
 	c.head.prev, c.head.next = &c.head, &c.head
 	return c
 }
 
-func (c *class) join(w *worker) {
-	c.workers[w] = struct{}{}
-	w.classes[c] = struct{}{}
+// join adds a team if it serves the class.
+func (c *class) join(t *team) {
+	if c.of.Kind != t.kind || !t.offer.Serves(&c.of) {
+		return
+	}
+	c.teams[t], t.classes[c] = struct{}{}, struct{}{}
+	if c.count > 0 {
+		t.waiting[c] = struct{}{}
+	}
+}
+
+// workers is how many serve the class, whether free or not.
+func (c *class) workers() int {
+	n := 0
+	for t := range c.teams {
+		n += t.members
+	}
+	return n
 }
 
 // choose picks the worker for new work: the one that had the run last if it is
 // free, else of the free ones the one that holds least, of those the one that
 // was served longest ago. nil: none is free.
-func (c *class) choose(last uint64) *worker {
+func (c *class) choose(last *worker) *worker {
+	if last != nil && last.free(c.of.Kind) {
+		if _, serves := c.teams[last.of(c.of.Kind).team]; serves {
+			return last
+		}
+	}
 	var best *worker
-	for w := range c.workers {
-		switch {
-		case !w.free(c.of.Kind):
-		case w.id == last:
-			return w
-		case best == nil || w.before(best, c.of.Kind):
+	for t := range c.teams {
+		if w := t.free.first(); w != nil && (best == nil || w.before(best, c.of.Kind)) {
 			best = w
 		}
 	}
 	return best
 }
 
+// add counts work that came or went, and tells the teams whether any waits.
+func (c *class) add(n int) {
+	before := c.count
+	c.count += n
+	switch {
+	case before == 0:
+		for t := range c.teams {
+			t.waiting[c] = struct{}{}
+		}
+	case c.count == 0:
+		for t := range c.teams {
+			delete(t.waiting, c)
+		}
+	}
+}
+
 func (c *class) push(work machine.Work) {
-	c.count++
+	c.add(1)
 	run := c.runs[work.RunID]
 	if run == nil {
 		run = &runQueue{id: work.RunID}
@@ -91,7 +123,7 @@ func (c *class) remove(id machine.WorkID) {
 
 func (c *class) drop(run *runQueue, i int) {
 	run.work = append(run.work[:i], run.work[i+1:]...)
-	c.count--
+	c.add(-1)
 	if len(run.work) == 0 {
 		delete(c.runs, run.id)
 	}

@@ -14,6 +14,7 @@ type Assigner = interface {
 type Matcher struct {
 	to      Assigner
 	workers map[uint64]*worker
+	teams   map[string]*team
 	classes map[machine.WorkClass]*class
 	packs   map[string]*packQueue
 	// ready finds the queue of each piece of work that waits.
@@ -27,8 +28,8 @@ type Matcher struct {
 // the calls that make them possible.
 func New(to Assigner) *Matcher {
 	return &Matcher{
-		to: to, workers: make(map[uint64]*worker), classes: make(map[machine.WorkClass]*class),
-		packs: make(map[string]*packQueue), ready: make(map[machine.WorkID]*class),
+		to: to, workers: make(map[uint64]*worker), teams: make(map[string]*team),
+		classes: make(map[machine.WorkClass]*class), packs: make(map[string]*packQueue), ready: make(map[machine.WorkID]*class),
 	}
 }
 
@@ -42,7 +43,7 @@ type packQueue struct {
 func (m *Matcher) Add(work machine.Work) {
 	m.Remove(work.ID())
 	c := m.class(&work.WorkClass)
-	if w := c.choose(work.Last); w != nil {
+	if w := c.choose(m.workers[work.Last]); w != nil {
 		m.assign(c, w, work)
 		m.dropIdle(c)
 		return
@@ -69,7 +70,7 @@ func (m *Matcher) Waiting() int { return len(m.ready) }
 // serves, and how much there is of it, until it returns false.
 func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 	for of, c := range m.classes {
-		if c.count > 0 && len(c.workers) == 0 && !see(of, c.count) {
+		if c.count > 0 && len(c.teams) == 0 && !see(of, c.count) {
 			return
 		}
 	}
@@ -80,7 +81,7 @@ func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 func (m *Matcher) Queues(see func(of machine.WorkClass, count, workers int)) {
 	for of, c := range m.classes {
 		if c.count > 0 {
-			see(of, c.count, len(c.workers))
+			see(of, c.count, c.workers())
 		}
 	}
 }
@@ -98,7 +99,7 @@ func (m *Matcher) assign(c *class, w *worker, work machine.Work) {
 // feed gives a worker work of a kind until it is no longer free or there is none.
 func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	for w.free(kind) {
-		c := w.next(kind)
+		c := w.of(kind).team.next()
 		if c == nil {
 			return
 		}
@@ -109,7 +110,7 @@ func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	}
 }
 
-// class finds or makes the queue of a class and the workers that serve it.
+// class finds or makes the queue of a class and the teams that serve it.
 func (m *Matcher) class(of *machine.WorkClass) *class {
 	if c := m.classes[*of]; c != nil {
 		return c
@@ -122,10 +123,8 @@ func (m *Matcher) class(of *machine.WorkClass) *class {
 	pack.classes++
 	c := newClass(*of, pack)
 	m.classes[*of] = c
-	for _, w := range m.workers {
-		if w.offer.Serves(of) {
-			c.join(w)
-		}
+	for _, t := range m.teams {
+		c.join(t)
 	}
 	return c
 }
@@ -139,8 +138,8 @@ func (m *Matcher) dropIdle(c *class) {
 	if c.count > 0 || len(m.classes) <= maxIdleClasses {
 		return
 	}
-	for w := range c.workers {
-		delete(w.classes, c)
+	for t := range c.teams {
+		delete(t.classes, c)
 	}
 	delete(m.classes, c.of)
 	if c.pack.classes--; c.pack.classes == 0 {

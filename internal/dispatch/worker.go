@@ -4,16 +4,21 @@ import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
 // worker is one worker as the matcher knows it.
 type worker struct {
-	id      uint64
-	offer   machine.WorkOffer
-	classes map[*class]struct{}
+	id uint64
 	// turns and steps are what it holds and may still be given.
 	turns, steps load
 	served       uint64
 	draining     bool
 }
 
-type load struct{ held, credits, capacity int }
+// load is a worker's share of one kind of work.
+type load struct {
+	held, credits, capacity int
+	// team is nil for a worker that serves nothing of the kind; place is the
+	// worker's among the team's free ones, -1: it is not free.
+	team  *team
+	place int
+}
 
 func (w *worker) of(kind machine.WorkKind) *load {
 	if kind == machine.StepWork {
@@ -45,18 +50,7 @@ func (w *worker) take(kind machine.WorkKind, clock uint64) {
 	l.held++
 	l.credits--
 	w.served = clock
-}
-
-// next is the class whose work the worker is to be given: of the pack that was
-// served longest ago, the class that was. nil: nothing waits for it.
-func (w *worker) next(kind machine.WorkKind) *class {
-	var best *class
-	for c := range w.classes {
-		if c.of.Kind == kind && c.count > 0 && (best == nil || c.before(best)) {
-			best = c
-		}
-	}
-	return best
+	w.rank()
 }
 
 // before orders classes that have work by their pack, then by themselves; the
@@ -80,15 +74,12 @@ func (c *class) before(other *class) bool {
 // Join adds a worker that holds that much already and has no credits yet. The
 // number must not be in use.
 func (m *Matcher) Join(id uint64, offer machine.WorkOffer, turns, steps int) {
-	w := &worker{id: id, offer: offer, classes: make(map[*class]struct{})}
-	w.turns = load{held: turns, capacity: offer.Turns}
-	w.steps = load{held: steps, capacity: offer.Steps}
+	w := &worker{id: id}
+	w.turns = load{held: turns, capacity: offer.Turns, place: -1}
+	w.steps = load{held: steps, capacity: offer.Steps, place: -1}
 	m.workers[id] = w
-	for _, c := range m.classes {
-		if offer.Serves(&c.of) {
-			c.join(w)
-		}
-	}
+	m.enlist(w, machine.TurnWork, &offer)
+	m.enlist(w, machine.StepWork, &offer)
 }
 
 // Leave forgets a worker. What it held is its caller's to add again.
@@ -97,9 +88,8 @@ func (m *Matcher) Leave(id uint64) {
 	if w == nil {
 		return
 	}
-	for c := range w.classes {
-		delete(c.workers, w)
-	}
+	m.dismiss(w, machine.TurnWork)
+	m.dismiss(w, machine.StepWork)
 	delete(m.workers, id)
 }
 
@@ -114,6 +104,7 @@ func (m *Matcher) Credit(id uint64, turns, steps int) {
 	}
 	w.turns.credits = min(w.turns.credits+turns, maxCredits)
 	w.steps.credits = min(w.steps.credits+steps, maxCredits)
+	w.rank()
 	m.feed(w, machine.TurnWork)
 	m.feed(w, machine.StepWork)
 }
@@ -126,6 +117,7 @@ func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
 		return
 	}
 	w.of(kind).held--
+	w.rank()
 	m.feed(w, kind)
 }
 
@@ -133,6 +125,7 @@ func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
 func (m *Matcher) Drain(id uint64) {
 	if w := m.workers[id]; w != nil {
 		w.draining = true
+		w.rank()
 	}
 }
 

@@ -81,7 +81,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	if a.box, err = newOutbox(opts, a.engine, a.sends, records, watching.metrics); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
-	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.box, watching.page())); err != nil {
+	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.box, watching.page(), watching.metrics)); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
 	records.server = a.server
@@ -130,7 +130,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	}
 }
 
-func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox, metrics http.Handler) grpcapi.Config {
+func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox, metrics http.Handler, counts grpcapi.Counts) grpcapi.Config {
 	c := opts.config
 	return grpcapi.Config{
 		Engine:            engine,
@@ -153,6 +153,7 @@ func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox, metr
 		Tokens:            opts.rights.Tokens,
 		Guest:             agentsGuest(opts, engine, box),
 		Deliveries:        box,
+		Counts:            counts,
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
 		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
 		Channelz:          c.Channelz,

@@ -21,6 +21,9 @@ type Config struct {
 	// token or an artifact. Default: discarded.
 	Log *slog.Logger
 
+	// Counts is told of refused calls and ignored answers; nil = nobody is.
+	Counts Counts
+
 	// Listen is HOST:PORT of the gRPC port; "" = none. Port 0 takes a free one.
 	// Where callers show neither tokens nor certificates an empty HOST is loopback
 	// and any other address than loopback is refused.

@@ -52,7 +52,7 @@ func newGateway(s *Server) (*gateway, error) {
 		mux.Handle("GET /{$}", http.RedirectHandler(s.cfg.PagePath, http.StatusFound))
 	}
 	mux.Handle("/", routes)
-	guarded := &guard{guest: s.guest, hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}
+	guarded := &guard{guest: s.guest, tally: s.edge.tally, hosts: s.cfg.HTTPHosts, origins: s.cfg.HTTPOrigins, maxBody: 2 * int64(s.cfg.MaxMessageBytes), next: mux}
 	return &gateway{conn: conn, web: newWeb(guarded)}, nil
 }
 

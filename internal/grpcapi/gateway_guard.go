@@ -28,6 +28,7 @@ type guard struct {
 	next    http.Handler
 	// guest serves paths of its own; nil = there is none.
 	guest *Guest
+	tally *tally
 }
 
 // bodyMethods are those whose request must be JSON, an empty body included: a
@@ -37,6 +38,7 @@ var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, ht
 // ServeHTTP refuses or hands on.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refusal := g.refuse(r); refusal != nil {
+		g.tally.refused(r.Context(), httpMethod, refusalStatus(refusal))
 		writeRefusal(w, refusal)
 		return
 	}

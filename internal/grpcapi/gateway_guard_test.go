@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	g := &guard{
+		tally: newTally(nil, slog.New(slog.DiscardHandler)),
 		hosts: []string{"pawl.internal", "10.0.0.7:8443"}, origins: []string{"https://app.example"}, maxBody: 1 << 10,
 		next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
 	}

@@ -43,6 +43,15 @@ func (s *Server) Principal(ctx context.Context) runtime.Principal { return princ
 // Admit is for a request over HTTP what the interceptors are for one over gRPC.
 // The context is the one to serve the request with.
 func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
+	ctx, err := s.admit(r, method)
+	if err != nil {
+		st, _ := toStatus(err)
+		s.edge.tally.refused(r.Context(), method, st)
+	}
+	return ctx, err
+}
+
+func (s *Server) admit(r *http.Request, method string) (context.Context, error) {
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.Pairs(
 		"authorization", r.Header.Get("Authorization"), traceHeaderName, r.Header.Get("Traceparent")))
 	if r.TLS != nil {

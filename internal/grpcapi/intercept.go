@@ -91,7 +91,8 @@ func reasonField(err error) logging.Fields {
 // edge is where calls enter and errors leave the process: each error gets its
 // status here, and what is withheld from the caller is logged here, once.
 type edge struct {
-	log *slog.Logger
+	log   *slog.Logger
+	tally *tally
 	// calls counts the unary calls under way.
 	calls atomic.Int64
 }
@@ -115,6 +116,7 @@ func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 
 func (e *edge) finish(ctx context.Context, method string, err error) error {
 	st, fault := toStatus(err)
+	e.tally.refused(ctx, method, st)
 	if fault != nil {
 		e.log.ErrorContext(ctx, "call failed", "method", method, "correlation_id", fault.id, "error", fault.cause)
 	}
@@ -128,5 +130,6 @@ func (e *edge) recovered(ctx context.Context, cause any) error {
 	e.log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", fault.id,
 		"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	st, _ := faultStatus(fault)
+	e.tally.refused(ctx, method, st)
 	return st.Err()
 }

@@ -17,11 +17,13 @@ func newMetrics(s *Server) *web {
 	mux.Handle(metricsMethod, s.cfg.MetricsPage)
 	w := newWeb(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !hostNamed(r.Host, s.cfg.HTTPHosts) && !isAddress(r.Host) {
-			writeRefusal(w, &machine.Refusal{
+			refusal := &machine.Refusal{
 				Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host",
 				Allowed: append([]string{"loopback names", "addresses"}, s.cfg.HTTPHosts...),
 				Message: "the metrics are not known by that name; configure http_host",
-			})
+			}
+			s.edge.tally.refused(r.Context(), metricsMethod, refusalStatus(refusal))
+			writeRefusal(w, refusal)
 			return
 		}
 		if _, err := s.Admit(r, metricsMethod); err != nil {

@@ -21,6 +21,7 @@ type runService struct {
 	// streams bounds the streams and waits that are open at once.
 	streams  *openStreams
 	settings *settingsCache
+	tally    *tally
 }
 
 // answer is an engine's answer on its way into a response.

@@ -106,6 +106,7 @@ func (s *runService) ResolveStep(ctx context.Context, in *pawlv1.ResolveStepRequ
 	if err != nil {
 		return nil, err
 	}
+	s.tally.ignored(ctx, a.Disposition)
 	return &pawlv1.ResolveStepResponse{
 		Disposition: pawlv1.Disposition(a.Disposition), Record: a.record(machine.RecStepResolved),
 		Ended: a.record(machine.RecEnded), Status: a.status(), Seq: a.seq(),

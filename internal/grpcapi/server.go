@@ -61,7 +61,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, keys: newKeyring(rights.keys), auth: newAuthenticator(rights.tokens, rights.certificates), edge: &edge{log: cfg.Log},
+		cfg: cfg, keys: newKeyring(rights.keys), auth: newAuthenticator(rights.tokens, rights.certificates), edge: &edge{log: cfg.Log, tally: newTally(cfg.Counts, cfg.Log)},
 		draining: make(chan struct{}), local: bufconn.Listen(localBufferBytes),
 	}
 	if err := s.build(); err != nil {

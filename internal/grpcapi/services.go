@@ -16,7 +16,7 @@ func (s *Server) registerServices() {
 	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{engine: s.cfg.Engine})
 	s.runs = &runService{
 		engine: s.cfg.Engine, auth: s.auth, draining: s.draining,
-		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: newSettingsCache(),
+		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: newSettingsCache(), tally: s.edge.tally,
 	}
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
 	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{engine: s.cfg.Engine, sends: s.cfg.Deliveries})

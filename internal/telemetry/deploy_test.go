@@ -56,6 +56,8 @@ func everything(t *testing.T) *telemetry.Metrics {
 	})
 	m.Synced(1, 2)
 	m.Spans(1, true)
+	m.Refused("pawl.v1.RunService/GetRun", "RUN_NOT_FOUND")
+	m.Ignored("stale")
 	return m
 }
 

@@ -33,6 +33,9 @@ type Metrics struct {
 	exported    *prometheus.CounterVec
 	deliveries  *prometheus.CounterVec
 	faults      *prometheus.CounterVec
+	refused     *prometheus.CounterVec
+	ignored     *prometheus.CounterVec
+	refusals    pairs
 
 	causes map[machine.Cause]prometheus.Counter
 	// finals are the last states of runs, for the loop.
@@ -45,6 +48,7 @@ func NewMetrics() *Metrics {
 	m.countRuns()
 	m.countWork()
 	m.countDeliveries()
+	m.countAnswers()
 	m.timeCommits()
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.causes = map[machine.Cause]prometheus.Counter{}

@@ -1,0 +1,61 @@
+package telemetry
+
+import "sync"
+
+// maxRefusals bounds the series of refused calls: methods and reasons are words of
+// this program, and there are far fewer pairs of them that occur. Were it otherwise,
+// what is beyond them would be counted together.
+const maxRefusals = 1000
+
+// otherLabel stands for what is beyond a bound.
+const otherLabel = "other"
+
+func (m *Metrics) countAnswers() {
+	m.refused = m.counters("pawl_calls_refused_total", "Calls that were refused, by method and reason.", "method", "reason")
+	m.ignored = m.counters("pawl_step_answers_ignored_total", "Answers to steps that changed nothing, by disposition: unknown_run, terminal, stale, duplicate.", "disposition")
+	// They are 0 before the first one, not absent: a rate over them begins there.
+	for _, disposition := range []string{"unknown_run", "terminal", "stale", "duplicate"} {
+		m.ignored.WithLabelValues(disposition)
+	}
+}
+
+// Refused counts a call that was refused; nil counts nothing.
+func (m *Metrics) Refused(method, reason string) {
+	if m == nil {
+		return
+	}
+	if !m.refusals.admit(method, reason) {
+		method, reason = otherLabel, otherLabel
+	}
+	m.refused.WithLabelValues(method, reason).Inc()
+}
+
+// Ignored counts an answer to a step that changed nothing; nil counts nothing.
+func (m *Metrics) Ignored(disposition string) {
+	if m != nil {
+		m.ignored.WithLabelValues(disposition).Inc()
+	}
+}
+
+// pairs are the methods with reasons that have a series of their own.
+type pairs struct {
+	mu    sync.Mutex
+	known map[[2]string]struct{}
+}
+
+func (p *pairs) admit(method, reason string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := [2]string{method, reason}
+	if _, ok := p.known[key]; ok {
+		return true
+	}
+	if len(p.known) >= maxRefusals {
+		return false
+	}
+	if p.known == nil {
+		p.known = make(map[[2]string]struct{})
+	}
+	p.known[key] = struct{}{}
+	return true
+}

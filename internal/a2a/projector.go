@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,8 +55,10 @@ type projector struct {
 	current                  string
 	open, suspended, backoff bool
 	begun                    bool
-	await                    machine.Awaiting
-	asking                   []ask
+	// entered is the record that opened the first turn.
+	entered uint64
+	await   machine.Awaiting
+	asking  []ask
 	// final is how the run ended, 0 = it goes on; run is its status as of since.
 	final, run machine.Status
 	reason     string
@@ -115,6 +118,7 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 		return []event{{seq: r.Seq, message: p.received(b)}}
 	case *machine.Transition:
 		p.begun = p.begun || b.Cause != machine.CauseEntry
+		p.entered = cmp.Or(p.entered, r.Seq)
 		p.current, p.open, p.suspended, p.backoff = b.To, true, false, false
 	case *machine.TurnOpened:
 		p.begun, p.open, p.suspended, p.backoff = true, true, false, false
@@ -158,6 +162,15 @@ func (p *projector) begin(at int64) []event {
 	}
 	p.begun = true
 	return p.settle(at)
+}
+
+// handed tells, once, that the first turn was handed out, which its record of execution
+// would tell later.
+func (p *projector) handed(turn uint64) []event {
+	if p.begun || turn != p.entered || p.state != a2apb.TaskState_TASK_STATE_SUBMITTED {
+		return nil
+	}
+	return p.begin(p.since)
 }
 
 // received is an inbound message in the history.

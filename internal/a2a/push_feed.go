@@ -34,7 +34,7 @@ func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*P
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.tail(ctx, caller, state, 0, true)
+	t, err := s.tail(ctx, caller, state, readJournal)
 	if err != nil {
 		return nil, err
 	}

@@ -169,6 +169,7 @@ func (r *rig) work() {
 //
 //	echo          the parts come back
 //	reply TEXT    a message instead of a task
+//	slow TEXT     the same, when the test lets go
 //	ask TEXT      a question; what is answered comes back
 //	auth TEXT     the same, for an authorisation
 //	reject TEXT   the work is refused
@@ -207,6 +208,12 @@ func (h *hand) turn(ctx context.Context, t *worker.Turn) (worker.Completion, err
 	switch word {
 	case "reply":
 		return worker.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, nil
+	case "slow":
+		select {
+		case <-h.free:
+		case <-ctx.Done():
+		}
+		return worker.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, ctx.Err()
 	case "ask":
 		return worker.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT, Output: []*pawlv1.Part{text(rest)}}, nil
 	case "auth":

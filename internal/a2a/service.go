@@ -20,6 +20,7 @@ type Engine interface {
 	SendInput(ctx context.Context, req runtime.InputRequest) (runtime.Answer, error)
 	EmitEvent(ctx context.Context, req runtime.EmitRequest) (runtime.Answer, error)
 	CancelRun(ctx context.Context, req runtime.ControlRequest) (runtime.Answer, error)
+	HandedOut(s *machine.State) bool
 	StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error)
 	ListTasks(ctx context.Context, req runtime.ListTasksRequest) (runtime.TaskPage, error)
 	Watch(ctx context.Context, req runtime.WatchRequest) (*runtime.Watch, error)

@@ -22,7 +22,7 @@ func endState(status machine.Status, reason string) a2apb.TaskState {
 	return a2apb.TaskState_TASK_STATE_FAILED
 }
 
-// taskState is what a run is to its sender.
+// taskState is what a run is to its sender, as far as its journal says.
 func taskState(s *machine.State) a2apb.TaskState {
 	switch {
 	case s.Status.Terminal():
@@ -33,6 +33,16 @@ func taskState(s *machine.State) a2apb.TaskState {
 		return a2apb.TaskState_TASK_STATE_SUBMITTED
 	}
 	return a2apb.TaskState_TASK_STATE_WORKING
+}
+
+// stateOf is taskState, or what this process knows beyond the journal: a turn that was
+// handed out is worked on before its first record.
+func (s *Service) stateOf(state *machine.State) a2apb.TaskState {
+	told := taskState(state)
+	if told == a2apb.TaskState_TASK_STATE_SUBMITTED && s.cfg.Engine.HandedOut(state) {
+		return a2apb.TaskState_TASK_STATE_WORKING
+	}
+	return told
 }
 
 func awaitState(a machine.Awaiting) a2apb.TaskState {

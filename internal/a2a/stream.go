@@ -94,7 +94,7 @@ func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtim
 		f.apply(t.commit(answer.Entry.Records))
 		after = t.seq
 	}
-	return t, f, t.open(ctx, s.cfg.Engine, caller, after, true)
+	return t, f, t.open(ctx, s.cfg.Engine, caller, after, readLive)
 }
 
 // answer is the message that the executor answered with instead of a task.
@@ -171,7 +171,7 @@ func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskReque
 		return err
 	}
 	defer leave()
-	t, err := s.tail(stay, s.caller(ctx), state, 0, true)
+	t, err := s.tail(stay, s.caller(ctx), state, readLive)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ type stream struct {
 }
 
 // grace holds the task back for as long as the executor may answer with a message
-// instead. It ends with the first thing that happens.
+// instead. It ends with the first record.
 func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err error) {
 	if st.seq != st.past || settled(st.state) {
 		return false, nil
@@ -202,6 +202,11 @@ func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	events, err := st.next(short)
+	for err == nil && st.seq == st.past {
+		// It was handed out: whoever has it now may still answer with a message.
+		st.fold.apply(events)
+		events, err = st.next(short)
+	}
 	switch {
 	case ctx.Err() == nil && short.Err() != nil && errors.Is(err, context.DeadlineExceeded):
 		return false, nil

@@ -346,11 +346,75 @@ func TestReplyStream(t *testing.T) {
 	}
 	// Nothing happens, and the task is told all the same.
 	first := until(t, stream, func(*a2apb.StreamResponse) bool { return true })[0]
-	if stateOf(first) != a2apb.TaskState_TASK_STATE_SUBMITTED {
+	if first.GetTask() == nil {
 		t.Errorf("the first event is %v", first)
 	}
 	r.hands.letGo()
 	until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED))
+}
+
+// TestHandedOut: a task is WORKING to everybody who asks as soon as a worker has its
+// turn, before any record of its execution.
+func TestHandedOut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	task := r.immediate("crew/writer", "hold")
+	stream, err := r.client.SubscribeToTask(r.context(""), &a2apb.SubscribeToTaskRequest{Tenant: "crew/writer", Id: task.GetId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	working := isState(a2apb.TaskState_TASK_STATE_WORKING)
+	until(t, stream, working)
+	got, err := r.client.GetTask(r.context(""), &a2apb.GetTaskRequest{Tenant: "crew/writer", Id: task.GetId()})
+	if err != nil || got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_WORKING {
+		t.Errorf("GetTask says %v, %v", got.GetStatus(), err)
+	}
+	for state, want := range map[a2apb.TaskState]int{a2apb.TaskState_TASK_STATE_WORKING: 1, a2apb.TaskState_TASK_STATE_SUBMITTED: 0} {
+		list, err := r.client.ListTasks(r.context(""), &a2apb.ListTasksRequest{Tenant: "crew/writer", Status: state})
+		if err != nil || len(list.GetTasks()) != want || want == 1 && list.GetTasks()[0].GetStatus().GetState() != state {
+			t.Errorf("%v: %v, %v", state, list, err)
+		}
+	}
+	r.push("a")
+	r.hands.letGo()
+	for _, e := range until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED)) {
+		if working(e) {
+			t.Errorf("WORKING is told again: %v", e)
+		}
+	}
+}
+
+// TestSlowReply: an executor may take its time to answer with a message. A blocking send
+// gets it whenever it comes; a stream that could not wait for it ends with it.
+func TestSlowReply(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	type answer struct {
+		*a2apb.SendMessageResponse
+		error
+	}
+	blocked := make(chan answer, 1)
+	go func() {
+		got, err := r.client.SendMessage(r.context(""), message("crew/writer", "slow blocking"))
+		blocked <- answer{got, err}
+	}()
+	stream, err := r.client.SendStreamingMessage(r.context(""), message("crew/writer", "slow stream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// That the stream begins says that the time for a reply in its place is over.
+	if first := until(t, stream, func(*a2apb.StreamResponse) bool { return true })[0]; first.GetTask() == nil {
+		t.Errorf("the first event is %v", first)
+	}
+	r.hands.letGo()
+	got := <-blocked
+	if got.error != nil || len(got.GetMessage().GetParts()) != 1 || got.GetMessage().GetParts()[0].GetText() != "blocking" {
+		t.Errorf("the blocking send is answered %v", got)
+	}
+	all := until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED))
+	if parts := all[len(all)-1].GetStatusUpdate().GetStatus().GetMessage().GetParts(); len(parts) != 1 || parts[0].GetText() != "stream" {
+		t.Errorf("the stream ends with %v", all[len(all)-1])
+	}
 }
 
 // TestDisconnect: a caller that goes away does not take the task along.
@@ -400,7 +464,9 @@ func TestRPCStream(t *testing.T) {
 			t.Errorf("frame %v (%v)", f, err)
 		}
 	}
-	if len(all) != 6 {
-		t.Errorf("%d frames", len(all))
+	// WORKING is what the task says or what follows it, as the worker was fast.
+	artifacts := slices.DeleteFunc(slices.Clone(all), func(f frame) bool { return !strings.Contains(f.data, `"artifactUpdate"`) })
+	if len(all) < 5 || len(all) > 6 || len(artifacts) != 3 || !strings.Contains(all[len(all)-1].data, "COMPLETED") {
+		t.Errorf("%d frames, %v", len(all), all)
 	}
 }

@@ -16,25 +16,40 @@ var everyKind = []machine.RecordKind{
 	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted,
 }
 
+// reading is what a tail is read for.
+type reading struct {
+	// follow: also what is yet to come; handOuts: also that somebody works on the task
+	// before a record shows it.
+	follow, handOuts bool
+}
+
+var (
+	readNow  = reading{handOuts: true}
+	readLive = reading{follow: true, handOuts: true}
+	// readJournal makes the same events whenever it is read.
+	readJournal = reading{follow: true}
+)
+
 // tail reads the events of one task as they are committed.
 type tail struct {
 	watch *runtime.Watch
 	*projector
 }
 
-// tail opens the records of a run behind one of them.
-func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.State, after uint64, follow bool) (*tail, error) {
+// tail opens the records of a run, from the first.
+func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.State, with reading) (*tail, error) {
 	graph, err := s.cfg.Engine.Graph(ctx, "", state)
 	if err != nil {
 		return nil, err
 	}
 	t := &tail{projector: newProjector(state, graph)}
-	return t, t.open(ctx, s.cfg.Engine, caller, after, follow)
+	return t, t.open(ctx, s.cfg.Engine, caller, 0, with)
 }
 
-func (t *tail) open(ctx context.Context, engine Engine, caller runtime.Call, after uint64, follow bool) (err error) {
+func (t *tail) open(ctx context.Context, engine Engine, caller runtime.Call, after uint64, with reading) (err error) {
 	t.watch, err = engine.Watch(ctx, runtime.WatchRequest{
-		Call: caller, Filter: runtime.WatchFilter{RunID: t.taskID, Kinds: everyKind}, AfterSeq: after, Follow: follow,
+		Call: caller, Filter: runtime.WatchFilter{RunID: t.taskID, Kinds: everyKind}, AfterSeq: after, Follow: with.follow,
+		HandOuts: with.handOuts,
 	})
 	return err
 }
@@ -51,6 +66,9 @@ func (t *tail) next(ctx context.Context) ([]event, error) {
 	page, err := t.watch.Next(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if page.Handed != 0 {
+		return t.handed(page.Handed), nil
 	}
 	var events []event
 	var records []machine.Record

@@ -75,7 +75,7 @@ func (s *Service) getTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2ap
 
 // read folds a run's records, as far as there are any now.
 func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.State) (*fold, error) {
-	t, err := s.tail(ctx, caller, state, 0, false)
+	t, err := s.tail(ctx, caller, state, readNow)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 		list.StatusFrom = nanosOf(after.AsTime())
 	}
 	if want := req.GetStatus(); want != a2apb.TaskState_TASK_STATE_UNSPECIFIED {
-		list.Match = func(state *machine.State) bool { return taskState(state) == want }
+		list.Match = func(state *machine.State) bool { return s.stateOf(state) == want }
 	}
 	return list, nil
 }

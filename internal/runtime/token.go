@@ -58,6 +58,17 @@ func (s *slots) standing(key runKey, turn *machine.Turn, word string) (policy.To
 	return policy.TokenHeld, pair.open
 }
 
+// holding is the turn whose token somebody was given and that is not over; 0 = none.
+func (s *slots) holding(key runKey) uint64 {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if pair := shard.tokens.runs[key]; pair != nil && pair.open.word != "" {
+		return pair.open.turn
+	}
+	return 0
+}
+
 // known finds a word among the run's open and past token, whether or not its
 // turn is still open.
 func (s *slots) known(key runKey, word string) (turnToken, bool) {

@@ -72,6 +72,7 @@ func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 			return view, err
 		}
 		if e.takeToken(key, &view, ref.Principal) {
+			e.stir(key)
 			return view, nil
 		}
 		// The run has moved on since it was read.

@@ -32,6 +32,9 @@ type WatchRequest struct {
 	// for a run that is followed. OutputAfter is what was read of it already.
 	Output      bool
 	OutputAfter OutputPosition
+	// HandOuts adds a page when the open turn of a run was handed out, which no record
+	// shows; only for one run.
+	HandOuts bool
 	// Consumer is the named reader that watches all runs; "" = none. Without
 	// AfterCursor it begins behind what was acknowledged. A newer watch of the same one
 	// ends the older.
@@ -63,6 +66,9 @@ type WatchPage struct {
 	// Output are pieces of output, where they were asked for; such a page has no
 	// records.
 	Output []OutputChunk
+	// Handed is the turn that was handed out, where that was asked for; 0 = none. Such a
+	// page has no records either.
+	Handed uint64
 }
 
 // Watch reads records in order, as fast as its caller takes them. What it has
@@ -91,6 +97,9 @@ type Watch struct {
 	// output: pieces of output are told, too; those behind heard.
 	output bool
 	heard  OutputPosition
+	// handOuts: pages tell of turns that were handed out, which handedTold is the last of.
+	handOuts   bool
+	handedTold uint64
 	// consumer is the key of the named reader; consuming is nil without one.
 	consumer  machine.SubscriptionKey
 	consuming *consuming
@@ -102,7 +111,7 @@ type Watch struct {
 // a cursor that is not of this journal, SEQ_AHEAD for a record that is yet to be;
 // for a consumer CONSUMER_TAKEN and MAX_CONSUMERS.
 func (e *Engine) Watch(ctx context.Context, req WatchRequest) (*Watch, error) {
-	w := &Watch{e: e, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter}
+	w := &Watch{e: e, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter, handOuts: req.HandOuts}
 	var err error
 	if req.Filter.RunID != "" {
 		w.key, err = e.findReadable(RunRef{Call: req.Call, RunID: req.Filter.RunID})
@@ -241,6 +250,9 @@ func (w *Watch) Next(ctx context.Context) (WatchPage, error) {
 		}
 		if chunks := w.chunks(); len(chunks) > 0 {
 			return WatchPage{Output: chunks, Cursor: w.at}, nil
+		}
+		if turn := w.handed(); turn != 0 {
+			return WatchPage{Handed: turn, Cursor: w.at}, nil
 		}
 		switch {
 		case w.over:

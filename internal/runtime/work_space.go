@@ -60,6 +60,8 @@ type turnWork struct {
 	// their worker's connection.
 	deliveries int
 	lost       int
+	// handed: a worker was told of it.
+	handed bool
 	// paused: it is not to be offered for now.
 	paused bool
 }

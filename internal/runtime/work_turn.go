@@ -90,6 +90,10 @@ func (sp *workSpace) deliverTurn(lease *turnLease) {
 	lease.sent = true
 	lease.alarm = sp.e.work.alarms.set(lease.duration, func() { sp.expire(lease) })
 	queue()
+	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
+		run.turn.handed = true
+	}
+	sp.e.stir(runKey{ns: sp.ns, id: lease.run})
 	if late := lease.late; late != nil {
 		go sp.tellAnswers(lease, late)
 	}

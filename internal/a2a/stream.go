@@ -190,6 +190,8 @@ type stream struct {
 	past uint64
 	// told: the task was told; what follows is told one by one.
 	told bool
+	// held is told behind the task.
+	held []event
 	done func(a2apb.TaskState) bool
 }
 
@@ -204,7 +206,7 @@ func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err
 	events, err := st.next(short)
 	for err == nil && st.seq == st.past {
 		// It was handed out: whoever has it now may still answer with a message.
-		st.fold.apply(events)
+		st.held = append(st.held, events...)
 		events, err = st.next(short)
 	}
 	switch {
@@ -232,7 +234,12 @@ func (st *stream) begin() error {
 	id := uint64(task.GetMetadata().GetFields()[generationKey].GetNumberValue())
 	// What was told is nothing to keep.
 	st.fold = nil
-	return st.to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}, id: id})
+	if err := st.to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}, id: id}); err != nil {
+		return err
+	}
+	_, err := st.tell(st.held)
+	st.held = nil
+	return err
 }
 
 func (st *stream) run(ctx context.Context) error {

@@ -464,9 +464,7 @@ func TestRPCStream(t *testing.T) {
 			t.Errorf("frame %v (%v)", f, err)
 		}
 	}
-	// WORKING is what the task says or what follows it, as the worker was fast.
-	artifacts := slices.DeleteFunc(slices.Clone(all), func(f frame) bool { return !strings.Contains(f.data, `"artifactUpdate"`) })
-	if len(all) < 5 || len(all) > 6 || len(artifacts) != 3 || !strings.Contains(all[len(all)-1].data, "COMPLETED") {
-		t.Errorf("%d frames, %v", len(all), all)
+	if len(all) != 6 {
+		t.Errorf("%d frames", len(all))
 	}
 }

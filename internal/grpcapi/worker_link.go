@@ -3,17 +3,21 @@ package grpcapi
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 const (
-	// requestsInFlight bounds the requests of one stream that wait for their
-	// answers; further ones are not read until then.
+	// requestsInFlight bounds the requests of one stream whose receipts are not sent
+	// yet, and receiptBytes about what those hold; further requests are not read until
+	// then, so that a worker that reads nothing is held up by itself.
 	requestsInFlight = 1024
+	receiptBytes     = 4 << 20
 	// heartbeats per second of one stream, and how many may come at once.
 	heartbeatRate  = 20
 	heartbeatBurst = 100
@@ -34,7 +38,11 @@ type workLink struct {
 	ended chan error
 
 	requests sync.WaitGroup
-	room     chan struct{}
+	// room has one token for each request that was read and whose receipt is not sent;
+	// owed is what the receipts hold that wait to be, eased at most one token: it is less.
+	room  chan struct{}
+	owed  atomic.Int64
+	eased chan struct{}
 	// last is, per run, closed when its newest request has taken effect.
 	last map[string]chan struct{}
 	// busy counts the requests that are not answered yet. Guarded by mu, like last.
@@ -44,12 +52,12 @@ type workLink struct {
 func newWorkLink(s *workerService) *workLink {
 	return &workLink{
 		s: s, beats: rate.NewLimiter(heartbeatRate, heartbeatBurst), wake: make(chan struct{}, 1), ended: make(chan error, 1),
-		room: make(chan struct{}, requestsInFlight), last: make(map[string]chan struct{}),
+		room: make(chan struct{}, requestsInFlight), eased: make(chan struct{}, 1), last: make(map[string]chan struct{}),
 	}
 }
 
 // push queues a message. It never waits: what is queued is bounded by what the
-// worker holds and asked for.
+// worker holds, and by the requests that were admitted.
 func (l *workLink) push(m *pawlv1.WorkResponse) {
 	l.mu.Lock()
 	l.queue = append(l.queue, m)
@@ -81,7 +89,43 @@ func (l *workLink) flush(stream workServer) error {
 			if err := stream.Send(m); err != nil {
 				return err
 			}
+			if receipt := m.GetReceipt(); receipt != nil {
+				l.receipted(receipt)
+			}
 		}
+	}
+}
+
+// admit waits until one more request may be read; false: the stream is over.
+func (l *workLink) admit(ctx context.Context) bool {
+	for l.owed.Load() > receiptBytes {
+		select {
+		case <-l.eased:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	select {
+	case l.room <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// owe queues the receipt of a request that was admitted.
+func (l *workLink) owe(receipt *pawlv1.WorkReceipt) {
+	l.owed.Add(int64(proto.Size(receipt)))
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{Receipt: receipt}})
+}
+
+// receipted makes room again once a receipt is sent.
+func (l *workLink) receipted(receipt *pawlv1.WorkReceipt) {
+	l.owed.Add(-int64(proto.Size(receipt)))
+	<-l.room
+	select {
+	case l.eased <- struct{}{}:
+	default:
 	}
 }
 
@@ -97,6 +141,9 @@ func (l *workLink) idle() bool {
 // receive reads requests until the stream ends and returns why it did.
 func (l *workLink) receive(ctx context.Context, stream workServer) error {
 	for {
+		if !l.admit(ctx) {
+			return context.Cause(ctx)
+		}
 		in, err := stream.Recv()
 		if err != nil {
 			return err

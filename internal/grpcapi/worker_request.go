@@ -40,8 +40,7 @@ func workerOf(ctx context.Context) *runtime.Worker {
 }
 
 // take deals with one request. What is about the stream itself is done at once;
-// what is about a run waits for the earlier requests about the same run, and for
-// room among those that are not answered yet.
+// what is about a run waits for the earlier requests about the same run.
 func (l *workLink) take(ctx context.Context, in *pawlv1.WorkRequest) {
 	if err := checkWork(in); err != nil {
 		l.refuse(in.GetId(), err)
@@ -56,7 +55,6 @@ func (l *workLink) take(ctx context.Context, in *pawlv1.WorkRequest) {
 		l.answer(in, receipt, err)
 		return
 	}
-	l.room <- struct{}{}
 	turn := make(chan struct{})
 	l.mu.Lock()
 	before := l.last[run.GetRunId()]
@@ -81,7 +79,6 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 	l.busy--
 	l.mu.Unlock()
 	l.answer(in, receipt, err)
-	<-l.room
 }
 
 // aboutRun is the part of a request that names a run; nil: there is none.
@@ -201,15 +198,14 @@ func (l *workLink) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, e
 		return
 	}
 	if in.GetId() == 0 {
+		<-l.room
 		return
 	}
 	receipt.Id = in.GetId()
-	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{Receipt: receipt}})
+	l.owe(receipt)
 }
 
 func (l *workLink) refuse(id uint64, err error) {
 	st := status.Convert(l.s.edge.finish(context.Background(), pawlv1.WorkerService_Work_FullMethodName, err))
-	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{
-		Receipt: &pawlv1.WorkReceipt{Id: id, Error: st.Proto()},
-	}})
+	l.owe(&pawlv1.WorkReceipt{Id: id, Error: st.Proto()})
 }

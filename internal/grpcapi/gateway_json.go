@@ -14,7 +14,9 @@ import (
 
 // realJSON reads request bodies as ProtoJSON in which fields that hold JSON as text may
 // also be real JSON: `"variables": {"goal": "x"}` and `"variablesJson": {"goal": "x"}` are
-// `"variablesJson": "{\"goal\":\"x\"}"`. Numbers keep their digits. Answers are ProtoJSON.
+// `"variablesJson": "{\"goal\":\"x\"}"`. Numbers keep their digits. Values of enums may be
+// the bare names that the command line has: `"CALLER"` is `"EXECUTION_CALLER"`. Answers are
+// ProtoJSON.
 type realJSON struct{ gw.JSONPb }
 
 // NewDecoder implements the library's Marshaler.
@@ -57,6 +59,10 @@ func textField(field protoreflect.FieldDescriptor, object map[string]json.RawMes
 	}
 	for _, name := range []string{field.JSONName(), field.TextName()} {
 		raw, given := object[name]
+		if given && field.Kind() == protoreflect.EnumKind {
+			object[name] = fullEnums(field, raw)
+			continue
+		}
 		if !given || field.Kind() != protoreflect.MessageKind || strings.HasPrefix(string(field.Message().FullName()), "google.") {
 			continue
 		}
@@ -88,6 +94,40 @@ func textInner(field protoreflect.FieldDescriptor, raw json.RawMessage) (json.Ra
 		return raw, nil
 	}
 	return textJSON(field.Message(), raw)
+}
+
+// fullEnums gives the bare names of an enum's field, one or a list, their prefix.
+func fullEnums(field protoreflect.FieldDescriptor, raw json.RawMessage) json.RawMessage {
+	var list []string
+	if json.Unmarshal(raw, &list) != nil {
+		list = []string{""}
+		if json.Unmarshal(raw, &list[0]) != nil {
+			return raw
+		}
+	}
+	var full any
+	for i, name := range list {
+		list[i] = fullEnum(field.Enum(), name)
+	}
+	if full = list; !field.IsList() && len(list) == 1 {
+		full = list[0]
+	}
+	out, err := json.Marshal(full)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// fullEnum is a value's name as the contract has it. The names of an enum share the
+// prefix of its value 0, which is called UNSPECIFIED.
+func fullEnum(enum protoreflect.EnumDescriptor, name string) string {
+	prefix, ok := strings.CutSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
+	full := prefix + strings.ToUpper(name)
+	if ok && enum.Values().ByName(protoreflect.Name(full)) != nil {
+		return full
+	}
+	return name
 }
 
 // holdsJSON says whether a field is JSON as text, as its name says: `json`, or `…_json`.

@@ -24,28 +24,35 @@ func (q *strictQuery) Parse(msg proto.Message, values url.Values, filter *utilit
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		// A map is written as labels[key]=value.
 		path, _, _ := strings.Cut(key, "[")
-		if err := checkPath(msg.ProtoReflect().Descriptor(), key, strings.Split(path, ".")); err != nil {
+		field, err := checkPath(msg.ProtoReflect().Descriptor(), key, strings.Split(path, "."))
+		if err != nil {
 			return err
+		}
+		if field.Kind() == protoreflect.EnumKind {
+			for i, name := range values[key] {
+				values[key][i] = fullEnum(field.Enum(), name)
+			}
 		}
 	}
 	return q.DefaultQueryParser.Parse(msg, values, filter)
 }
 
-func checkPath(m protoreflect.MessageDescriptor, key string, path []string) error {
+// checkPath returns the field that a path leads to.
+func checkPath(m protoreflect.MessageDescriptor, key string, path []string) (field protoreflect.FieldDescriptor, err error) {
 	for _, name := range path {
 		if m == nil {
-			return fmt.Errorf("query parameter %q: %q is in no message", key, name)
+			return nil, fmt.Errorf("query parameter %q: %q is in no message", key, name)
 		}
-		field := m.Fields().ByTextName(name)
+		field = m.Fields().ByTextName(name)
 		if field == nil {
 			field = m.Fields().ByJSONName(name)
 		}
 		if field == nil {
-			return fmt.Errorf("query parameter %q: %s has no field %q; allowed: %s", key, m.Name(), name, jsonNames(m))
+			return nil, fmt.Errorf("query parameter %q: %s has no field %q; allowed: %s", key, m.Name(), name, jsonNames(m))
 		}
 		m = field.Message()
 	}
-	return nil
+	return field, nil
 }
 
 func jsonNames(m protoreflect.MessageDescriptor) string {

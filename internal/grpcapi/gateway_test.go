@@ -471,6 +471,10 @@ func TestGatewayTakesRealJSON(t *testing.T) {
 		"text":          {&pawlv1.StartRunRequest{}, `{"variablesJson":"{\"goal\":\"x\"}"}`, `{"variablesJson":"{\"goal\":\"x\"}"}`},
 		"null":          {&pawlv1.StartRunRequest{}, `{"variables":null}`, `{}`},
 		"list of parts": {&pawlv1.StartRunRequest{}, `{"input":[{"text":"a"},{"json":{"b":[1,null]}}]}`, `{"input":[{"text":"a"},{"json":"{\"b\":[1,null]}"}]}`},
+		"bare enum":     {&pawlv1.StartRunRequest{}, `{"execution":"CALLER"}`, `{"execution":"EXECUTION_CALLER"}`},
+		"full enum":     {&pawlv1.StartRunRequest{}, `{"execution":"EXECUTION_WORKERS"}`, `{"execution":"EXECUTION_WORKERS"}`},
+		"enum number":   {&pawlv1.StartRunRequest{}, `{"execution":1}`, `{"execution":1}`},
+		"bare enums":    {&pawlv1.StreamTransitionsRequest{}, `{"filter":{"statuses":["WAITING","RUN_STATUS_RUNNING"]}}`, `{"filter":{"statuses":["RUN_STATUS_WAITING","RUN_STATUS_RUNNING"]}}`},
 		"artifact":      {&pawlv1.EmitEventRequest{}, `{"artifacts":[{"name":"a","value":{"json":[1,"x"]}}]}`, `{"artifacts":[{"name":"a","value":{"json":"[1,\"x\"]"}}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -508,6 +512,11 @@ func TestGatewayStartsWithRealVariables(t *testing.T) {
 	r.jsonCall(ctx, "POST", "/v1/runs", `{"pack":"loop","execution":"EXECUTION_CALLER","variables":{"goal":"x"}}`, &started)
 	if got := started.GetTurn().GetRunId(); got == "" {
 		t.Fatalf("no turn in %v", &started)
+	}
+	var list pawlv1.ListRunsResponse
+	r.jsonCall(ctx, "GET", "/v1/runs?filter.statuses=RUNNING&filter.statuses=RUN_STATUS_WAITING", "", &list)
+	if len(list.GetRuns()) != 1 {
+		t.Fatalf("bare names in a query: %v", &list)
 	}
 	code, message, reason := errorOf(t, r.httpCall(ctx, "POST", "/v1/runs", `{"pack":"loop","execution":"EXECUTION_CALLER","variables":[1]}`))
 	if code != 3 || reason != "INVALID_JSON" || !strings.Contains(message, "object") {

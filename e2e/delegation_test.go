@@ -76,13 +76,22 @@ func doorTo(t *testing.T, socket string) string {
 	return door.Addr().String()
 }
 
-// cardOf serves the helper's card, which names an address for gRPC.
+// cardOf serves the helper's card, which names an address for gRPC, as a sidecar would.
 func cardOf(t *testing.T, addr string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"name": "helper", "supportedInterfaces": []any{
-			map[string]string{"url": addr, "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "team/helper"},
-		}})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"name": "helper",
+			"supportedInterfaces": []any{
+				map[string]string{"url": addr, "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "team/helper"},
+			},
+			// What every sidecar's card says: without it, a message whose fate is unknown is
+			// not sent again but goes by the pack's on_unknown.
+			"capabilities": map[string]any{"extensions": []any{
+				map[string]string{"uri": "https://pawl.dev/a2a/delegation/v1"},
+				map[string]string{"uri": "https://pawl.dev/a2a/idempotent-send/v1"},
+			}},
+		})
 	}))
 	t.Cleanup(s.Close)
 	return s.URL + "/card"

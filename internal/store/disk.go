@@ -12,6 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
+// diskLow is the reason of the refusal while the disk is nearly full.
+const diskLow = "DISK_LOW"
+
 // roomPoll is how often a held compaction looks for room.
 const roomPoll = 100 * time.Millisecond
 
@@ -78,7 +81,7 @@ func (d *disk) measure(least int64) (int64, error) {
 		return free - least, nil
 	}
 	return 0, &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: "DISK_LOW",
+		Code: machine.CodeResourceExhausted, Reason: diskLow,
 		Message: fmt.Sprintf("the file system of the data directory has %d bytes free, new work needs %d", free, least),
 		Limit:   least, Got: free, RetryAfter: int64(5 * time.Second),
 	}

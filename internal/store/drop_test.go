@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -123,6 +124,43 @@ func TestDropIsEndedAfterACrash(t *testing.T) {
 			}
 			checked(t, crashed)
 		})
+	}
+}
+
+// TestRemovalOnAFullDisk: one that has no room in the middle keeps nobody from opening
+// the store, and is ended once there is room, without a restart; the key is free then.
+func TestRemovalOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	ctx, dir := context.Background(), filepath.Join(t.TempDir(), "db")
+	var free atomic.Int64
+	full := func(o *Options) {
+		o.Dir, o.MinFree = dir, 1<<30
+		o.FreeSpace = func(string) (int64, error) { return free.Load(), nil }
+	}
+	free.Store(2 << 30)
+	s := openTemp(t, full)
+	key, _ := crowded(t, s)
+	letters := subscriptionKey(kindDeadLetter, key)
+	broken := &Writes{entry: -1, ops: []Op{
+		{Key: subscriptionKey(kindSubscription, key), Delete: true}, {Key: dropKey(letters), Value: codec.Mark},
+		{Key: runKey(nil, kindImport, 0, runID(9)), Value: codec.Mark},
+	}}
+	if err := s.write(ctx, broken); err != nil {
+		t.Fatal(err)
+	}
+	killed := copyStore(t, s)
+	free.Store(512 << 20)
+	low := openTemp(t, full, func(o *Options) { o.Dir, o.MarkInterval = killed, 5*time.Millisecond })
+	if marks := count(t, low, kindDrop); marks != 1 {
+		t.Fatalf("%d marks on a full disk, want the one that was left", marks)
+	}
+	free.Store(2 << 30)
+	waitFor(t, "the removal is ended", func() bool { return count(t, low, kindDrop) == 0 })
+	if err := low.PutSubscription(ctx, machine.Subscription{SubscriptionKey: key, Owner: "me"}, nil); err != nil {
+		t.Errorf("the key after its removal: %v", err)
+	}
+	if n := count(t, low, kindDeadLetter); n != 1 {
+		t.Errorf("%d letters are left, want 1", n)
 	}
 }
 

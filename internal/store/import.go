@@ -43,9 +43,13 @@ func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row mac
 			Message: fmt.Sprintf("record %d: %s", proof.BadSeq, proof.Detail),
 		}
 	}
+	mark := runKey(nil, kindImport, ns, x.RunID)
+	if err := s.dropUnfinishedOf(mark); err != nil {
+		return nil, false, fmt.Errorf("import run %q: %w", x.RunID, err)
+	}
 	st, err := s.store(ctx, ns, x, row, g, at)
 	if err != nil {
-		err = errors.Join(err, s.dropImport(runKey(nil, kindImport, ns, x.RunID)))
+		err = errors.Join(err, s.dropImport(mark))
 		return nil, false, fmt.Errorf("import run %q: %w", x.RunID, err)
 	}
 	return st, false, nil
@@ -237,6 +241,20 @@ func (s *Store) dropUnfinished() error {
 		}
 	}
 	return nil
+}
+
+// dropUnfinishedOf removes what an import of the same run left that could not be
+// removed for want of room.
+func (s *Store) dropUnfinishedOf(mark []byte) error {
+	var value []byte
+	err := s.view(func(txn *badger.Txn) (err error) {
+		value, err = get(txn, mark)
+		return err
+	})
+	if err != nil || value == nil {
+		return err
+	}
+	return s.dropImport(mark)
 }
 
 func (s *Store) marked() (marks [][]byte, err error) {

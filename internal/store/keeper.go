@@ -51,11 +51,23 @@ func (k *keeper) run(ctx context.Context) {
 			k.damaged(k.store.head.look())
 		case <-mark.C:
 			k.damaged(k.store.head.sync())
+			k.drop(ctx)
 		case <-gc.C:
 			k.collect(ctx)
 		case <-scrub.C:
 			k.damaged(k.store.scrub(ctx))
 		}
+	}
+}
+
+// drop ends removals whose caller met a full disk in the middle: until then nobody may
+// make anew what is removed.
+func (k *keeper) drop(ctx context.Context) {
+	if k.store.disk.check(0) != nil {
+		return
+	}
+	if err := k.store.dropMarked(ctx); err != nil && ctx.Err() == nil {
+		k.store.opts.Logger.Warn("a removal that was broken off waits", "error", err)
 	}
 }
 

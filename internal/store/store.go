@@ -81,9 +81,17 @@ func Open(opts Options) (*Store, error) {
 		return nil, openError(opts.Dir, err)
 	}
 	if err := s.start(found); err != nil {
-		return nil, openError(opts.Dir, errors.Join(err, s.closeDatabase()))
+		return nil, openError(opts.Dir, errors.Join(err, s.giveUp()))
 	}
 	return s, nil
+}
+
+// giveUp closes a store whose start failed.
+func (s *Store) giveUp() error {
+	if s.keeper != nil {
+		return s.Close()
+	}
+	return s.closeDatabase()
 }
 
 // openDatabase locks the directory, proves its files and only then lets Badger
@@ -174,7 +182,22 @@ func (s *Store) start(found *acked) error {
 	s.committer = newCommitter(s, ts, cursors)
 	go s.committer.run()
 	s.keeper = startKeeper(s)
-	return errors.Join(s.dropMarked(context.Background()), s.dropUnfinished())
+	return s.tidy(context.Background())
+}
+
+// tidy ends what was broken off.
+func (s *Store) tidy(ctx context.Context) error {
+	return errors.Join(s.unlessLow(s.dropMarked(ctx)), s.unlessLow(s.dropUnfinished()))
+}
+
+// unlessLow lets go of an error of a disk that is nearly full: what is there is served
+// nevertheless, and tidied up once there is room.
+func (s *Store) unlessLow(err error) error {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == diskLow {
+		s.opts.Logger.Warn("what was broken off is removed later", "error", err)
+		return nil
+	}
+	return err
 }
 
 // confirm compares the database with what the HEAD file says was acknowledged.

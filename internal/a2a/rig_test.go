@@ -169,6 +169,7 @@ func (r *rig) work() {
 //
 //	echo          the parts come back
 //	reply TEXT    a message instead of a task
+//	delegate TEXT what the painter makes of it comes back
 //	slow TEXT     the same, when the test lets go
 //	ask TEXT      a question; what is answered comes back
 //	auth TEXT     the same, for an authorisation
@@ -208,6 +209,10 @@ func (h *hand) turn(ctx context.Context, t *worker.Turn) (worker.Completion, err
 	switch word {
 	case "reply":
 		return worker.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, nil
+	case "delegate":
+		payload, _ := json.Marshal(map[string]string{"message": rest})
+		result, err := t.Step(ctx, "", "painter", string(payload))
+		return worker.Completion{Output: []*pawlv1.Part{text(result)}}, err
 	case "slow":
 		select {
 		case <-h.free:

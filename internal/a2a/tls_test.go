@@ -11,8 +11,10 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +23,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/config"
 )
 
 // authority signs certificates for loopback.
@@ -116,6 +121,18 @@ func withTLS(r *rig) {
 	r.authority = a.path("authority.pem")
 }
 
+// withCertificates makes a rig ask each caller for a certificate, and be called by one.
+func (a *authority) withCertificates(caller string) func(*rig) {
+	return func(r *rig) {
+		a.serve(r)
+		r.config.TLSClientCA, r.config.CertificatesFile = a.path("authority.pem"), a.path("rights")
+		if err := os.WriteFile(r.config.CertificatesFile, []byte("* runs:read,runs:write,packs:write,work\n"), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+		a.call(r, caller)
+	}
+}
+
 // TestTLS: with certificates both ports speak TLS, and the card says so.
 func TestTLS(t *testing.T) {
 	t.Parallel()
@@ -139,14 +156,7 @@ func TestClientCertificates(t *testing.T) {
 	a := newAuthority(t)
 	a.issue(alice, a.cert)
 	a.issue(bob, a.cert)
-	r := newRig(t, func(r *rig) {
-		a.serve(r)
-		r.config.TLSClientCA, r.config.CertificatesFile = a.path("authority.pem"), a.path("rights")
-		if err := os.WriteFile(r.config.CertificatesFile, []byte("* runs:read,runs:write,packs:write,work\n"), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
-		a.call(r, alice)
-	})
+	r := newRig(t, a.withCertificates(alice))
 	task := r.send(r.context(""), message("crew/writer", "ask mine?"))
 	if got := r.http("GET", "/a2a/crew/writer/tasks/"+task.GetId(), ""); got.status != http.StatusOK {
 		t.Errorf("the same caller over HTTP: %s", got)
@@ -162,5 +172,55 @@ func TestClientCertificates(t *testing.T) {
 	_, err := a2apb.NewA2AServiceClient(r.dial()).GetTask(r.context(""), &a2apb.GetTaskRequest{Tenant: "crew/writer", Id: task.GetId()})
 	if status.Code(err) != codes.NotFound {
 		t.Errorf("another caller over gRPC: %v", err)
+	}
+}
+
+// cardOver serves an agent's card with one of its interfaces, to holders of certificates.
+func (a *authority) cardOver(r *rig, agent, binding string) string {
+	a.t.Helper()
+	card := r.card("/a2a/" + agent)
+	card.SupportedInterfaces = slices.DeleteFunc(card.GetSupportedInterfaces(), func(i *a2apb.AgentInterface) bool { return i.GetProtocolBinding() != binding })
+	raw, err := protojson.Marshal(card)
+	if err != nil || len(card.GetSupportedInterfaces()) != 1 {
+		a.t.Fatal(card, err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(raw)
+	}))
+	s.TLS = a.config("server")
+	s.TLS.ClientCAs, s.TLS.ClientAuth = a.pool, tls.RequireAndVerifyClientCert
+	s.StartTLS()
+	a.t.Cleanup(s.Close)
+	return s.URL + "/card.json"
+}
+
+// TestAgentCertificates: a sidecar shows another one the certificate that is configured
+// for the agent, on each binding and for the card, and is who that names.
+func TestAgentCertificates(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.issue(alice, a.cert)
+	a.issue(bob, a.cert)
+	far := newRig(t, a.withCertificates(alice))
+	for i, binding := range []string{"GRPC", "JSONRPC", "HTTP+JSON"} {
+		card := a.cardOver(far, "crew/painter", binding)
+		near := newRig(t, func(r *rig) {
+			r.config.AllowTools = []string{"*"}
+			r.config.Agents = map[string]config.Agent{"crew/painter": {
+				Card: card, CA: a.path("authority.pem"), Cert: a.path(bob + ".pem"), Key: a.path(bob + ".key"),
+			}}
+		})
+		task := near.send(near.context(""), message("crew/reviewer", "delegate a boat"))
+		if said := task.GetStatus().GetMessage().GetParts(); len(said) != 1 || !strings.Contains(said[0].GetText(), "Paint a boat in oil.") {
+			t.Errorf("%s: the lead says %v", binding, task)
+		}
+		for name, want := range map[string]int{bob: i + 1, alice: 0} {
+			a.call(far, name)
+			list, err := a2apb.NewA2AServiceClient(far.dial()).ListTasks(far.context(""), &a2apb.ListTasksRequest{Tenant: "crew/painter"})
+			if err != nil || len(list.GetTasks()) != want {
+				t.Errorf("%s: %s has the tasks %v, %v", binding, name, list, err)
+			}
+		}
 	}
 }

@@ -46,7 +46,7 @@ type rig struct {
 	agent  *agent
 	giveUp time.Duration
 	// life ends with the process, which stop ends.
-	life context.Context //nolint:containedctx // of the process that the rig is
+	life context.Context
 	stop func()
 	run  string
 	ids  *testkit.IDs

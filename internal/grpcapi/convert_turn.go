@@ -42,6 +42,7 @@ func turnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
 func stepViewToProto(run string, v *runtime.StepView) *pawlv1.Step {
 	out := stepToProto(run, &v.ToolStep)
 	out.PayloadJson, out.ResultJson, out.Error = string(v.Payload), string(v.Result), faultToProto(v.Error)
+	out.BodiesOmitted = v.Omitted
 	return out
 }
 
@@ -58,6 +59,7 @@ func outcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRe
 		}
 	}
 	out.Step.PayloadJson, out.Step.ResultJson, out.Step.Error = string(req.Payload), string(a.Result), faultToProto(a.Error)
+	out.Step.BodiesOmitted = a.Omitted
 	return out
 }
 

@@ -43,6 +43,8 @@ type StepAnswer struct {
 	// Result (StepStatusOK) and Error (StepStatusError) are what was recorded.
 	Result []byte
 	Error  machine.Fault
+	// Omitted: they are left out, see [MaxStepBytes].
+	Omitted bool
 }
 
 // ArtifactValue is one artifact with its accumulated value.

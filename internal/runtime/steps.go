@@ -11,9 +11,10 @@ import (
 // with the error that the machine returned although it committed.
 func (t *transit) withSteps(ctx context.Context, answer Answer, result machine.Result) (Answer, error) {
 	key := runKey{ns: t.c.key.ns, id: answer.RunID}
+	left := int64(MaxStepBytes)
 	for _, outcome := range result.Steps {
 		step := StepAnswer{StepOutcome: outcome}
-		if err := t.e.readAnswer(ctx, key, &step); err != nil {
+		if err := t.e.readWithin(ctx, key, &step, &left); err != nil {
 			return Answer{}, err
 		}
 		answer.Steps = append(answer.Steps, step)
@@ -41,6 +42,27 @@ func (t *transit) count() {
 		}
 	}
 }
+
+// MaxStepBytes bounds the payloads and answers of steps that one answer carries: those
+// of a turn, newest first, or those that a request of steps repeats. More than one
+// step can hold; the rest is told without, and can be asked for by its key.
+const MaxStepBytes = 16 << 20
+
+// readWithin is readAnswer as long as something is left of what an answer carries.
+func (e *Engine) readWithin(ctx context.Context, key runKey, step *StepAnswer, left *int64) error {
+	if *left >= 0 {
+		if err := e.readAnswer(ctx, key, step); err != nil {
+			return err
+		}
+		*left -= int64(len(step.Result)) + faultBytes(step.Error)
+	}
+	if *left < 0 && step.AnswerSeq != 0 {
+		step.Result, step.Error, step.Omitted = nil, machine.Fault{}, true
+	}
+	return nil
+}
+
+func faultBytes(f machine.Fault) int64 { return int64(len(f.Code) + len(f.Message) + len(f.Trace)) }
 
 // readAnswer reads the recorded answer of a step, if there is one.
 func (e *Engine) readAnswer(ctx context.Context, key runKey, step *StepAnswer) error {
@@ -96,28 +118,62 @@ type StepView struct {
 	// Result (StepStatusOK) and Error (StepStatusError) are what was recorded.
 	Result []byte
 	Error  machine.Fault
+	// Omitted: payload, result and error are left out, see [MaxStepBytes].
+	Omitted bool
 }
 
-// stepViews reads requests and answers of a visit's steps.
+// bytes is what the view's bodies hold.
+func (v *StepView) bytes() int64 {
+	return int64(len(v.Payload)+len(v.Result)) + faultBytes(v.Error)
+}
+
+// stepViews reads requests and answers of steps.
 func (e *Engine) stepViews(ctx context.Context, key runKey, steps []machine.ToolStep) ([]StepView, error) {
 	views := make([]StepView, len(steps))
 	for i := range steps {
-		views[i].ToolStep = steps[i]
-		body, err := e.record(ctx, key, steps[i].RequestSeq)
+		view, err := e.stepView(ctx, key, &steps[i])
 		if err != nil {
 			return nil, err
 		}
-		switch b := body.(type) {
-		case *machine.StepRequested:
-			views[i].Payload = b.Payload
-		case *machine.Origin:
-			views[i].Payload = takenStep(b, steps[i].Step).Payload
-		}
-		answer := StepAnswer{StepOutcome: machine.StepOutcome{Step: steps[i].Step, AnswerSeq: steps[i].AnswerSeq}}
-		if err := e.readAnswer(ctx, key, &answer); err != nil {
-			return nil, err
-		}
-		views[i].Result, views[i].Error = answer.Result, answer.Error
+		views[i] = view
 	}
 	return views, nil
+}
+
+// visitViews reads those of a visit, the bodies of the newest [MaxStepBytes] only.
+func (e *Engine) visitViews(ctx context.Context, key runKey, steps []machine.ToolStep) ([]StepView, error) {
+	views := make([]StepView, len(steps))
+	left := int64(MaxStepBytes)
+	for i := len(steps) - 1; i >= 0; i-- {
+		if left >= 0 {
+			view, err := e.stepView(ctx, key, &steps[i])
+			if err != nil {
+				return nil, err
+			}
+			views[i], left = view, left-view.bytes()
+		}
+		if left < 0 {
+			views[i] = StepView{ToolStep: steps[i], Omitted: true}
+		}
+	}
+	return views, nil
+}
+
+// stepView reads one step's request and answer.
+func (e *Engine) stepView(ctx context.Context, key runKey, step *machine.ToolStep) (StepView, error) {
+	view := StepView{ToolStep: *step}
+	body, err := e.record(ctx, key, step.RequestSeq)
+	if err != nil {
+		return view, err
+	}
+	switch b := body.(type) {
+	case *machine.StepRequested:
+		view.Payload = b.Payload
+	case *machine.Origin:
+		view.Payload = takenStep(b, step.Step).Payload
+	}
+	answer := StepAnswer{StepOutcome: machine.StepOutcome{Step: step.Step, AnswerSeq: step.AnswerSeq}}
+	err = e.readAnswer(ctx, key, &answer)
+	view.Result, view.Error = answer.Result, answer.Error
+	return view, err
 }

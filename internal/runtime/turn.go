@@ -33,7 +33,7 @@ type TurnView struct {
 	Events []string
 	// Slots are the artifacts that the state declares, sorted by name.
 	Slots []ArtifactSlot
-	// Steps of the visit so far, with their answers.
+	// Steps of the visit so far, with their answers; see [MaxStepBytes].
 	Steps []StepView
 	// Remaining is what is left of each budget.
 	Remaining machine.Remaining
@@ -144,7 +144,7 @@ func (e *Engine) renderTurn(ctx context.Context, key runKey, prog *program, s *m
 	if view.Messages, err = e.messages(ctx, key, s); err != nil {
 		return view, err
 	}
-	view.Steps, err = e.stepViews(ctx, key, s.Steps)
+	view.Steps, err = e.visitViews(ctx, key, s.Steps)
 	return view, err
 }
 

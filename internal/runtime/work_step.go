@@ -205,8 +205,29 @@ func (sp *workSpace) tellAnswers(lease *turnLease, numbers []uint32) {
 			steps = append(steps, s.Steps[i])
 		}
 	}
-	views, err := sp.e.stepViews(ctx, key, steps)
-	if err == nil && len(views) > 0 {
+	for len(steps) > 0 {
+		views, err := sp.e.someViews(ctx, key, steps)
+		if err != nil {
+			return
+		}
 		lease.worker.sink.StepsAnswered(lease.run, lease.turn, views)
+		steps = steps[len(views):]
 	}
+}
+
+// toldBytes is about what one message of answers holds.
+const toldBytes = 4 << 20
+
+// someViews reads the first of the steps, at least one, that a message holds.
+func (e *Engine) someViews(ctx context.Context, key runKey, steps []machine.ToolStep) ([]StepView, error) {
+	var views []StepView
+	held := int64(0)
+	for i := 0; i < len(steps) && held < toldBytes; i++ {
+		view, err := e.stepView(ctx, key, &steps[i])
+		if err != nil {
+			return nil, err
+		}
+		views, held = append(views, view), held+view.bytes()
+	}
+	return views, nil
 }

@@ -78,6 +78,8 @@ class Step:
 
     `idempotency_key` is "RUN/STEP", the same for every attempt: what the tool changes
     elsewhere is keyed by it.
+    `bodies_omitted`: they are left out because the steps of one answer hold 16 MiB at
+    most; a request of the same key is answered with them.
     `remote` is what is known of a delegation's other side; None: nothing, or a tool.
     """
 
@@ -93,6 +95,7 @@ class Step:
     result: Json
     error: Fault | None
     idempotency_key: str
+    bodies_omitted: bool
     remote: Remote | None
 
 

@@ -1004,6 +1004,10 @@ type Step struct {
 	// "RUN/STEP", the same for every attempt: the idempotency key of what the tool
 	// changes outside, for whoever makes the call. Always set.
 	IdempotencyKey string `protobuf:"bytes,12,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// True: payload, result and error (of an outcome: result and error) are left out,
+	// because the steps of one answer hold 16 MiB at most. A request of this key with the
+	// same payload is answered with them, and its records have them.
+	BodiesOmitted bool `protobuf:"varint,13,opt,name=bodies_omitted,json=bodiesOmitted,proto3" json:"bodies_omitted,omitempty"`
 	// What is known of a delegation's other side; unset: nothing yet, or a tool.
 	Remote        *Remote `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1122,6 +1126,13 @@ func (x *Step) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *Step) GetBodiesOmitted() bool {
+	if x != nil {
+		return x.BodiesOmitted
+	}
+	return false
 }
 
 func (x *Step) GetRemote() *Remote {
@@ -3257,7 +3268,8 @@ type GetTurnResponse struct {
 	// Events that the state declares, sorted; empty in a terminal state and where
 	// only outside events move the run.
 	AllowedEvents []string `protobuf:"bytes,7,rep,name=allowed_events,json=allowedEvents,proto3" json:"allowed_events,omitempty"`
-	// Steps of this visit in issue order, with payload and answer.
+	// Steps of this visit in issue order, with payload and answer: those of the newest
+	// that hold 16 MiB together, older ones with bodies_omitted.
 	Steps []*Step `protobuf:"bytes,8,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Artifacts that the state declares, by name.
 	ArtifactSlots []*ArtifactSlot `protobuf:"bytes,9,rep,name=artifact_slots,json=artifactSlots,proto3" json:"artifact_slots,omitempty"`
@@ -7540,7 +7552,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x12max_artifact_bytes\x18\x02 \x01(\x03R\x10maxArtifactBytes\x123\n" +
 	"\x16max_run_artifact_bytes\x18\x03 \x01(\x03R\x13maxRunArtifactBytes\x12*\n" +
 	"\x11max_message_bytes\x18\x04 \x01(\x03R\x0fmaxMessageBytes\x12*\n" +
-	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\xb6\x03\n" +
+	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\xdd\x03\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -7557,7 +7569,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	" \x01(\tR\n" +
 	"resultJson\x12$\n" +
 	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\x12'\n" +
-	"\x0fidempotency_key\x18\f \x01(\tR\x0eidempotencyKey\x12'\n" +
+	"\x0fidempotency_key\x18\f \x01(\tR\x0eidempotencyKey\x12%\n" +
+	"\x0ebodies_omitted\x18\r \x01(\bR\rbodiesOmitted\x12'\n" +
 	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\"\xe9\x04\n" +
 	"\tRunFilter\x12\x1c\n" +
 	"\x04pack\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12C\n" +

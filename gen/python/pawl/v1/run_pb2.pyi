@@ -212,7 +212,7 @@ class RunLimits(_message.Message):
     def __init__(self, max_transitions: _Optional[int] = ..., max_artifact_bytes: _Optional[int] = ..., max_run_artifact_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., max_queued_inputs: _Optional[int] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "remote")
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "remote")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +225,7 @@ class Step(_message.Message):
     RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    BODIES_OMITTED_FIELD_NUMBER: _ClassVar[int]
     REMOTE_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
@@ -238,8 +239,9 @@ class Step(_message.Message):
     result_json: str
     error: _record_pb2.Fault
     idempotency_key: str
+    bodies_omitted: bool
     remote: _record_pb2.Remote
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ...) -> None: ...
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ...) -> None: ...
 
 class RunFilter(_message.Message):
     __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before", "run_id_prefix")

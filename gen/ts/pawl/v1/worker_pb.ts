@@ -1471,7 +1471,9 @@ export const WorkerService: GenService<{
    * one run take effect in the order in which they were sent. Each request with an
    * id is answered by one `receipt` of that id, whatever becomes of it: a fault of
    * one request never ends the stream. Receipts may come in another order than
-   * their requests.
+   * their requests. A worker has to read while it sends: once 1 024 of its requests
+   * have no receipt yet that was sent, or about 4 MiB of receipts wait to be, the
+   * server reads nothing more of the stream, heartbeats included, until it does.
    *
    * Errors that end the stream: INVALID_ARGUMENT (REGISTRATION_REQUIRED: the
    * first request is no registration; UNKNOWN_PROMPT, UNKNOWN_AGENT,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,15 +40,20 @@ func (r *rig) run(t *testing.T, env []string, name string, args ...string) (stri
 }
 
 // TestPeerJavaScript runs the official JavaScript client over every binding, with
-// and without TLS.
+// and without TLS and tokens.
 func TestPeerJavaScript(t *testing.T) {
 	t.Parallel()
 	dir := peers(t)
-	for name, configure := range map[string][]func(*rig){"plain": nil, "TLS": {withTLS}} {
+	for name, configure := range map[string][]func(*rig){
+		"plain": nil, "TLS": {withTLS}, "tokens": {withTokens}, "TLS and tokens": {withTLS, withTokens},
+	} {
 		r := newRig(t, configure...)
 		var env []string
 		if r.config.TLSCert != "" {
 			env = []string{"NODE_EXTRA_CA_CERTS=" + r.authority, "PEER_CA=" + r.authority}
+		}
+		if r.tokens {
+			env = append(env, "PEER_TOKEN="+secretOf(alice))
 		}
 		for _, binding := range []string{"JSONRPC", "HTTP+JSON", "GRPC"} {
 			out, err := r.run(t, env, "node", filepath.Join(dir, "a2a-js", "check.mjs"), r.base(), binding)
@@ -59,26 +65,28 @@ func TestPeerJavaScript(t *testing.T) {
 }
 
 // TestPeerCommandLine runs the Go SDK's command line over every binding, with and
-// without TLS; its gRPC knows no TLS.
+// without TLS and tokens; its gRPC knows no TLS, and it cannot read the card of a sidecar
+// that asks for tokens (docs/a2a.md).
 func TestPeerCommandLine(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Join(peers(t), "bin", "a2a")
-	for _, secure := range []bool{false, true} {
-		var configure []func(*rig)
-		if secure {
-			configure = append(configure, withTLS)
-		}
+	for _, configure := range [][]func(*rig){nil, {withTLS}, {withTokens}, {withTLS, withTokens}} {
 		r := newRig(t, configure...)
 		env := []string{"SSL_CERT_FILE=" + r.authority}
 		ways := map[string][]string{
 			"card": {r.base()}, "jsonrpc": {r.base(), "--transport", "jsonrpc"}, "rest": {r.base(), "--transport", "rest"},
 			"grpc": {r.ready.GRPC, "--transport", "grpc", "--tenant", "crew/writer", "--insecure"},
 		}
-		if secure {
+		if r.config.TLSCert != "" {
 			delete(ways, "grpc")
 		}
+		var common []string
+		if r.tokens {
+			delete(ways, "card")
+			common = []string{"--auth", "Bearer " + secretOf(alice)}
+		}
 		for way, args := range ways {
-			c := &commandLine{t: t, r: r, bin: bin, env: env, way: way, url: args[0], args: append(args[1:], "-o", "json")}
+			c := &commandLine{t: t, r: r, bin: bin, env: env, way: way, url: args[0], args: slices.Concat(args[1:], common, []string{"-o", "json"})}
 			c.check()
 		}
 	}

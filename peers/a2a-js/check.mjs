@@ -1,7 +1,7 @@
 // Does with the official client what a client does: finds the card, sends, streams,
 // gets, lists, cancels, subscribes, and asks for push. Arguments: the URL of an
 // agent, and the binding to use. The agent does what the words of a message say.
-// PEER_CA is a PEM file of an authority to trust (NODE_EXTRA_CA_CERTS for fetch).
+// PEER_TOKEN is a bearer token to send with each call; PEER_CA is a PEM file of an authority to trust (NODE_EXTRA_CA_CERTS for fetch).
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { ClientFactory, ClientFactoryOptions, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
@@ -11,9 +11,14 @@ import { credentials } from '@grpc/grpc-js';
 const [agent, binding] = process.argv.slice(2);
 const ca = process.env.PEER_CA;
 const channel = ca ? credentials.createSsl(readFileSync(ca)) : credentials.createInsecure();
+const token = process.env.PEER_TOKEN;
+async function authorize(call) {
+  if (token) call.options = { ...call.options, serviceParameters: { ...call.options?.serviceParameters, Authorization: `Bearer ${token}` } };
+}
 const factory = new ClientFactory(ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
   transports: [new JsonRpcTransportFactory(), new RestTransportFactory(), new GrpcTransportFactory({ grpcChannelCredentials: channel })],
   preferredTransports: [binding],
+  clientConfig: { interceptors: [{ before: authorize, after: async () => {} }] },
 }));
 const client = await factory.createFromUrl(`${agent}/.well-known/agent-card.json`, '');
 assert.equal(client.transport.protocolName, binding);
@@ -49,6 +54,7 @@ async function refusal(promise) {
 // Discovery.
 const card = await client.getAgentCard();
 assert.equal(card.name, 'Writer');
+assert.equal(card.securitySchemes?.bearer !== undefined, Boolean(token));
 assert.deepEqual(card.supportedInterfaces.map((i) => i.protocolBinding), ['JSONRPC', 'HTTP+JSON', 'GRPC']);
 
 // Send, and a follow-up to a question.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -343,4 +344,42 @@ func reasonIn(err error) string {
 		}
 	}
 	return ""
+}
+
+// TestInputModes: each part is held against what the agent takes, data as well, except
+// where data are its variables.
+func TestInputModes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	text := &a2apb.Part{Content: &a2apb.Part_Text{Text: "a dog"}}
+	data := func(v any, mediaType string) *a2apb.Part {
+		value, err := structpb.NewValue(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &a2apb.Part{Content: &a2apb.Part_Data{Data: value}, MediaType: mediaType}
+	}
+	subject := map[string]any{"subject": "a dog"}
+	for name, c := range map[string]struct {
+		tenant string
+		part   *a2apb.Part
+		taken  bool
+	}{
+		"text":                         {"crew/painter", text, true},
+		"variables":                    {"crew/painter", data(subject, ""), true},
+		"variables that claim a type":  {"crew/painter", data(subject, "application/json"), false},
+		"data that are no variables":   {"crew/painter", data([]any{1}, ""), false},
+		"data of a type that is taken": {"crew/painter", data([]any{1}, "image/svg+xml"), true},
+		"a file of no type":            {"crew/painter", &a2apb.Part{Content: &a2apb.Part_Raw{Raw: []byte("x")}}, true},
+		"a file of another type":       {"crew/painter", &a2apb.Part{Content: &a2apb.Part_Raw{Raw: []byte("x")}, MediaType: "audio/wav"}, false},
+		"any agent":                    {"crew/writer", data([]any{1}, ""), true},
+	} {
+		req := &a2apb.SendMessageRequest{Tenant: c.tenant, Message: &a2apb.Message{
+			MessageId: name, Role: a2apb.Role_ROLE_USER, Parts: []*a2apb.Part{text, c.part},
+		}}
+		_, err := r.client.SendMessage(r.context(""), req)
+		if got := status.Convert(err).Message(); c.taken != (err == nil) || !c.taken && !strings.Contains(got, "the agent takes") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -98,12 +98,17 @@ func historyOf(conf *a2apb.SendMessageConfiguration) *int32 {
 // down; an agent without a word on them takes everything.
 func (m *sending) checkModes() error {
 	def := m.agent.def()
+	declared, err := m.agent.pack.Variables(pack.Entry{Agent: m.agent.member})
+	if err != nil {
+		return err
+	}
+	starts := m.req.GetMessage().GetTaskId() == ""
 	for i := range m.parts {
 		p := &m.parts[i]
-		kind := p.MediaType
-		if kind == "" && p.Kind == machine.PartText {
-			kind = "text/plain"
+		if starts && p.MediaType == "" && givesVariables(p, declared) {
+			continue
 		}
+		kind := modeOf(p)
 		if kind != "" && len(def.InputModes) > 0 && !modeIn(kind, def.InputModes) {
 			return failAt(contentType, "message.parts", "the agent takes %s, not %s", strings.Join(def.InputModes, ", "), clip(kind, 100))
 		}
@@ -113,6 +118,24 @@ func (m *sending) checkModes() error {
 		return nil
 	}
 	return failAt(contentType, "configuration.acceptedOutputModes", "the agent answers with %s", strings.Join(def.OutputModes, ", "))
+}
+
+// modeOf is the media type of a part; "" = its sender does not say.
+func modeOf(p *machine.Part) string {
+	switch {
+	case p.MediaType != "":
+		return p.MediaType
+	case p.Kind == machine.PartText:
+		return textPlain
+	case p.Kind == machine.PartJSON:
+		return "application/json"
+	}
+	return ""
+}
+
+// givesVariables: the part is one by which an agent with variables gets them.
+func givesVariables(p *machine.Part, declared []pack.Declared) bool {
+	return p.Kind == machine.PartJSON && len(declared) > 0 && len(p.Data) > 0 && p.Data[0] == '{'
 }
 
 // modeIn matches a media type with patterns such as text/* and */*.
@@ -200,7 +223,7 @@ func (m *sending) variables() ([]byte, error) {
 		}
 	}
 	for i := range m.parts {
-		if p := &m.parts[i]; p.Kind == machine.PartJSON && len(declared) > 0 && len(p.Data) > 0 && p.Data[0] == '{' {
+		if p := &m.parts[i]; givesVariables(p, declared) {
 			_ = json.Unmarshal(p.Data, &values)
 		}
 	}

@@ -14,9 +14,10 @@ import (
 // TaskStore finds runs that began with a message to an agent.
 type TaskStore interface {
 	// Tasks shows the heads of an owner's tasks, newest status first, equal ones by
-	// run, until visit returns false. An owner "" is every owner; a context id leaves
-	// the tasks of that context.
-	Tasks(ctx context.Context, ns uint32, owner, contextID string, visit func(*machine.State) bool) error
+	// run, until visit returns false; at most that many, the newest, whose number bounds
+	// what the call takes of memory. An owner "" is every owner; a context id leaves the
+	// tasks of that context.
+	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
 }
 
 // maxTaskLook bounds the tasks that one list looks at: beyond it the total is what
@@ -68,10 +69,8 @@ func (e *Engine) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage,
 		owner = ""
 	}
 	var page TaskPage
-	looked := 0
-	err = e.store.Tasks(ctx, ns, owner, req.ContextID, func(s *machine.State) bool {
-		looked++
-		if s.StatusAt < req.StatusFrom || looked > maxTaskLook {
+	err = e.store.Tasks(ctx, ns, owner, req.ContextID, maxTaskLook, func(s *machine.State) bool {
+		if s.StatusAt < req.StatusFrom {
 			return false
 		}
 		if req.Tenant != "" && req.Tenant != s.Task.Tenant || req.Match != nil && !req.Match(s) {

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -19,21 +22,29 @@ const (
 )
 
 // Tasks shows the heads of an owner's tasks, newest status first, equal ones by
-// run, until visit returns false. An owner "" is every owner; a context id leaves
-// the tasks of that context.
-func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, visit func(*machine.State) bool) error {
+// run, until visit returns false; at most that many, the newest. An owner "" is every
+// owner; a context id leaves the tasks of that context.
+func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error {
 	// An owner or context may hold what parts them in a value.
 	own := func(st *machine.State) bool {
-		if st.Task == nil || owner != "" && st.Task.Owner != owner || contextID != "" && st.Task.ContextID != contextID {
+		return st.Task != nil && (owner == "" || st.Task.Owner == owner) && (contextID == "" || st.Task.ContextID == contextID)
+	}
+	shown := 0
+	show := func(st *machine.State) bool {
+		if !own(st) {
 			return true
 		}
-		return visit(st)
+		shown++
+		return visit(st) && shown < most
 	}
 	err := s.view(func(txn *badger.Txn) error {
-		if owner != "" && contextID == "" {
-			return showTasks(ctx, txn, ns, taskPrefix(ns, taskIndex, owner), own)
+		switch {
+		case contextID != "":
+			return showContext(ctx, txn, ns, owner, contextID, most, own, show)
+		case owner != "":
+			return showTasks(ctx, txn, ns, taskPrefix(ns, taskIndex, owner), show)
 		}
-		return sortTasks(ctx, txn, ns, owner, contextID, own)
+		return showEverybodys(ctx, txn, ns, most, show)
 	})
 	if err != nil {
 		return fmt.Errorf("list tasks: %w", err)
@@ -54,65 +65,123 @@ func taskPrefix(ns uint32, index, owner string) []byte {
 
 // showTasks follows rows that are in the order wanted.
 func showTasks(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, visit func(*machine.State) bool) error {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
-	defer it.Close()
-	for it.Rewind(); has(it, p) && ctx.Err() == nil; it.Next() {
-		run, err := taskRun(it.Item().Key(), ns)
-		if err != nil {
-			return err
-		}
-		st, err := readHead(txn, ns, run)
-		if err != nil {
-			return fmt.Errorf("head of run %q: %w", run, err)
-		}
-		if !visit(st) {
-			return nil
-		}
-	}
-	return ctx.Err()
+	return eachTask(ctx, txn, ns, p, func(_, run string) (bool, error) {
+		st, err := headOf(txn, ns, run)
+		return err == nil && visit(st), err
+	})
 }
 
-// sortTasks orders what no index has in order: the tasks of a context, and those
-// of all owners.
-func sortTasks(ctx context.Context, txn *badger.Txn, ns uint32, owner, contextID string, visit func(*machine.State) bool) error {
-	var heads []*machine.State
-	collect := func(st *machine.State) bool {
-		heads = append(heads, st)
-		return true
+// showEverybodys orders the tasks of all owners by what their keys say.
+func showEverybodys(ctx context.Context, txn *badger.Txn, ns uint32, most int, visit func(*machine.State) bool) error {
+	newest := newestTasks{most: most}
+	err := eachTask(ctx, txn, ns, taskPrefix(ns, taskIndex, ""), func(value, run string) (bool, error) {
+		age, err := strconv.ParseUint(value[max(0, len(value)-taskAge):], 16, 64)
+		newest.add(taskPlace{age, run})
+		return true, err
+	})
+	if err != nil {
+		return err
 	}
-	p := taskPrefix(ns, taskIndex, owner)
+	return newest.show(ctx, txn, ns, visit)
+}
+
+// taskAge is how many letters at the end of a value order an owner's tasks.
+const taskAge = 16
+
+// showContext orders the tasks of a context, of which no key says when their status was.
+func showContext(ctx context.Context, txn *badger.Txn, ns uint32, owner, contextID string, most int, own, visit func(*machine.State) bool) error {
+	p := taskPrefix(ns, taskIndex, "")
 	if owner != "" {
 		p = indexPrefix(nil, ns, contextIndex, owner+"\x00"+contextID)
 	}
-	if err := showTasks(ctx, txn, ns, p, collect); err != nil {
+	newest := newestTasks{most: most}
+	err := showTasks(ctx, txn, ns, p, func(st *machine.State) bool {
+		if own(st) {
+			newest.add(taskPlace{uint64(math.MaxInt64 - st.StatusAt), st.RunID})
+		}
+		return true
+	})
+	if err != nil {
 		return err
 	}
-	slices.SortFunc(heads, func(a, b *machine.State) int {
-		if a.StatusAt != b.StatusAt {
-			if a.StatusAt > b.StatusAt {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.RunID, b.RunID)
+	return newest.show(ctx, txn, ns, visit)
+}
+
+// taskPlace is where a task stands in the order: the newest has the least age.
+type taskPlace struct {
+	age uint64
+	run string
+}
+
+// newestTasks keeps the places of the newest tasks; those behind most of them go, so
+// that its size does not depend on how many tasks there are.
+type newestTasks struct {
+	most   int
+	places []taskPlace
+}
+
+func (n *newestTasks) add(p taskPlace) {
+	n.places = append(n.places, p)
+	if len(n.places) >= 2*n.most {
+		n.sort()
+	}
+}
+
+func (n *newestTasks) sort() {
+	slices.SortFunc(n.places, func(a, b taskPlace) int {
+		return cmp.Or(cmp.Compare(a.age, b.age), strings.Compare(a.run, b.run))
 	})
-	for _, st := range heads {
-		if !visit(st) {
-			return nil
+	n.places = n.places[:min(len(n.places), n.most)]
+}
+
+func (n *newestTasks) show(ctx context.Context, txn *badger.Txn, ns uint32, visit func(*machine.State) bool) error {
+	n.sort()
+	for _, place := range n.places {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		st, err := headOf(txn, ns, place.run)
+		if err != nil || !visit(st) {
+			return err
 		}
 	}
 	return nil
 }
 
-// taskRun takes the run from a row's key: index, value, run.
-func taskRun(key []byte, ns uint32) (string, error) {
-	rest := key[len(prefix(nil, kindIndex, ns)):]
-	var run string
-	for range 3 {
-		var ok bool
-		if run, rest, ok = cutName(rest); !ok {
-			return "", errors.New("malformed index key")
+// eachTask reads the keys of an index's rows until see says false: their value and
+// their run.
+func eachTask(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, see func(value, run string) (bool, error)) error {
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	for it.Rewind(); has(it, p) && ctx.Err() == nil; it.Next() {
+		value, run, err := taskRow(it.Item().Key(), ns)
+		if err != nil {
+			return err
+		}
+		if more, err := see(value, run); err != nil || !more {
+			return err
 		}
 	}
-	return run, nil
+	return ctx.Err()
+}
+
+func headOf(txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
+	st, err := readHead(txn, ns, run)
+	if err != nil {
+		return nil, fmt.Errorf("head of run %q: %w", run, err)
+	}
+	return st, nil
+}
+
+// taskRow takes value and run from a row's key: index, value, run.
+func taskRow(key []byte, ns uint32) (value, run string, err error) {
+	rest := key[len(prefix(nil, kindIndex, ns)):]
+	var names [3]string
+	for i := range names {
+		var ok bool
+		if names[i], rest, ok = cutName(rest); !ok {
+			return "", "", errors.New("malformed index key")
+		}
+	}
+	return names[1], names[2], nil
 }

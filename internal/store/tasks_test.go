@@ -36,23 +36,50 @@ func TestTasks(t *testing.T) {
 	})
 	for _, owner := range append(owners, "", "nobody") {
 		for _, contextID := range append(contexts, "", "nothing") {
-			var want, got []string
-			for _, h := range heads {
-				if (owner == "" || h.Task.Owner == owner) && (contextID == "" || h.Task.ContextID == contextID) {
-					want = append(want, h.RunID)
-				}
-			}
-			err := s.Tasks(context.Background(), 0, owner, contextID, func(st *machine.State) bool {
-				got = append(got, st.RunID)
-				return true
-			})
-			if err != nil || !slices.Equal(got, want) {
-				t.Errorf("owner %q, context %q: %v (%v)\nwant %v", owner, contextID, got, err, want)
+			for _, most := range []int{100, 3, 1} {
+				wantTasks(t, s, heads, owner, contextID, most)
 			}
 		}
 	}
 	first := 0
-	if err := s.Tasks(context.Background(), 0, "alice", "", func(*machine.State) bool { first++; return false }); err != nil || first != 1 {
+	if err := s.Tasks(context.Background(), 0, "alice", "", 100, func(*machine.State) bool { first++; return false }); err != nil || first != 1 {
 		t.Errorf("a visit that had enough was shown %d tasks, %v", first, err)
+	}
+}
+
+// wantTasks compares one walk with the heads, which are sorted.
+func wantTasks(t *testing.T, s *Store, heads []*machine.State, owner, contextID string, most int) {
+	t.Helper()
+	var want, got []string
+	for _, h := range heads {
+		if len(want) < most && (owner == "" || h.Task.Owner == owner) && (contextID == "" || h.Task.ContextID == contextID) {
+			want = append(want, h.RunID)
+		}
+	}
+	err := s.Tasks(context.Background(), 0, owner, contextID, most, func(st *machine.State) bool {
+		got = append(got, st.RunID)
+		return true
+	})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("owner %q, context %q, at most %d: %v (%v)\nwant %v", owner, contextID, most, got, err, want)
+	}
+}
+
+// TestNewestTasksAreFew: what a list keeps of the tasks of all owners does not grow with
+// their number.
+func TestNewestTasksAreFew(t *testing.T) {
+	t.Parallel()
+	newest := newestTasks{most: 10}
+	for i := range uint64(10_000) {
+		newest.add(taskPlace{i * 7919 % 10_000, ""})
+	}
+	if got := cap(newest.places); got > 40 {
+		t.Errorf("%d places are kept of 10", got)
+	}
+	newest.sort()
+	for i, p := range newest.places {
+		if p.age != uint64(i) || len(newest.places) != 10 {
+			t.Fatalf("kept %v", newest.places)
+		}
 	}
 }

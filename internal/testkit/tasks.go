@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Tasks shows the heads of an owner's tasks, newest status first.
-func (s *Store) Tasks(_ context.Context, ns uint32, owner, contextID string, visit func(*machine.State) bool) error {
+// Tasks shows the heads of an owner's newest tasks, newest status first.
+func (s *Store) Tasks(_ context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error {
 	d := s.disk
 	d.mu.RLock()
 	var heads []*machine.State
@@ -23,7 +23,7 @@ func (s *Store) Tasks(_ context.Context, ns uint32, owner, contextID string, vis
 	slices.SortFunc(heads, func(a, b *machine.State) int {
 		return cmp.Or(cmp.Compare(b.StatusAt, a.StatusAt), cmp.Compare(a.RunID, b.RunID))
 	})
-	for _, head := range heads {
+	for _, head := range heads[:min(len(heads), most)] {
 		if !visit(head) {
 			return nil
 		}

@@ -77,14 +77,18 @@ func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
 }
 
 // Stop ends the deliveries of a subscription that was removed: once it returns nothing
-// is sent to its receiver any more. One that is made under its key has a sender of its
-// own.
+// is sent to its receiver any more. One that was made under its key meanwhile is served:
+// its maker may have told of it before.
 func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Lock()
 	s := o.subs[key]
 	delete(o.subs, key)
 	o.mu.Unlock()
 	s.end()
+	if s != nil {
+		// It ends at once if there is none.
+		o.Serve(key)
+	}
 }
 
 // end stops the sender of a subscription and waits until it has ended; nil: there is

@@ -292,3 +292,45 @@ func TestSlowReceiver(t *testing.T) {
 		}
 	}
 }
+
+// seen says of each delivery that it is on its way and holds it until it is free.
+type seen struct {
+	*slowFor
+	underWay chan struct{}
+}
+
+func (h *seen) Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error {
+	select {
+	case h.underWay <- struct{}{}:
+	default:
+	}
+	return h.slowFor.Post(ctx, sub, event)
+}
+
+// TestStopServesWhatWasMadeMeanwhile: a subscription that is made under the key of one
+// that is being removed is served, although the removal is told of last.
+func TestStopServesWhatWasMadeMeanwhile(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	slow := &slowFor{id: "hook", free: make(chan struct{}), slow: newReceiver("4", func(string, int) error { return nil })}
+	to := &seen{slowFor: slow, underWay: make(chan struct{}, 1)}
+	store := testkit.NewStore()
+	p := newPost(t, store, 4, to)
+	if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "before", URL: "https://x"}, many, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.box.Serve(p.key)
+	<-to.underWay
+	if err := p.engine.Unsubscribe(ctx, p.key); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "after", URL: "https://y"}, many, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.box.Serve(p.key)
+	<-to.underWay
+	p.box.Stop(p.key)
+	close(slow.free)
+	p.await(slow.slow)
+	p.stop()
+}

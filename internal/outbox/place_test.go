@@ -307,6 +307,9 @@ func TestStopEndsThePost(t *testing.T) {
 		}
 	}
 	<-to.waits
+	if err := d.engine.Unsubscribe(t.Context(), d.key); err != nil {
+		t.Fatal(err)
+	}
 	d.box.Stop(d.key)
 	if n := to.posts.Load(); n != 0 {
 		t.Fatalf("%d requests are under way after the end", n)

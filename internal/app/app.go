@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/dispatch"
@@ -62,9 +63,14 @@ func open(opts options) (*app, error) {
 
 // build makes everything over an open store, which stays its caller's on an error.
 func build(opts options, s *store.Store, watching *observers) (a *app, err error) {
-	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s)))
+	namespaces, err := numbered(opts, s)
+	if err != nil {
+		return nil, err
+	}
+	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s, namespaces)))
 	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 3)}
 	conf := engineConfig(opts, s)
+	conf.Namespaces = namespaces
 	conf.Effects = func(b *machine.Batch) { a.observe(b); watching.observe(b) }
 	if err = watching.attach(opts, s, &conf); err != nil {
 		return nil, err
@@ -86,6 +92,26 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	}
 	records.server = a.server
 	return a, nil
+}
+
+// numbered are the numbers of the configured namespaces. Those that the store has
+// besides are kept and not served.
+func numbered(opts options, s *store.Store) (map[string]uint32, error) {
+	names := slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return name == runtime.DefaultNamespace })
+	stored, err := s.NumberNamespaces(context.Background(), names)
+	if err != nil {
+		return nil, err
+	}
+	served := map[string]uint32{runtime.DefaultNamespace: 0}
+	for _, name := range names {
+		served[name] = stored[name]
+	}
+	for name := range stored {
+		if _, ok := served[name]; !ok {
+			opts.log.Warn("a namespace has data and is not configured: it is kept and not served", "namespace", name)
+		}
+	}
+	return served, nil
 }
 
 // observe tells the outbox of a commit.

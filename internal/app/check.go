@@ -92,11 +92,11 @@ func (g *graphs) pack(ctx context.Context, digest string) (*pack.Pack, error) {
 	if loaded := g.packs[digest]; loaded != nil {
 		return loaded, nil
 	}
-	row, err := g.store.Pack(ctx, 0, digest)
+	canonical, err := g.store.PackBytes(ctx, digest)
 	if err != nil {
-		return nil, fmt.Errorf("pack %s: %w", digest, err)
+		return nil, err
 	}
-	loaded, found, err := pack.Load(row.Canonical, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}, Accepted: true})
+	loaded, found, err := pack.Load(canonical, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}, Accepted: true})
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,15 @@ func (d *delegations) run(ctx context.Context, box *outbox.Outbox) error {
 // directory gives the outbox agents of package a2a.
 type directory struct{ agents *a2a.Directory }
 
+// Peer finds the way to an agent. Agents are served in the default namespace alone: a run
+// of another one would be continued by one that is not in it.
 func (d directory) Peer(ctx context.Context, del *machine.Delegation) (outbox.Peer, string, error) {
+	if del.Row.Namespace != 0 {
+		return nil, "", &machine.AgentFault{
+			Kind: machine.AgentRefuses, Code: "NAMESPACE_WITHOUT_AGENTS", Unsent: true,
+			Message: "runs delegate in the namespace " + runtime.DefaultNamespace + " only",
+		}
+	}
 	peer, card, err := d.agents.Peer(ctx, del)
 	if err != nil {
 		return nil, card, err

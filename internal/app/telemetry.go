@@ -96,7 +96,9 @@ func (o *observers) start(engine *runtime.Engine, s *store.Store) {
 	if o.metrics != nil {
 		o.metrics.Watch(engine, s.Sizes)
 		o.loops.Go(func() {
-			o.metrics.Run(ctx, func(ctx context.Context, s *machine.State) (*machine.Graph, error) { return engine.Graph(ctx, "", s) })
+			o.metrics.Run(ctx, func(ctx context.Context, s *machine.State) (*machine.Graph, error) {
+				return engine.Graph(ctx, engine.NamespaceName(s.Namespace), s)
+			})
 		})
 	}
 	if o.tracer != nil {
@@ -123,12 +125,13 @@ func (o *observers) stop() error {
 const lastExport = 5 * time.Second
 
 // tracesIn finds the traces of runs for the log.
-func tracesIn(s *store.Store) func(ctx context.Context, run string) string {
+func tracesIn(s *store.Store, namespaces map[string]uint32) func(ctx context.Context, run string) string {
 	return func(ctx context.Context, run string) string {
-		state, err := s.Head(ctx, 0, run)
-		if err != nil {
-			return ""
+		for _, ns := range namespaces {
+			if state, err := s.Head(ctx, ns, run); err == nil {
+				return telemetry.TraceOf(state)
+			}
 		}
-		return telemetry.TraceOf(state)
+		return ""
 	}
 }

@@ -61,6 +61,9 @@ type Config struct {
 	PushAllow []string `yaml:"push_allow" json:"push_allow"`
 	// Packs are files registered before the sidecar reports ready.
 	Packs []string `yaml:"pack" json:"pack"`
+	// Namespaces are served besides "default", which always is. A name keeps its data,
+	// in whichever order they stand, also while it is not among them.
+	Namespaces []string `yaml:"namespace" json:"namespace"`
 	// Strict is the published schema, 1.4.0 or 1.5.0, that packs must follow to the
 	// letter to be registered, where the caller names none; "" = the union of both.
 	Strict string `yaml:"strict" json:"strict"`

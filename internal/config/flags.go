@@ -32,6 +32,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringArrayVar(&c.PushAllow, "push-allow", c.PushAllow, "private address or CIDR that push notifications and webhooks may go to (repeatable)")
 	fs.StringVar(&c.A2ACardKey, "a2a-card-key", c.A2ACardKey, "PEM file of the private key that signs agent cards")
 	fs.StringArrayVar(&c.Packs, "pack", c.Packs, "pack file to register before serving (repeatable)")
+	fs.StringArrayVar(&c.Namespaces, "namespace", c.Namespaces, "namespace to serve besides default (repeatable)")
 	fs.StringVar(&c.Strict, "strict", c.Strict, "published schema that packs must follow to the letter: 1.4.0 or 1.5.0")
 	fs.Lookup("strict").NoOptDefVal = "1.4.0"
 	fs.BoolVar(&c.RequireBounded, "require-bounded", c.RequireBounded, "refuse packs with a loop that nothing of the pack bounds")

@@ -72,6 +72,7 @@ func (c *Config) faults() []Fault {
 	if len(c.Socket) > maxSocketPath {
 		l.add("socket", "has %d bytes, at most %d", len(c.Socket), maxSocketPath)
 	}
+	c.namespaces(&l)
 	c.words(&l)
 	c.Limits.faults(&l)
 	return l

@@ -116,7 +116,7 @@ func (e *Engine) namespace(name string) (uint32, error) {
 	}
 	return 0, &machine.Refusal{
 		Code: machine.CodeNotFound, Reason: "NAMESPACE_NOT_FOUND", Field: "namespace",
-		Message: fmt.Sprintf("namespace %q is not configured", name),
+		Message: fmt.Sprintf("namespace %q is not configured", name), Allowed: e.Namespaces(),
 	}
 }
 
@@ -128,6 +128,16 @@ func (e *Engine) Namespaces() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// NamespaceName is the name of a namespace by its number; "" = none that is configured.
+func (e *Engine) NamespaceName(number uint32) string {
+	for name, n := range e.cfg.Namespaces {
+		if n == number {
+			return name
+		}
+	}
+	return ""
 }
 
 // find resolves the address of a run that a principal may see.

@@ -145,11 +145,7 @@ func (e *Engine) DeleteWebhook(ctx context.Context, call Call, id string) (machi
 // them, and goes on with what is to come. Call is what they are to be shown with.
 func (e *Engine) WatchSubscription(ctx context.Context, sub *machine.Subscription) (*Watch, Call, error) {
 	call := Call{Principal: Principal{Name: sub.Owner, Scopes: ScopeRunsRead}}
-	for name, number := range e.cfg.Namespaces {
-		if number == sub.Namespace && number != 0 {
-			call.Namespace = name
-		}
-	}
+	call.Namespace = e.NamespaceName(sub.Namespace)
 	if ns, err := e.namespace(call.Namespace); err != nil || ns != sub.Namespace {
 		return nil, call, fmt.Errorf("runtime: the namespace of webhook %q is not configured", sub.ID)
 	}

@@ -60,7 +60,7 @@ func (s *Store) Check(ctx context.Context, graphs Graphs) (Report, error) {
 	var report Report
 	err := s.view(func(txn *badger.Txn) error {
 		c := &checker{ended: ctx.Err, store: s, txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
-		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions} {
+		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces} {
 			if err := step(); err != nil {
 				return err
 			}

@@ -40,6 +40,8 @@ const (
 	kindSubscription = 'l' // l <kind> <run> <id>      subscription
 	kindDeadLetter   = 'y' // y <kind> <run> <id> <n>  delivery that was given up
 
+	kindNamespace = 'z' // z <name>                 number of a namespace; in namespace 0
+
 	kindDrop = 'v' // v <prefix>               rows under the prefix are being removed
 )
 

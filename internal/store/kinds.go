@@ -48,6 +48,8 @@ var kinds = [256]keyKind{
 	kindUpload:    {row: "upload", guarded: true},
 	kindImport:    {row: "import"},
 
+	kindNamespace: {row: "namespace", guarded: true},
+
 	kindSubscription: {row: "subscription", guarded: true},
 	kindDeadLetter:   {row: "dead letter"},
 	kindDrop:         {row: "removal", guarded: true},

@@ -171,6 +171,26 @@ func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRo
 	return row, ctx.Err()
 }
 
+// PackBytes reads a pack by its digest alone, whichever namespaces know it;
+// [machine.ErrNoPack].
+func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
+	row := machine.PackRow{Digest: digest}
+	err := s.view(func(txn *badger.Txn) error {
+		body, err := get(txn, packKey(digest))
+		if err != nil {
+			return err
+		}
+		if body == nil {
+			return machine.ErrNoPack
+		}
+		return codec.DecodePackBytes(&row, body)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pack %q: %w", digest, err)
+	}
+	return row.Canonical, ctx.Err()
+}
+
 // findPack returns the name row that a reference means, nil if there is none. An
 // id may hold an @: every place where it could end is tried, the last first.
 func findPack(txn *badger.Txn, ns uint32, ref string) ([]byte, error) {

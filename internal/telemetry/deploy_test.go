@@ -23,6 +23,8 @@ import (
 // idle is an engine with one run of nothing.
 type idle struct{}
 
+func (idle) Namespaces() []string { return []string{"default"} }
+
 func (idle) CountRuns(context.Context, runtime.Call) ([]runtime.StatusCount, error) {
 	return []runtime.StatusCount{{Status: machine.Running, Runs: 1}}, nil
 }

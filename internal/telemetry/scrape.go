@@ -13,6 +13,8 @@ import (
 
 // Source is what is asked for when the metrics are read.
 type Source interface {
+	// Namespaces are the names of all that the figures are of.
+	Namespaces() []string
 	CountRuns(ctx context.Context, call runtime.Call) ([]runtime.StatusCount, error)
 	Work(namespace string) (runtime.WorkStats, error)
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
@@ -91,19 +93,30 @@ func (g *gauges) add(d *prometheus.Desc, value float64, labels ...string) {
 
 // runs leaves a figure out that cannot be read, as do the others.
 func (g *gauges) runs(ctx context.Context) {
-	counts, err := g.source.CountRuns(ctx, runtime.Call{Principal: runtime.Principal{Name: "sidecar", Scopes: runtime.ScopeRunsRead}})
-	if err != nil {
-		return
+	total := make(map[machine.Status]int)
+	for _, ns := range g.source.Namespaces() {
+		counts, err := g.source.CountRuns(ctx, runtime.Call{Namespace: ns, Principal: runtime.Principal{Name: "sidecar", Scopes: runtime.ScopeRunsRead}})
+		if err != nil {
+			return
+		}
+		for _, c := range counts {
+			total[c.Status] += c.Runs
+		}
 	}
-	for _, c := range counts {
-		g.add(runsDesc, float64(c.Runs), c.Status.String())
+	for status, runs := range total {
+		g.add(runsDesc, float64(runs), status.String())
 	}
 }
 
 func (g *gauges) work() {
-	stats, err := g.source.Work("")
-	if err != nil {
-		return
+	var stats runtime.WorkStats
+	for _, ns := range g.source.Namespaces() {
+		one, err := g.source.Work(ns)
+		if err != nil {
+			return
+		}
+		stats.Workers, stats.Turns, stats.Steps = stats.Workers+one.Workers, stats.Turns+one.Turns, stats.Steps+one.Steps
+		stats.Waiting, stats.Unserved = stats.Waiting+one.Waiting, stats.Unserved+one.Unserved
 	}
 	g.add(workersDesc, float64(stats.Workers))
 	g.add(heldDesc, float64(stats.Turns), "turn")

@@ -1,0 +1,26 @@
+package config
+
+import "regexp"
+
+// maxNamespaces bounds the namespaces of one sidecar.
+const maxNamespaces = 1000
+
+// namespaceName is what requests may name (see the contract).
+var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+
+// namespaces checks the names.
+func (c *Config) namespaces(l *list) {
+	if n := len(c.Namespaces); n > maxNamespaces {
+		l.add("namespace", "there are %d, at most %d", n, maxNamespaces)
+	}
+	seen := make(map[string]bool)
+	for _, name := range c.Namespaces {
+		if !namespaceName.MatchString(name) {
+			l.add("namespace", "%q is no name: want a-z first, then at most 62 of a-z, 0-9 and -", name)
+		}
+		if seen[name] {
+			l.add("namespace", "%q is given twice", name)
+		}
+		seen[name] = true
+	}
+}

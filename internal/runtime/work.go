@@ -16,10 +16,12 @@ type work struct {
 	mu     sync.RWMutex
 	spaces map[uint32]*workSpace
 	alarms *alarms
+	// waiting bounds, per pack of a namespace, the ready work that is held in memory.
+	waiting int
 }
 
 func newWork(e *Engine) *work {
-	return &work{e: e, spaces: make(map[uint32]*workSpace), alarms: newAlarms(e.cfg.Clock)}
+	return &work{e: e, spaces: make(map[uint32]*workSpace), alarms: newAlarms(e.cfg.Clock), waiting: maxWaiting}
 }
 
 // space is the namespace's, or nil if no worker ever connected to it.

@@ -35,6 +35,49 @@ func (sp *workSpace) scan() {
 	sp.scanSteps(ctx)
 }
 
+// putOff notes work of which there is too much to hold.
+func (sp *workSpace) putOff(work *machine.Work) {
+	if work.Kind == machine.StepWork {
+		sp.leftSteps[work.Digest] = true
+		return
+	}
+	if from, more := sp.left[work.Digest]; !more || work.RunID < from {
+		sp.left[work.Digest] = work.RunID
+	}
+}
+
+// full: a pack has no room for more; what a scan has not reached, from run on, is
+// left to the store.
+func (sp *workSpace) full(digest, run string) bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.waiting[digest] < sp.e.work.waiting {
+		return false
+	}
+	sp.putOff(&machine.Work{WorkClass: machine.WorkClass{Kind: machine.TurnWork, Digest: digest}, RunID: run})
+	return true
+}
+
+// resume goes on where turns of a pack were left to the store, until there is no room
+// for more: a pack whose work is taken as it is found is read once.
+func (sp *workSpace) resume(digest, from string) {
+	for runs := []string{from}; len(runs) > 0 && sp.e.gate.check() == nil; {
+		for _, run := range runs {
+			if sp.full(digest, run) {
+				return
+			}
+			sp.refresh(run)
+			from = run
+		}
+		var err error
+		runs, err = sp.e.store.ReadyRuns(context.Background(), sp.ns, from, scanPage)
+		if err != nil {
+			sp.e.work.alarms.set(workRetry, func() { sp.resume(digest, from) })
+			return
+		}
+	}
+}
+
 func (sp *workSpace) scanSteps(ctx context.Context) {
 	rows, err := sp.e.store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxScanSteps)
 	if err != nil {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -19,11 +20,13 @@ type workSpace struct {
 	names   map[workerName]*Worker
 	runs    map[string]*workRun
 	last    uint64
-	// waiting counts, per pack, what is in the matcher; overflow: more is ready in
-	// the store than is held here.
-	waiting  map[string]int
-	overflow bool
-	draining bool
+	// waiting counts, per pack, what is in the matcher. Of a pack in left, turns are
+	// ready in the store from that run on which are not held here; of one in leftSteps,
+	// steps are.
+	waiting   map[string]int
+	left      map[string]string
+	leftSteps map[string]bool
+	draining  bool
 	// scanned: somebody looks, or has looked, for what is ready.
 	scanned bool
 	// orphans are the steps that wait for the worker that was lost with them, and
@@ -88,6 +91,7 @@ func newWorkSpace(e *Engine, ns uint32) *workSpace {
 	sp := &workSpace{
 		e: e, ns: ns, workers: make(map[uint64]*Worker), names: make(map[workerName]*Worker),
 		runs: make(map[string]*workRun), waiting: make(map[string]int),
+		left: make(map[string]string), leftSteps: make(map[string]bool),
 		orphans: make(map[*stepWork]string),
 		sticky:  newStickyNames(), outputs: newOutputs(),
 	}
@@ -242,8 +246,8 @@ func (sp *workSpace) offerStep(run *workRun, step *stepWork) {
 // offer adds work to the matcher. False: there is too much of its pack already;
 // it is left to the store.
 func (sp *workSpace) offer(work machine.Work) bool {
-	if sp.waiting[work.Digest] >= maxWaiting {
-		sp.overflow = true
+	if sp.waiting[work.Digest] >= sp.e.work.waiting {
+		sp.putOff(&work)
 		return false
 	}
 	if last := sp.names[sp.sticky.of(work.RunID)]; last != nil {
@@ -271,9 +275,16 @@ func (sp *workSpace) taken(digest string) {
 	} else {
 		delete(sp.waiting, digest)
 	}
-	if sp.overflow && n <= maxWaiting/4 {
-		sp.overflow = false
-		go sp.scan()
+	if n > sp.e.work.waiting/4 {
+		return
+	}
+	if from, more := sp.left[digest]; more {
+		delete(sp.left, digest)
+		go sp.resume(digest, from)
+	}
+	if sp.leftSteps[digest] {
+		delete(sp.leftSteps, digest)
+		go sp.scanSteps(context.Background())
 	}
 }
 

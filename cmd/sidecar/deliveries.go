@@ -14,8 +14,8 @@ import (
 
 func newDeliveries(p *cli.Printer) *cobra.Command {
 	c := &client{}
-	cmd := group("deliveries", "Show what webhooks and push configurations are sent, and send it again",
-		newDeliveriesList(p, c), newDeliveriesDead(p, c), newDeliveriesResend(p, c),
+	cmd := group("deliveries", "Show what webhooks, push configurations and consumers are sent; send again, or discard",
+		newDeliveriesList(p, c), newDeliveriesConsumers(p, c), newDeliveriesDead(p, c), newDeliveriesResend(p, c), newDeliveriesDiscard(p, c),
 	)
 	c.bind(cmd)
 	return cmd
@@ -91,4 +91,40 @@ func printDeliveries(p *cli.Printer, all []*pawlv1.Delivery) error {
 	}
 	p.Table(t)
 	return nil
+}
+
+func newDeliveriesConsumers(p *cli.Printer, c *client) *cobra.Command {
+	return &cobra.Command{
+		Use:   "consumers",
+		Short: "List named consumers of runs, and how far each has acknowledged",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.deliveries(func(service pawlv1.DeliveryServiceClient) error {
+				got, err := service.ListConsumers(cmd.Context(), &pawlv1.ListConsumersRequest{Namespace: c.namespace})
+				if err != nil {
+					return err
+				}
+				return printConsumers(p, got.GetConsumers())
+			})
+		},
+	}
+}
+
+func printConsumers(p *cli.Printer, all []*pawlv1.Consumer) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Object{{Key: "consumers", Value: cli.Messages(all)}})
+	}
+	t := cli.Table{Headers: []string{"CONSUMER", "OWNER", "CONNECTED", "CURSOR", "MADE"}}
+	for _, one := range all {
+		t.Add(one.GetConsumer(), one.GetOwner(), yes(one.GetConnected()), one.GetCursor(), moment(one.GetCreatedAt()))
+	}
+	p.Table(t)
+	return nil
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }

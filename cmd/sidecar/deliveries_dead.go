@@ -74,39 +74,72 @@ func printLetters(p *cli.Printer, letters []*pawlv1.DeadLetter, body bool) error
 
 var errWhichLetter = errors.New("give the number of a dead letter, or --all")
 
-func newDeliveriesResend(p *cli.Printer, c *client) *cobra.Command {
-	all := false
+// letterCommand makes the command that does something to one dead letter of a receiver,
+// or to all of them.
+func letterCommand(c *client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
+	every := false
 	cmd := &cobra.Command{
-		Use:   "resend RECEIVER [N]",
-		Short: "Send a dead letter of a receiver again; one that arrives is removed",
+		Use:   use + " RECEIVER [N]",
+		Short: short,
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := readReceiver(args[0])
-			if err == nil && all == (len(args) == 2) {
-				err = cli.Usage(errWhichLetter)
-			}
-			var n uint64
-			if err == nil && !all {
-				if n, err = strconv.ParseUint(args[1], 10, 64); err != nil || n == 0 {
-					err = cli.Usage(fmt.Errorf("%q is no number of a dead letter", args[1]))
-				}
-			}
+			ref, numbers, err := readLetter(args, every)
 			if err != nil {
 				return err
 			}
 			return c.deliveries(func(service pawlv1.DeliveryServiceClient) error {
-				numbers := []uint64{n}
-				if all {
+				if every {
 					if numbers, err = letterNumbers(cmd.Context(), service, c.namespace, ref); err != nil {
 						return err
 					}
 				}
-				return resend(cmd.Context(), p, service, c.namespace, ref, numbers)
+				return do(cmd.Context(), service, ref, numbers)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "send all, oldest first, up to the first that does not arrive")
+	cmd.Flags().BoolVar(&every, "all", false, all)
 	return cmd
+}
+
+// readLetter reads a receiver and the number of a letter, none where it is every one.
+func readLetter(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error) {
+	ref, err := readReceiver(args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	if every == (len(args) == 2) {
+		return nil, nil, cli.Usage(errWhichLetter)
+	}
+	if every {
+		return ref, nil, nil
+	}
+	n, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil || n == 0 {
+		return nil, nil, cli.Usage(fmt.Errorf("%q is no number of a dead letter", args[1]))
+	}
+	return ref, []uint64{n}, nil
+}
+
+func newDeliveriesResend(p *cli.Printer, c *client) *cobra.Command {
+	return letterCommand(c, "resend", "Send a dead letter of a receiver again; one that arrives is removed",
+		"send all, oldest first, up to the first that does not arrive",
+		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
+			return eachLetter(p, ref, numbers, "arrived", func(n uint64) error {
+				_, err := service.ResendDeadLetter(ctx, &pawlv1.ResendDeadLetterRequest{Namespace: c.namespace, Ref: ref, N: n})
+				return err
+			})
+		})
+}
+
+func newDeliveriesDiscard(p *cli.Printer, c *client) *cobra.Command {
+	return letterCommand(c, "discard", "Remove a dead letter of a receiver without sending it",
+		"remove all that there are now",
+		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
+			return eachLetter(p, ref, numbers, "discarded", func(n uint64) error {
+				_, err := service.DiscardDeadLetter(ctx, &pawlv1.DiscardDeadLetterRequest{Namespace: c.namespace, Ref: ref, N: n})
+				return err
+			})
+		})
 }
 
 func letterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient, namespace string, ref *pawlv1.DeliveryRef) ([]uint64, error) {
@@ -118,19 +151,19 @@ func letterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient, na
 	return numbers, err
 }
 
-// resend stops at the first that does not arrive: the others would not either, or
-// would overtake it.
-func resend(ctx context.Context, p *cli.Printer, service pawlv1.DeliveryServiceClient, namespace string, ref *pawlv1.DeliveryRef, numbers []uint64) error {
+// eachLetter stops at the first that fails: of letters that are sent, the others would
+// not arrive either, or would overtake it.
+func eachLetter(p *cli.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done string, do func(n uint64) error) error {
 	for _, n := range numbers {
-		if _, err := service.ResendDeadLetter(ctx, &pawlv1.ResendDeadLetterRequest{Namespace: namespace, Ref: ref, N: n}); err != nil {
+		if err := do(n); err != nil {
 			return fmt.Errorf("%s %d: %w", receiverName(ref), n, err)
 		}
 		if !p.JSON {
-			p.Printf("%s %d arrived\n", receiverName(ref), n)
+			p.Printf("%s %d %s\n", receiverName(ref), n, done)
 		}
 	}
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "arrived", Value: numbers}})
+		return cli.WriteJSON(p.Out, cli.Object{{Key: done, Value: numbers}})
 	}
 	return nil
 }

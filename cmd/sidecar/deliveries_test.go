@@ -18,7 +18,11 @@ import (
 // receivers has one webhook with dead letters; the receiver takes none but the first.
 type receivers struct {
 	pawlv1.UnimplementedDeliveryServiceServer
-	resent []uint64
+	resent, discarded []uint64
+}
+
+func (r *receivers) ListConsumers(context.Context, *pawlv1.ListConsumersRequest) (*pawlv1.ListConsumersResponse, error) {
+	return &pawlv1.ListConsumersResponse{Consumers: []*pawlv1.Consumer{{Consumer: "billing", Owner: "ops", Cursor: "c1", Connected: true}}}, nil
 }
 
 func (r *receivers) ListDeliveries(_ context.Context, in *pawlv1.ListDeliveriesRequest) (*pawlv1.ListDeliveriesResponse, error) {
@@ -55,6 +59,14 @@ func (r *receivers) ResendDeadLetter(_ context.Context, in *pawlv1.ResendDeadLet
 	return &pawlv1.ResendDeadLetterResponse{}, nil
 }
 
+func (r *receivers) DiscardDeadLetter(_ context.Context, in *pawlv1.DiscardDeadLetterRequest) (*pawlv1.DiscardDeadLetterResponse, error) {
+	if in.GetN() > 3 {
+		return nil, status.Error(codes.NotFound, "no such letter")
+	}
+	r.discarded = append(r.discarded, in.GetN())
+	return &pawlv1.DiscardDeadLetterResponse{}, nil
+}
+
 func TestDeliveries(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
@@ -85,6 +97,13 @@ func TestDeliveries(t *testing.T) {
 		{"resend webhook/audit 1 --all", 2, []string{"give the number"}},
 		{"resend webhook/audit x", 2, []string{"no number"}},
 		{"resend webhook/audit 0", 2, []string{"no number"}},
+		{"discard webhook/audit 2", 0, []string{"webhook/audit 2 discarded"}},
+		{"discard webhook/audit 9", 1, []string{"webhook/audit 9", "no such letter"}},
+		{"discard webhook/audit --all -o json", 0, []string{"\"discarded\": [\n"}},
+		{"discard webhook/audit", 2, []string{"give the number"}},
+		{"discard audit 1", 2, []string{"webhook/ID or push/RUN/ID"}},
+		{"consumers", 0, []string{"billing", "ops", "yes", "c1"}},
+		{"consumers -o json", 0, []string{`"consumer": "billing"`, `"connected": true`}},
 	} {
 		args := append([]string{"deliveries"}, strings.Fields(tt.args)...)
 		code, out, errs := command(t, append(args, "--addr", "unix:"+socket)...)
@@ -99,5 +118,8 @@ func TestDeliveries(t *testing.T) {
 	}
 	if want := []uint64{1, 1, 2}; !slices.Equal(service.resent, want) {
 		t.Errorf("resent %v, want %v", service.resent, want)
+	}
+	if want := []uint64{2, 1, 2, 3}; !slices.Equal(service.discarded, want) {
+		t.Errorf("discarded %v, want %v", service.discarded, want)
 	}
 }

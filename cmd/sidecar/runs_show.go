@@ -22,7 +22,7 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.GetRun(cmd.Context(), &pawlv1.GetRunRequest{
-					Namespace: c.namespace, RunId: args[0], AtSeq: at, IncludeArtifacts: true,
+					Namespace: c.namespace, RunId: args[0], AtSeq: at, IncludeArtifacts: true, IncludeVariables: true,
 				})
 				if err != nil {
 					return err
@@ -38,10 +38,12 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 				if p.JSON {
 					return cli.WriteJSON(p.Out, cli.Object{
 						{Key: "run", Value: cli.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
-						{Key: "lost", Value: lost},
+						{Key: "lost", Value: lost}, {Key: "goal", Value: got.GetGoal()}, {Key: "request_id", Value: got.GetRequestId()},
+						{Key: "budgets", Value: cli.Message(got.GetBudgets())},
 					})
 				}
 				printRun(p, got.GetRun(), got.GetArtifacts())
+				printBeginning(p, got)
 				printLine(p, "lost", lost)
 				printChildren(p, children)
 				return nil
@@ -90,6 +92,36 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 		line("artifact", "%s (%s) %s", a.GetHead().GetName(), a.GetHead().GetMediaType(),
 			cli.Short(fmt.Sprintf("%s", cli.ArtifactValue(a.GetValue())), 100))
 	}
+}
+
+// maxShownGoal bounds a goal on a line, characters; JSON has all of it.
+const maxShownGoal = 200
+
+// printBeginning shows what a run was started with and for, and what bounds it.
+func printBeginning(p *cli.Printer, got *pawlv1.GetRunResponse) {
+	printLine(p, "goal", cli.Short(got.GetGoal(), maxShownGoal))
+	printLine(p, "request id", got.GetRequestId())
+	printLine(p, "budgets", boundsText(got))
+}
+
+// boundsText lists the bounds that hold for a run; the operator's is last.
+func boundsText(got *pawlv1.GetRunResponse) string {
+	b := got.GetBudgets()
+	var parts []string
+	for _, bound := range []struct {
+		name string
+		n    int64
+	}{
+		{"max_total_visits", int64(b.GetMaxTotalVisits())}, {"max_tool_calls", int64(b.GetMaxToolCalls())},
+		{"max_wall_time_sec", int64(b.GetMaxWallTime().AsDuration().Seconds())}, {"max_steps", int64(b.GetMaxSteps())},
+		{"max_reframes", int64(b.GetMaxReframes())}, {"max_tokens", b.GetMaxTokens()}, {"max_cost_micro_usd", b.GetMaxCostMicroUsd()},
+		{"max_transitions", int64(got.GetRun().GetLimits().GetMaxTransitions())},
+	} {
+		if bound.n != 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", bound.name, bound.n))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // printLine prints a labelled line; none for an empty text.

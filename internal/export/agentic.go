@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,49 +103,47 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	return nil, nil
 }
 
-// start tells the goal, which is the run's input, and its variables.
+// start tells what the run was started with. Its key has the caller's own id of the
+// start, so that it is the key of the event that the caller sent; where none was given,
+// the run's.
 func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	if !a.asked(TypeStart) {
 		return nil, nil
 	}
-	run, goal, variables, err := a.about(ctx, r.GetRunId())
+	got, err := a.about(ctx, r.GetRunId())
 	if err != nil {
 		return nil, err
 	}
+	external := got.GetRequestId()
+	key := external
+	if key == "" {
+		key = r.GetRunId()
+	}
+	pack := got.GetRun().GetPack()
 	return &Event{
-		Type: TypeStart, DedupeKey: "agentic:start:" + r.GetRunId(),
+		Type: TypeStart, DedupeKey: "agentic:start:" + key,
 		Payload: cli.Object{
-			{Key: "run_id", Value: r.GetRunId()}, {Key: "goal", Value: goal}, {Key: "context", Value: raw(variables)},
-			{Key: "pack", Value: run.GetPack().GetId() + "@" + run.GetPack().GetVersion()},
+			{Key: "run_id", Value: r.GetRunId()}, {Key: "external_id", Value: external}, {Key: "goal", Value: got.GetGoal()},
+			{Key: "context", Value: contextOf(got)}, {Key: "pack", Value: pack.GetId() + "@" + pack.GetVersion()},
 		},
 	}, nil
 }
 
+// contextOf is the run's variables, with the RFC's max_steps where it has that bound
+// and no variable of the name.
+func contextOf(got *pawlv1.GetRunResponse) any {
+	var variables map[string]json.RawMessage
+	steps := got.GetBudgets().GetMaxSteps()
+	if json.Unmarshal([]byte(got.GetVariablesJson()), &variables) != nil || variables["max_steps"] != nil || steps == 0 {
+		return raw(got.GetVariablesJson())
+	}
+	variables["max_steps"] = json.RawMessage(strconv.Itoa(int(steps)))
+	return variables
+}
+
 // about reads what a run was started with.
-func (a *Agentic) about(ctx context.Context, run string) (*pawlv1.Run, string, string, error) {
-	got, err := a.Runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: a.Namespace, RunId: run, IncludeVariables: true})
-	if err != nil {
-		return nil, "", "", err
-	}
-	first, err := a.Runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
-		Namespace: a.Namespace, RunId: run, PageSize: 1, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_INPUT_RECEIVED},
-	})
-	if err != nil {
-		return nil, "", "", err
-	}
-	var goal string
-	for _, input := range first.GetRecords() {
-		goal = Text(input.GetInputReceived().GetParts())
-	}
-	if goal == "" {
-		var variables struct {
-			Goal string `json:"goal"`
-		}
-		if json.Unmarshal([]byte(got.GetVariablesJson()), &variables) == nil {
-			goal = variables.Goal
-		}
-	}
-	return got.GetRun(), goal, got.GetVariablesJson(), nil
+func (a *Agentic) about(ctx context.Context, run string) (*pawlv1.GetRunResponse, error) {
+	return a.Runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: a.Namespace, RunId: run, IncludeVariables: true})
 }
 
 func request(r *pawlv1.Record, step uint32, tool string, attempt int32, payload string) *Event {
@@ -209,7 +208,7 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 	if !a.asked(event.Type) {
 		return nil, nil
 	}
-	run, goal, _, err := a.about(ctx, r.GetRunId())
+	got, err := a.about(ctx, r.GetRunId())
 	if err != nil {
 		return nil, err
 	}
@@ -223,11 +222,24 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 		names = append(names, "artifacts/"+files.of(artifact.GetHead().GetName(), artifact.GetHead().GetMediaType()))
 	}
 	event.Payload = cli.Object{
-		{Key: "run_id", Value: r.GetRunId()}, {Key: "goal", Value: goal}, {Key: "outcome", Value: outcome},
+		{Key: "run_id", Value: r.GetRunId()}, {Key: "goal", Value: got.GetGoal()}, {Key: "outcome", Value: outcome},
 		{Key: "status", Value: cli.Bare("RunStatus", ended.GetStatus().String())}, {Key: "reason", Value: ended.GetReason()},
-		{Key: "steps_taken", Value: run.GetLastStep()}, {Key: "artifacts", Value: names}, {Key: "completed_at", Value: moment(r.GetAt())},
+		{Key: "lost", Value: lost(ended)},
+		{Key: "steps_taken", Value: got.GetRun().GetLastStep()}, {Key: "artifacts", Value: names}, {Key: "completed_at", Value: moment(r.GetAt())},
 	}
 	return event, nil
+}
+
+// lost is the event that the end took with it, the state that it leads to, and the
+// guards that refused it; nil = none.
+func lost(ended *pawlv1.Ended) any {
+	if ended.GetEvent() == "" && ended.GetIntendedState() == "" {
+		return nil
+	}
+	refused := cli.Messages(ended.GetRedirects())
+	return cli.Object{
+		{Key: "event", Value: ended.GetEvent()}, {Key: "intended_state", Value: ended.GetIntendedState()}, {Key: "refused", Value: refused},
+	}
 }
 
 // outcome is the text of the run's last output.

@@ -104,11 +104,11 @@ func TestAgentic(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), context.Background()
 	run, page := s.critique(ctx)
-	want := strings.NewReplacer("RUN", run, "PAGE", page).Replace(`{"type":"agentic.start","payload":{"run_id":"RUN","goal":"fetch the page and produce a critique","context":{"tone":"constructive"},"pack":"critic@1.0.0"},"dedupe_key":"agentic:start:RUN"}
+	want := strings.NewReplacer("RUN", run, "PAGE", page).Replace(`{"type":"agentic.start","payload":{"run_id":"RUN","external_id":"order-7","goal":"fetch the page and produce a critique","context":{"tone":"constructive"},"pack":"critic@1.0.0"},"dedupe_key":"agentic:start:order-7"}
 {"type":"agentic.tool_request.fetch","payload":{"run_id":"RUN","step":1,"tool":"fetch","tool_command":"handle","tool_payload":{"url":"http://localhost/","step":99},"attempt":1,"requested_at":"2026-01-02T03:04:05Z"},"dedupe_key":"agentic:run:RUN:step:1:request"}
 {"type":"agentic.tool_request.fetch","payload":{"run_id":"RUN","step":1,"tool":"fetch","tool_command":"handle","tool_payload":{"url":"http://localhost/","step":99},"attempt":2,"requested_at":"2026-01-02T03:04:05Z"},"dedupe_key":"agentic:run:RUN:step:1:request:attempt:2"}
 {"type":"agentic.tool_result","payload":{"run_id":"RUN","step":1,"tool":"fetch","attempt":2,"status":"ok","result":{"artifact":"PAGE","excerpt":"Hello"},"error":null,"completed_at":"2026-01-02T03:04:06Z"},"dedupe_key":"agentic:run:RUN:step:1:result"}
-{"type":"agent.completed","payload":{"run_id":"RUN","goal":"fetch the page and produce a critique","outcome":"Two paragraphs in critique.md","status":"COMPLETED","reason":"completed","steps_taken":1,"artifacts":["artifacts/_a_b.json","artifacts/critique.md","artifacts/gone.txt","artifacts/page.txt","artifacts/plan.md"],"completed_at":"2026-01-02T03:04:06Z"},"dedupe_key":"agentic:run:RUN:completed"}`)
+{"type":"agent.completed","payload":{"run_id":"RUN","goal":"fetch the page and produce a critique","outcome":"Two paragraphs in critique.md","status":"COMPLETED","reason":"completed","lost":null,"steps_taken":1,"artifacts":["artifacts/_a_b.json","artifacts/critique.md","artifacts/gone.txt","artifacts/page.txt","artifacts/plan.md"],"completed_at":"2026-01-02T03:04:06Z"},"dedupe_key":"agentic:run:RUN:completed"}`)
 	if got := strings.Join(s.events(ctx, run), "\n"); got != want {
 		t.Fatalf("told\n%s\nwant\n%s", got, want)
 	}
@@ -119,6 +119,44 @@ func TestAgentic(t *testing.T) {
 		if got := s.events(ctx, run, name); len(got) != n {
 			t.Errorf("%d events %s, want %d", len(got), name, n)
 		}
+	}
+}
+
+// TestAgenticWithoutID: a start without an id of the caller's is told by the run's, and
+// what bounds its steps is in its context.
+func TestAgenticWithoutID(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), context.Background()
+	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
+		Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "harsh"}`, MaxSteps: 4,
+	})
+	s.must("StartRun", err)
+	run := started.GetRun().GetRunId()
+	want := `{"type":"agentic.start","payload":{"run_id":"` + run + `","external_id":"","goal":"","context":{"max_steps":4,"tone":"harsh"},"pack":"critic@1.0.0"},"dedupe_key":"agentic:start:` + run + `"}`
+	if got := strings.Join(s.events(ctx, run), "\n"); got != want {
+		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestLostEventIsTold: an end that took an event with it says which.
+func TestLostEventIsTold(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), context.Background()
+	bounded := strings.NewReplacer(`"id": "critic"`, `"id": "bounded"`, `{"x_pawl"`, `{"budget": {"max_total_visits": 1}, "x_pawl"`).Replace(pack)
+	_, err := s.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(bounded)})
+	s.must("RegisterPack", err)
+	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
+		Pack: "bounded", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "harsh"}`,
+	})
+	s.must("StartRun", err)
+	turn := started.GetTurn()
+	_, err = s.runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
+		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(), Event: "Done",
+	})
+	s.must("CompleteTurn", err)
+	got := s.events(ctx, turn.GetRunId(), export.TypeEscalated)
+	if want := `"reason":"max_total_visits","lost":{"event":"Done","intended_state":"end","refused":[]}`; len(got) != 1 || !strings.Contains(got[0], want) {
+		t.Errorf("told %v, want %s", got, want)
 	}
 }
 

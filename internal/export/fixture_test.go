@@ -109,7 +109,7 @@ func (s *sidecar) critique(ctx context.Context) (run, page string) {
 	s.must("PutBlob", err)
 	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
 		Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "constructive"}`,
-		Input: text("fetch the page and produce a critique"),
+		Input: text("fetch the page and produce a critique"), RequestId: "order-7",
 	})
 	s.must("StartRun", err)
 	turn := started.GetTurn()

@@ -25,6 +25,7 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	line("entry", run.GetEntry())
 	line("agent", run.GetAgent())
 	line("status", cli.StatusText(run.GetStatus(), run.GetReason()))
+	line("request id", got.GetRequestId())
 	line("started", moment(run.GetCreatedAt()))
 	line("updated", moment(run.GetUpdatedAt()))
 	line("steps", fmt.Sprint(run.GetLastStep()))

@@ -3,6 +3,8 @@ package grpcapi
 import (
 	"slices"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -98,6 +100,20 @@ func limitsToProto(l machine.Limits) *pawlv1.RunLimits {
 		MaxTransitions: int32(l.MaxTransitions), MaxArtifactBytes: l.MaxArtifactBytes,
 		MaxRunArtifactBytes: l.MaxRunArtifactBytes, MaxMessageBytes: l.MaxMessageBytes, MaxQueuedInputs: int32(l.MaxQueuedInputs),
 	}
+}
+
+// budgetsToProto converts the budgets that hold for a run.
+func budgetsToProto(r *runtime.Beginning) *pawlv1.RunBudgets {
+	b := &r.Budget
+	out := &pawlv1.RunBudgets{
+		MaxTotalVisits: int32(b.MaxTotalVisits), MaxToolCalls: int32(b.MaxToolCalls), MaxSteps: int32(b.MaxSteps),
+		MaxReframes: int32(b.MaxReframes), MaxTokens: b.MaxTokens, MaxCostMicroUsd: b.MaxCostMicroUSD,
+		WallTimeExcludesWaiting: r.WallExcludesWaiting,
+	}
+	if b.MaxWallTime != 0 {
+		out.MaxWallTime = durationpb.New(b.MaxWallTime)
+	}
+	return out
 }
 
 // stepsToProto converts steps without payload and answer.

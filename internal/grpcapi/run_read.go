@@ -24,13 +24,16 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 	if err != nil {
 		return nil, err
 	}
-	out := &pawlv1.GetRunResponse{Run: run, Artifacts: artifactsToProto(view.State.Artifacts, view.Artifacts)}
+	began, err := s.engine.BeginningOf(ctx, ref.Namespace, view.State)
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.GetRunResponse{
+		Run: run, Artifacts: artifactsToProto(view.State.Artifacts, view.Artifacts),
+		Budgets: budgetsToProto(&began), RequestId: began.RequestID,
+	}
 	if in.GetIncludeVariables() {
-		variables, err := s.engine.VariablesOf(ctx, ref.Namespace, view.State)
-		if err != nil {
-			return nil, err
-		}
-		out.VariablesJson = string(variables)
+		out.VariablesJson, out.Goal = string(began.Variables), began.Goal
 	}
 	return out, nil
 }

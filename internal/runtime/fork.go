@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -277,28 +276,6 @@ func (e *Engine) talks(ctx context.Context, key runKey, g *machine.Graph, s *mac
 		}
 	}
 	return talks, nil
-}
-
-// startVariablesOf is the object that a run was started or forked with.
-func (e *Engine) startVariablesOf(ctx context.Context, key runKey) ([]byte, error) {
-	first, err := e.store.Entry(ctx, key.ns, key.id, 1)
-	if errors.Is(err, machine.ErrNoRecord) {
-		return nil, runNotFound()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.id, err)
-	}
-	var variables []byte
-	switch c := first.Input.Command.(type) {
-	case machine.Start:
-		variables = c.Variables
-	case machine.Fork:
-		variables = c.Variables
-	}
-	if len(variables) == 0 {
-		return []byte("{}"), nil
-	}
-	return variables, nil
 }
 
 // forkHash covers the request as it was made, like startHash.

@@ -37,3 +37,11 @@ func RemainingAt(g *Graph, s *State, at int64) Remaining {
 	}
 	return r
 }
+
+// EffectiveBudget is what holds for a run: its pack's budget, lowered by its start.
+// asked is the wall time that the start asked for; 0 = none.
+func EffectiveBudget(g *Graph, s *State, asked time.Duration) Budget {
+	b := g.Budget
+	b.MaxSteps, b.MaxWallTime = s.MaxSteps, smaller(b.MaxWallTime, asked)
+	return b
+}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
@@ -62,6 +62,12 @@ def instant(value: Any) -> datetime:
     return moment
 
 
+def duration(value: Any) -> timedelta:
+    """A wire duration."""
+    length: timedelta = value.ToTimedelta()
+    return length
+
+
 def _part(value: record_pb2.Part) -> _values.Part:
     form = value.WhichOneof("content")
     common: dict[str, Any] = {
@@ -85,6 +91,7 @@ def _artifact_value(value: record_pb2.ArtifactValue) -> Any:
 
 _SPECIAL: dict[str, Getter] = {
     "google.protobuf.Timestamp": instant,
+    "google.protobuf.Duration": duration,
     "pawl.v1.Part": _part,
     "pawl.v1.ArtifactValue": _artifact_value,
 }
@@ -140,6 +147,8 @@ def _getter(field: Any) -> Getter:
         return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
     if convert is not None:
         return lambda message: convert(getattr(message, name))
+    if field.has_presence and field.containing_oneof is not None:  # `optional`
+        return lambda message: getattr(message, name) if message.HasField(name) else None
     return lambda message: getattr(message, name)
 
 

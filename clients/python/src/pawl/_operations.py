@@ -42,8 +42,13 @@ _RUN = "/pawl.v1.RunService/"
 
 
 def _snapshot(message: Any) -> Snapshot:
-    variables = parse_json(message.variables_json)
-    return dataclasses.replace(outcomes.snapshot(message), variables=variables)
+    return dataclasses.replace(
+        outcomes.snapshot(message),
+        variables=parse_json(message.variables_json),
+        goal=message.goal,
+        request_id=message.request_id,
+        budgets=outcomes.optional(message, "budgets"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pawl._enums import ArtifactMode, Awaiting, Execution, RunStatus, StepStatus
 from pawl._values import Artifact, ArtifactHead, Denial, Fault, Json, Message
@@ -141,6 +141,36 @@ class RunLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunBudgets:
+    """The budgets of a run: its pack's, lowered by its start and by the operator.
+
+    0 or None: there is no such bound. `wall_time_excludes_waiting`: the clock of
+    `max_wall_time` stands while the run waits for something from outside.
+    """
+
+    max_total_visits: int
+    max_tool_calls: int
+    max_wall_time: timedelta | None
+    max_steps: int
+    max_reframes: int
+    max_tokens: int
+    max_cost_micro_usd: int
+    wall_time_excludes_waiting: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remaining:
+    """What is left of each budget of a run; None: there is no such bound."""
+
+    visits: int | None
+    tool_calls: int | None
+    steps: int | None
+    tokens: int | None
+    cost_micro_usd: int | None
+    wall_time: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
     """A run as of one record. Times are aware, in UTC; None where there is none.
 
@@ -202,13 +232,18 @@ class RunInfo:
 class Snapshot:
     """A run as of one record, with the values of its artifacts.
 
-    `variables` are those that it was started with, defaults applied; None unless they
-    were asked for.
+    `variables` are those that it was started with, defaults applied, and `goal` the text
+    of its first input, else its variable "goal"; None and "" unless they were asked for.
+    `budgets` are those that hold for it and `request_id` the caller's own id of its start,
+    "" if none was given; a snapshot that comes with a record has neither.
     """
 
     run: RunInfo
     artifacts: tuple[Artifact, ...]
     variables: Json = None
+    goal: str = ""
+    request_id: str = ""
+    budgets: RunBudgets | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +294,8 @@ class TurnInfo:
     `system_prompt` is rendered. `allowed_events` are the only words that move the
     run; empty in a terminal state and where only outside events move it. `terminal`:
     completing this turn ends the run. `settings` is what the pack hands to the
-    executor (parameters, model_overrides, validators, ...).
+    executor (parameters, model_overrides, validators, ...). `remaining` is what is left
+    of each budget of the run, delegations that ended included.
     """
 
     turn: TurnRef
@@ -279,6 +315,7 @@ class TurnInfo:
     visit_seq: int
     suspended: bool
     not_before: datetime | None
+    remaining: Remaining | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ class RunServiceStub(object):
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
     (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
-    needs is damaged on disk), INTERNAL (INTERNAL). The reasons stand
+    needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.
 
@@ -214,7 +214,7 @@ class RunServiceServicer(object):
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
     (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
-    needs is damaged on disk), INTERNAL (INTERNAL). The reasons stand
+    needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.
 
@@ -765,7 +765,7 @@ class RunService(object):
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
     (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
-    needs is damaged on disk), INTERNAL (INTERNAL). The reasons stand
+    needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.
 

@@ -1,0 +1,114 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Beginning is what a run was started or forked with.
+type Beginning struct {
+	// RequestID is the caller's own id of the start; "" = none was given.
+	RequestID string
+	// Variables are one compact JSON object, defaults applied.
+	Variables []byte
+	// Goal is RFC-103's: the text of the input, else the variable "goal"; "" = none.
+	Goal string
+	// Budget is the pack's as it was lowered at the start.
+	Budget machine.Budget
+	// WallExcludesWaiting: the wall clock stands while it waits.
+	WallExcludesWaiting bool
+}
+
+// BeginningOf reads what the run of a state was started or forked with.
+func (e *Engine) BeginningOf(ctx context.Context, namespace string, s *machine.State) (Beginning, error) {
+	ns, err := e.namespace(namespace)
+	if err != nil {
+		return Beginning{}, err
+	}
+	prog, err := e.programs.of(ctx, ns, s)
+	if err != nil {
+		return Beginning{}, err
+	}
+	first, err := e.firstInput(ctx, runKey{ns: ns, id: s.RunID})
+	if err != nil {
+		return Beginning{}, err
+	}
+	variables, input, wall := startedWith(first.Command)
+	return Beginning{
+		RequestID: first.ID, Variables: variables, Goal: goalOf(input, variables),
+		Budget:              machine.EffectiveBudget(prog.graph, s, wall),
+		WallExcludesWaiting: prog.graph.WallExcludesWaiting,
+	}, nil
+}
+
+// startVariablesOf is the object that a run was started or forked with.
+func (e *Engine) startVariablesOf(ctx context.Context, key runKey) ([]byte, error) {
+	first, err := e.firstInput(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	variables, _, _ := startedWith(first.Command)
+	return variables, nil
+}
+
+// firstInput is the one that made a run.
+func (e *Engine) firstInput(ctx context.Context, key runKey) (*machine.Input, error) {
+	first, err := e.store.Entry(ctx, key.ns, key.id, 1)
+	if errors.Is(err, machine.ErrNoRecord) {
+		return nil, runNotFound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.id, err)
+	}
+	return &first.Input, nil
+}
+
+// startedWith reads a command that makes a run: its variables, {} for none, its input
+// and the wall time that was asked for.
+func startedWith(c machine.Command) (variables []byte, input []machine.Part, wall time.Duration) {
+	switch c := c.(type) {
+	case machine.Start:
+		variables, input, wall = c.Variables, c.Input, c.MaxWallTime
+	case machine.Fork:
+		variables, wall = c.Variables, c.MaxWallTime
+	}
+	if len(variables) == 0 {
+		variables = []byte("{}")
+	}
+	return variables, input, wall
+}
+
+// wordsOf is a message as words, a part a line.
+func wordsOf(parts []machine.Part) string {
+	lines := make([]string, len(parts))
+	for i, p := range parts {
+		switch p.Kind {
+		case machine.PartText, machine.PartURI:
+			lines[i] = p.Text
+		case machine.PartJSON:
+			lines[i] = string(p.Data)
+		default:
+			lines[i] = fmt.Sprintf("(%d bytes of %s)", len(p.Data), p.MediaType)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// goalOf is the text of an input, else the variable "goal" where that is a string.
+func goalOf(input []machine.Part, variables []byte) string {
+	if text := wordsOf(input); text != "" {
+		return text
+	}
+	var declared map[string]json.RawMessage
+	var goal string
+	if json.Unmarshal(variables, &declared) != nil || json.Unmarshal(declared["goal"], &goal) != nil {
+		return ""
+	}
+	return goal
+}

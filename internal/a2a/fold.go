@@ -57,8 +57,10 @@ func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
 	if reason := u.GetMetadata().GetFields()[reasonKey]; reason != nil {
 		f.note(reasonKey, reason)
 		f.note(statusKey, u.GetMetadata().GetFields()[statusKey])
-		if spent := u.GetMetadata().GetFields()[DelegationURI]; spent != nil {
-			f.note(DelegationURI, spent)
+		for _, key := range []string{DelegationURI, lostKey} {
+			if value := u.GetMetadata().GetFields()[key]; value != nil {
+				f.note(key, value)
+			}
 		}
 	}
 }

@@ -24,6 +24,9 @@ const (
 	// statusKey is the status of the run of a task that ended, for example
 	// "BUDGET_EXHAUSTED", which A2A tells from FAILED by the reason only.
 	statusKey = "pawl.status"
+	// lostKey is, at an end that took an event with it, that event: the object
+	// {"event", "intended_state", "refused": [{"state", "guard"}]}.
+	lostKey = "pawl.lost"
 )
 
 // outputArtifact is the artifact of the last completed turn's output. Where the
@@ -62,6 +65,8 @@ type projector struct {
 	// final is how the run ended, 0 = it goes on; run is its status as of since.
 	final, run machine.Status
 	reason     string
+	// lost is the event that the end took with it; nil = none.
+	lost *structpb.Value
 	// spent is what the run consumed so far, told at its end to whoever delegated.
 	spent machine.Usage
 	child bool
@@ -149,7 +154,7 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 	case *machine.StepResolved:
 		p.answered(b.Step)
 	case *machine.Ended:
-		p.final, p.reason, p.open = b.Status, b.Reason, false
+		p.final, p.reason, p.open, p.lost = b.Status, b.Reason, false, lostToProto(b)
 	}
 	return p.artifacts(r)
 }
@@ -411,8 +416,28 @@ func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 		if p.child {
 			metadata.Fields[DelegationURI] = usageToProto(p.spent)
 		}
+		if p.lost != nil {
+			metadata.Fields[lostKey] = p.lost
+		}
 	}
 	return metadata
+}
+
+// lostToProto tells the event that an end took with it; nil = none.
+func lostToProto(b *machine.Ended) *structpb.Value {
+	if b.Event == "" && b.Intended == "" {
+		return nil
+	}
+	refused := make([]*structpb.Value, len(b.Redirects))
+	for i, r := range b.Redirects {
+		refused[i] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"state": structpb.NewStringValue(r.State), "guard": structpb.NewStringValue(r.Guard),
+		}})
+	}
+	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"event": structpb.NewStringValue(b.Event), "intended_state": structpb.NewStringValue(b.Intended),
+		"refused": structpb.NewListValue(&structpb.ListValue{Values: refused}),
+	}})
 }
 
 // generation is the metadata of an event.

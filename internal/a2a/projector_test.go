@@ -53,7 +53,7 @@ func said(words string) []machine.Part {
 func (s *stage) do(c machine.Command) ([]event, error) {
 	s.at += int64(time.Second)
 	s.n++
-	in := machine.Input{At: s.at, Principal: "p", BodyHash: [32]byte{byte(s.n), byte(s.n >> 8)}, Command: c}
+	in := machine.Input{At: s.at, Principal: "p", Semantics: machine.Current, BodyHash: [32]byte{byte(s.n), byte(s.n >> 8)}, Command: c}
 	r, err := machine.Step(s.graph, s.state, in)
 	if err != nil || r.Batch == nil {
 		return nil, err
@@ -96,6 +96,7 @@ func TestProjector(t *testing.T) {
 			agent := "writer"
 			d.MaybeScanArgs(t, "agent", &agent)
 			s = newStage(t, agent)
+			d.MaybeScanArgs(t, "visits", &s.graph.Budget.MaxTotalVisits)
 		}
 		events, err := s.command(t, d)
 		if err != nil {
@@ -188,10 +189,14 @@ func told(e *event) string {
 }
 
 func reason(u *a2apb.TaskStatusUpdateEvent) string {
-	if r := u.GetMetadata().GetFields()[reasonKey].GetStringValue(); r != "" {
-		return " reason=" + r
+	r := u.GetMetadata().GetFields()[reasonKey].GetStringValue()
+	if r == "" {
+		return ""
 	}
-	return ""
+	if lost := u.GetMetadata().GetFields()[lostKey]; lost != nil {
+		return " reason=" + r + " lost=" + string(valueFromProto(lost))
+	}
+	return " reason=" + r
 }
 
 func statusLine(st *a2apb.TaskStatus) string {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from datetime import datetime
+import time
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from conftest import SELF_CORRECTING
 from pawl import (
     Client,
     Ended,
@@ -189,6 +192,42 @@ def test_the_variables_of_a_run(client: Client) -> None:
     assert run.snapshot().variables is None
     snapshot = run.snapshot(include_variables=True)
     assert (snapshot.variables, snapshot.run.run_id) == ({"n": 1}, run.id)
+
+
+def bounded(client: Client) -> str:
+    """A pack with budgets; its id."""
+    pack: dict[str, Any] = json.loads(SELF_CORRECTING.read_text())
+    pack["id"] = "budgeted"
+    pack["workflow"]["engine"] = {
+        "budget": {"max_total_visits": 10, "max_wall_time_sec": 300},
+        "x_pawl": {"max_steps": 5},
+    }
+    return client.register_pack(json.dumps(pack)).pack.id
+
+
+def test_what_a_run_was_started_for_and_what_bounds_it(client: Client) -> None:
+    own = f"for-{time.time_ns()}"
+    run = client.open(bounded(client), input="ship it", request_id=own, max_steps=3)
+    told = run.snapshot(include_variables=True)
+    assert (told.goal, told.request_id) == ("ship it", own)
+    assert told.budgets is not None
+    assert (told.budgets.max_steps, told.budgets.max_tokens) == (3, 0)
+    assert told.budgets.max_wall_time == timedelta(seconds=300)
+    assert run.snapshot().goal == ""
+
+
+def test_what_is_left_of_the_budgets(client: Client) -> None:
+    run = client.open(bounded(client), max_steps=3)
+    turn = run.turn()
+    left = turn.remaining
+    assert left is not None
+    assert (left.steps, left.visits, left.tokens) == (3, 9, None)
+    assert left.wall_time is not None
+    assert timedelta(0) < left.wall_time <= timedelta(seconds=300)
+    run.emit("Error", turn_token=turn.turn.token)
+    again = run.turn().remaining
+    assert again is not None
+    assert again.visits == 8
 
 
 def test_why_a_pack_is_bounded(client: Client) -> None:

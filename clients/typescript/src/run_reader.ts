@@ -43,11 +43,16 @@ export class RunReader {
     return (await this.#get(options)).run as RunInfo;
   }
 
-  /** The run with the values of its artifacts. */
+  /**
+   * The run with the values of its artifacts, the budgets that hold for it and the id that
+   * its starter gave it; with `includeVariables` also what it was started with: variables
+   * and goal.
+   */
   snapshot(
-    options: CallOptions & { readonly atSeq?: number } = {},
+    options: CallOptions & { readonly atSeq?: number; readonly includeVariables?: boolean } = {},
   ): Promise<Plain<GetRunResponse>> {
-    return this.#get(options, { includeArtifacts: true });
+    const { includeVariables = false } = options;
+    return this.#get(options, { includeArtifacts: true, includeVariables });
   }
 
   /** The values of its artifacts by name. */

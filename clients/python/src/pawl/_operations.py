@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from pawl import _outcomes as outcomes
 from pawl import _requests as wire
-from pawl._convert import from_proto, parse_json, record_from_proto
+from pawl._convert import from_proto, optional, parse_json, record_from_proto
 from pawl._flow import Operation, new_id
 from pawl._outcomes import Outcome, Reply, Started, StepAnswer, StepOutcomes, Waited
 from pawl._records import Record
@@ -47,7 +47,7 @@ def _snapshot(message: Any) -> Snapshot:
         variables=parse_json(message.variables_json),
         goal=message.goal,
         request_id=message.request_id,
-        budgets=outcomes.optional(message, "budgets"),
+        budgets=optional(message, "budgets"),
     )
 
 

@@ -693,6 +693,117 @@ func (x *Run) GetImported() bool {
 	return false
 }
 
+// RunBudgets are the budgets of a run: those of its pack, lowered by who started it and
+// by the operator. 0 or unset: there is no such bound. GetTurn tells what is left.
+type RunBudgets struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Visits of all states.
+	MaxTotalVisits int32 `protobuf:"varint,1,opt,name=max_total_visits,json=maxTotalVisits,proto3" json:"max_total_visits,omitempty"`
+	// Tool calls.
+	MaxToolCalls int32 `protobuf:"varint,2,opt,name=max_tool_calls,json=maxToolCalls,proto3" json:"max_tool_calls,omitempty"`
+	// Wall time from its start; with `wall_time_excludes_waiting` without the time that it
+	// waited. Run.deadline is when it is over.
+	MaxWallTime *durationpb.Duration `protobuf:"bytes,3,opt,name=max_wall_time,json=maxWallTime,proto3" json:"max_wall_time,omitempty"`
+	// Steps (RFC-103).
+	MaxSteps int32 `protobuf:"varint,4,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	// Reframes (RFC-103).
+	MaxReframes int32 `protobuf:"varint,5,opt,name=max_reframes,json=maxReframes,proto3" json:"max_reframes,omitempty"`
+	// Tokens.
+	MaxTokens int64 `protobuf:"varint,6,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	// Cost in millionths of a US dollar.
+	MaxCostMicroUsd int64 `protobuf:"varint,7,opt,name=max_cost_micro_usd,json=maxCostMicroUsd,proto3" json:"max_cost_micro_usd,omitempty"`
+	// True: the wall clock stands while it waits for something from outside.
+	WallTimeExcludesWaiting bool `protobuf:"varint,8,opt,name=wall_time_excludes_waiting,json=wallTimeExcludesWaiting,proto3" json:"wall_time_excludes_waiting,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
+}
+
+func (x *RunBudgets) Reset() {
+	*x = RunBudgets{}
+	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunBudgets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunBudgets) ProtoMessage() {}
+
+func (x *RunBudgets) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunBudgets.ProtoReflect.Descriptor instead.
+func (*RunBudgets) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RunBudgets) GetMaxTotalVisits() int32 {
+	if x != nil {
+		return x.MaxTotalVisits
+	}
+	return 0
+}
+
+func (x *RunBudgets) GetMaxToolCalls() int32 {
+	if x != nil {
+		return x.MaxToolCalls
+	}
+	return 0
+}
+
+func (x *RunBudgets) GetMaxWallTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxWallTime
+	}
+	return nil
+}
+
+func (x *RunBudgets) GetMaxSteps() int32 {
+	if x != nil {
+		return x.MaxSteps
+	}
+	return 0
+}
+
+func (x *RunBudgets) GetMaxReframes() int32 {
+	if x != nil {
+		return x.MaxReframes
+	}
+	return 0
+}
+
+func (x *RunBudgets) GetMaxTokens() int64 {
+	if x != nil {
+		return x.MaxTokens
+	}
+	return 0
+}
+
+func (x *RunBudgets) GetMaxCostMicroUsd() int64 {
+	if x != nil {
+		return x.MaxCostMicroUsd
+	}
+	return 0
+}
+
+func (x *RunBudgets) GetWallTimeExcludesWaiting() bool {
+	if x != nil {
+		return x.WallTimeExcludesWaiting
+	}
+	return false
+}
+
 // EdgeCount is how often an edge was followed.
 type EdgeCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -708,7 +819,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	mi := &file_pawl_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +831,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	mi := &file_pawl_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +844,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -774,7 +885,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_pawl_v1_run_proto_msgTypes[2]
+	mi := &file_pawl_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +897,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[2]
+	mi := &file_pawl_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +910,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Parent) GetRunId() string {
@@ -845,7 +956,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	mi := &file_pawl_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +968,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	mi := &file_pawl_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +981,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Task) GetContextId() string {
@@ -913,7 +1024,7 @@ type RunLimits struct {
 
 func (x *RunLimits) Reset() {
 	*x = RunLimits{}
-	mi := &file_pawl_v1_run_proto_msgTypes[4]
+	mi := &file_pawl_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +1036,7 @@ func (x *RunLimits) String() string {
 func (*RunLimits) ProtoMessage() {}
 
 func (x *RunLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[4]
+	mi := &file_pawl_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +1049,7 @@ func (x *RunLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLimits.ProtoReflect.Descriptor instead.
 func (*RunLimits) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RunLimits) GetMaxTransitions() int32 {
@@ -1016,7 +1127,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_pawl_v1_run_proto_msgTypes[5]
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1139,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[5]
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1152,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Step) GetStep() uint32 {
@@ -1174,7 +1285,7 @@ type RunFilter struct {
 
 func (x *RunFilter) Reset() {
 	*x = RunFilter{}
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1297,7 @@ func (x *RunFilter) String() string {
 func (*RunFilter) ProtoMessage() {}
 
 func (x *RunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1310,7 @@ func (x *RunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFilter.ProtoReflect.Descriptor instead.
 func (*RunFilter) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RunFilter) GetPack() string {
@@ -1309,7 +1420,7 @@ type StartRunRequest struct {
 
 func (x *StartRunRequest) Reset() {
 	*x = StartRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1432,7 @@ func (x *StartRunRequest) String() string {
 func (*StartRunRequest) ProtoMessage() {}
 
 func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1445,7 @@ func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunRequest.ProtoReflect.Descriptor instead.
 func (*StartRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StartRunRequest) GetNamespace() string {
@@ -1455,7 +1566,7 @@ type StartRunResponse struct {
 
 func (x *StartRunResponse) Reset() {
 	*x = StartRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1578,7 @@ func (x *StartRunResponse) String() string {
 func (*StartRunResponse) ProtoMessage() {}
 
 func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1591,7 @@ func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunResponse.ProtoReflect.Descriptor instead.
 func (*StartRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StartRunResponse) GetRun() *Run {
@@ -1528,7 +1639,7 @@ type ForkedFrom struct {
 
 func (x *ForkedFrom) Reset() {
 	*x = ForkedFrom{}
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1651,7 @@ func (x *ForkedFrom) String() string {
 func (*ForkedFrom) ProtoMessage() {}
 
 func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1664,7 @@ func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkedFrom.ProtoReflect.Descriptor instead.
 func (*ForkedFrom) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForkedFrom) GetRunId() string {
@@ -1621,7 +1732,7 @@ type ForkRunRequest struct {
 
 func (x *ForkRunRequest) Reset() {
 	*x = ForkRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1744,7 @@ func (x *ForkRunRequest) String() string {
 func (*ForkRunRequest) ProtoMessage() {}
 
 func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1757,7 @@ func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
 func (*ForkRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForkRunRequest) GetNamespace() string {
@@ -1750,7 +1861,7 @@ type ForkRunResponse struct {
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1873,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +1886,7 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
@@ -1825,7 +1936,7 @@ type DiffRunsRequest struct {
 
 func (x *DiffRunsRequest) Reset() {
 	*x = DiffRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1948,7 @@ func (x *DiffRunsRequest) String() string {
 func (*DiffRunsRequest) ProtoMessage() {}
 
 func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1961,7 @@ func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsRequest.ProtoReflect.Descriptor instead.
 func (*DiffRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DiffRunsRequest) GetNamespace() string {
@@ -1911,7 +2022,7 @@ type RunPoint struct {
 
 func (x *RunPoint) Reset() {
 	*x = RunPoint{}
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2034,7 @@ func (x *RunPoint) String() string {
 func (*RunPoint) ProtoMessage() {}
 
 func (x *RunPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2047,7 @@ func (x *RunPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPoint.ProtoReflect.Descriptor instead.
 func (*RunPoint) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunPoint) GetRunId() string {
@@ -2005,7 +2116,7 @@ type PathStep struct {
 
 func (x *PathStep) Reset() {
 	*x = PathStep{}
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2128,7 @@ func (x *PathStep) String() string {
 func (*PathStep) ProtoMessage() {}
 
 func (x *PathStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2141,7 @@ func (x *PathStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathStep.ProtoReflect.Descriptor instead.
 func (*PathStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PathStep) GetSeq() uint64 {
@@ -2076,7 +2187,7 @@ type CountChange struct {
 
 func (x *CountChange) Reset() {
 	*x = CountChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2199,7 @@ func (x *CountChange) String() string {
 func (*CountChange) ProtoMessage() {}
 
 func (x *CountChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2212,7 @@ func (x *CountChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountChange.ProtoReflect.Descriptor instead.
 func (*CountChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CountChange) GetName() string {
@@ -2142,7 +2253,7 @@ type ValueChange struct {
 
 func (x *ValueChange) Reset() {
 	*x = ValueChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2265,7 @@ func (x *ValueChange) String() string {
 func (*ValueChange) ProtoMessage() {}
 
 func (x *ValueChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2278,7 @@ func (x *ValueChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueChange.ProtoReflect.Descriptor instead.
 func (*ValueChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ValueChange) GetPath() string {
@@ -2224,7 +2335,7 @@ type ArtifactChange struct {
 
 func (x *ArtifactChange) Reset() {
 	*x = ArtifactChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2347,7 @@ func (x *ArtifactChange) String() string {
 func (*ArtifactChange) ProtoMessage() {}
 
 func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2360,7 @@ func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactChange.ProtoReflect.Descriptor instead.
 func (*ArtifactChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ArtifactChange) GetName() string {
@@ -2340,7 +2451,7 @@ type DiffRunsResponse struct {
 
 func (x *DiffRunsResponse) Reset() {
 	*x = DiffRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2463,7 @@ func (x *DiffRunsResponse) String() string {
 func (*DiffRunsResponse) ProtoMessage() {}
 
 func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2476,7 @@ func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsResponse.ProtoReflect.Descriptor instead.
 func (*DiffRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DiffRunsResponse) GetBase() *RunPoint {
@@ -2458,7 +2569,7 @@ type VerifyRunRequest struct {
 
 func (x *VerifyRunRequest) Reset() {
 	*x = VerifyRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2581,7 @@ func (x *VerifyRunRequest) String() string {
 func (*VerifyRunRequest) ProtoMessage() {}
 
 func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2594,7 @@ func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *VerifyRunRequest) GetNamespace() string {
@@ -2521,7 +2632,7 @@ type VerifyRunResponse struct {
 
 func (x *VerifyRunResponse) Reset() {
 	*x = VerifyRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2644,7 @@ func (x *VerifyRunResponse) String() string {
 func (*VerifyRunResponse) ProtoMessage() {}
 
 func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2657,7 @@ func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunResponse.ProtoReflect.Descriptor instead.
 func (*VerifyRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VerifyRunResponse) GetOk() bool {
@@ -2604,7 +2715,7 @@ type ExportRunRequest struct {
 
 func (x *ExportRunRequest) Reset() {
 	*x = ExportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2727,7 @@ func (x *ExportRunRequest) String() string {
 func (*ExportRunRequest) ProtoMessage() {}
 
 func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2740,7 @@ func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExportRunRequest) GetNamespace() string {
@@ -2657,7 +2768,7 @@ type ExportRunResponse struct {
 
 func (x *ExportRunResponse) Reset() {
 	*x = ExportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2780,7 @@ func (x *ExportRunResponse) String() string {
 func (*ExportRunResponse) ProtoMessage() {}
 
 func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2793,7 @@ func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExportRunResponse) GetData() []byte {
@@ -2706,7 +2817,7 @@ type ImportRunRequest struct {
 
 func (x *ImportRunRequest) Reset() {
 	*x = ImportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2829,7 @@ func (x *ImportRunRequest) String() string {
 func (*ImportRunRequest) ProtoMessage() {}
 
 func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2842,7 @@ func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunRequest.ProtoReflect.Descriptor instead.
 func (*ImportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ImportRunRequest) GetNamespace() string {
@@ -2761,7 +2872,7 @@ type ImportRunResponse struct {
 
 func (x *ImportRunResponse) Reset() {
 	*x = ImportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2773,7 +2884,7 @@ func (x *ImportRunResponse) String() string {
 func (*ImportRunResponse) ProtoMessage() {}
 
 func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2786,7 +2897,7 @@ func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunResponse.ProtoReflect.Descriptor instead.
 func (*ImportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ImportRunResponse) GetRun() *Run {
@@ -2831,7 +2942,7 @@ type EmitEventRequest struct {
 
 func (x *EmitEventRequest) Reset() {
 	*x = EmitEventRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +2954,7 @@ func (x *EmitEventRequest) String() string {
 func (*EmitEventRequest) ProtoMessage() {}
 
 func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +2967,7 @@ func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventRequest.ProtoReflect.Descriptor instead.
 func (*EmitEventRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EmitEventRequest) GetNamespace() string {
@@ -2932,7 +3043,7 @@ type EmitEventResponse struct {
 
 func (x *EmitEventResponse) Reset() {
 	*x = EmitEventResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3055,7 @@ func (x *EmitEventResponse) String() string {
 func (*EmitEventResponse) ProtoMessage() {}
 
 func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3068,7 @@ func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventResponse.ProtoReflect.Descriptor instead.
 func (*EmitEventResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EmitEventResponse) GetTransition() *Record {
@@ -3033,7 +3144,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3156,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3169,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SendInputRequest) GetNamespace() string {
@@ -3125,7 +3236,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3248,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3261,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SendInputResponse) GetRecord() *Record {
@@ -3208,7 +3319,7 @@ type GetTurnRequest struct {
 
 func (x *GetTurnRequest) Reset() {
 	*x = GetTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3331,7 @@ func (x *GetTurnRequest) String() string {
 func (*GetTurnRequest) ProtoMessage() {}
 
 func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3344,7 @@ func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnRequest.ProtoReflect.Descriptor instead.
 func (*GetTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetTurnRequest) GetNamespace() string {
@@ -3301,7 +3412,7 @@ type GetTurnResponse struct {
 
 func (x *GetTurnResponse) Reset() {
 	*x = GetTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3424,7 @@ func (x *GetTurnResponse) String() string {
 func (*GetTurnResponse) ProtoMessage() {}
 
 func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3437,7 @@ func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnResponse.ProtoReflect.Descriptor instead.
 func (*GetTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetTurnResponse) GetTurn() *TurnRef {
@@ -3476,7 +3587,7 @@ type Remaining struct {
 
 func (x *Remaining) Reset() {
 	*x = Remaining{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3488,7 +3599,7 @@ func (x *Remaining) String() string {
 func (*Remaining) ProtoMessage() {}
 
 func (x *Remaining) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3501,7 +3612,7 @@ func (x *Remaining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
 func (*Remaining) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Remaining) GetVisits() int64 {
@@ -3563,7 +3674,7 @@ type ToolSpec struct {
 
 func (x *ToolSpec) Reset() {
 	*x = ToolSpec{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3686,7 @@ func (x *ToolSpec) String() string {
 func (*ToolSpec) ProtoMessage() {}
 
 func (x *ToolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3699,7 @@ func (x *ToolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSpec.ProtoReflect.Descriptor instead.
 func (*ToolSpec) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ToolSpec) GetName() string {
@@ -3636,7 +3747,7 @@ type ArtifactSlot struct {
 
 func (x *ArtifactSlot) Reset() {
 	*x = ArtifactSlot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3759,7 @@ func (x *ArtifactSlot) String() string {
 func (*ArtifactSlot) ProtoMessage() {}
 
 func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3661,7 +3772,7 @@ func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactSlot.ProtoReflect.Descriptor instead.
 func (*ArtifactSlot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ArtifactSlot) GetName() string {
@@ -3707,7 +3818,7 @@ type ShowTurnRequest struct {
 
 func (x *ShowTurnRequest) Reset() {
 	*x = ShowTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3830,7 @@ func (x *ShowTurnRequest) String() string {
 func (*ShowTurnRequest) ProtoMessage() {}
 
 func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3843,7 @@ func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
 func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ShowTurnRequest) GetNamespace() string {
@@ -3767,7 +3878,7 @@ type ShowTurnResponse struct {
 
 func (x *ShowTurnResponse) Reset() {
 	*x = ShowTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3779,7 +3890,7 @@ func (x *ShowTurnResponse) String() string {
 func (*ShowTurnResponse) ProtoMessage() {}
 
 func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3792,7 +3903,7 @@ func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
 func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
@@ -3827,7 +3938,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3839,7 +3950,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3852,7 +3963,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -3912,7 +4023,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3924,7 +4035,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3937,7 +4048,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -4007,7 +4118,7 @@ type CompleteTurnRequest struct {
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4019,7 +4130,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4032,7 +4143,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -4159,7 +4270,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4171,7 +4282,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4184,7 +4295,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -4276,7 +4387,7 @@ type FailTurnRequest struct {
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4288,7 +4399,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4301,7 +4412,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -4396,7 +4507,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4408,7 +4519,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4421,7 +4532,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -4492,7 +4603,7 @@ type WriteOutputRequest struct {
 
 func (x *WriteOutputRequest) Reset() {
 	*x = WriteOutputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4504,7 +4615,7 @@ func (x *WriteOutputRequest) String() string {
 func (*WriteOutputRequest) ProtoMessage() {}
 
 func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4517,7 +4628,7 @@ func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputRequest.ProtoReflect.Descriptor instead.
 func (*WriteOutputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WriteOutputRequest) GetNamespace() string {
@@ -4584,7 +4695,7 @@ type WriteOutputResponse struct {
 
 func (x *WriteOutputResponse) Reset() {
 	*x = WriteOutputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4596,7 +4707,7 @@ func (x *WriteOutputResponse) String() string {
 func (*WriteOutputResponse) ProtoMessage() {}
 
 func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4609,7 +4720,7 @@ func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputResponse.ProtoReflect.Descriptor instead.
 func (*WriteOutputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WriteOutputResponse) GetRecord() *Record {
@@ -4657,7 +4768,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4669,7 +4780,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4682,7 +4793,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -4744,7 +4855,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4867,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4880,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -4820,7 +4931,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4832,7 +4943,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4845,7 +4956,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -4902,7 +5013,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4914,7 +5025,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4927,7 +5038,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -4996,7 +5107,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5008,7 +5119,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5021,7 +5132,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -5072,7 +5183,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5084,7 +5195,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5097,7 +5208,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -5163,7 +5274,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5175,7 +5286,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5188,7 +5299,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -5295,7 +5406,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5307,7 +5418,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5320,7 +5431,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -5399,7 +5510,7 @@ type StreamTransitionsRequest struct {
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5411,7 +5522,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5424,7 +5535,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -5530,7 +5641,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5542,7 +5653,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5555,7 +5666,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -5637,7 +5748,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5649,7 +5760,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5662,7 +5773,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -5694,7 +5805,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5706,7 +5817,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5719,7 +5830,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -5767,7 +5878,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5779,7 +5890,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5792,7 +5903,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -5850,7 +5961,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5862,7 +5973,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5875,7 +5986,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -5917,7 +6028,7 @@ type ListTransitionsRequest struct {
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5929,7 +6040,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5942,7 +6053,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -6009,7 +6120,7 @@ type ListTransitionsResponse struct {
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6021,7 +6132,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6034,7 +6145,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -6069,7 +6180,7 @@ type GetRunRequest struct {
 	AtSeq uint64 `protobuf:"varint,3,opt,name=at_seq,json=atSeq,proto3" json:"at_seq,omitempty"`
 	// Adds the values of its artifacts. Default false.
 	IncludeArtifacts bool `protobuf:"varint,4,opt,name=include_artifacts,json=includeArtifacts,proto3" json:"include_artifacts,omitempty"`
-	// Adds the variables that it was started with. Default false.
+	// Adds what it was started with: its variables and its goal. Default false.
 	IncludeVariables bool `protobuf:"varint,5,opt,name=include_variables,json=includeVariables,proto3" json:"include_variables,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -6077,7 +6188,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6089,7 +6200,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6102,7 +6213,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -6150,13 +6261,22 @@ type GetRunResponse struct {
 	// The variables that it was started with as one compact JSON object, defaults
 	// applied; empty unless asked for.
 	VariablesJson string `protobuf:"bytes,3,opt,name=variables_json,json=variablesJson,proto3" json:"variables_json,omitempty"`
+	// The budgets that hold for it; Run.limits are the operator's bounds.
+	Budgets *RunBudgets `protobuf:"bytes,4,opt,name=budgets,proto3" json:"budgets,omitempty"`
+	// RFC-103's goal: the text of the input that it was started with, parts joined by
+	// newlines; without one its variable "goal", where that is a string. Empty: it has
+	// none, or it was not asked for (include_variables).
+	Goal string `protobuf:"bytes,5,opt,name=goal,proto3" json:"goal,omitempty"`
+	// The caller's own id of the start (RFC-103's external request id): request_id of
+	// StartRun or ForkRun, the message's id where it is an A2A task. Empty: none was given.
+	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6168,7 +6288,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6181,7 +6301,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -6201,6 +6321,27 @@ func (x *GetRunResponse) GetArtifacts() []*Artifact {
 func (x *GetRunResponse) GetVariablesJson() string {
 	if x != nil {
 		return x.VariablesJson
+	}
+	return ""
+}
+
+func (x *GetRunResponse) GetBudgets() *RunBudgets {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *GetRunResponse) GetGoal() string {
+	if x != nil {
+		return x.Goal
+	}
+	return ""
+}
+
+func (x *GetRunResponse) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
 	}
 	return ""
 }
@@ -6226,7 +6367,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6238,7 +6379,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6251,7 +6392,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -6302,7 +6443,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6314,7 +6455,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6327,7 +6468,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -6355,7 +6496,7 @@ type CountRunsRequest struct {
 
 func (x *CountRunsRequest) Reset() {
 	*x = CountRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6367,7 +6508,7 @@ func (x *CountRunsRequest) String() string {
 func (*CountRunsRequest) ProtoMessage() {}
 
 func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6380,7 +6521,7 @@ func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
 func (*CountRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CountRunsRequest) GetNamespace() string {
@@ -6401,7 +6542,7 @@ type CountRunsResponse struct {
 
 func (x *CountRunsResponse) Reset() {
 	*x = CountRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6413,7 +6554,7 @@ func (x *CountRunsResponse) String() string {
 func (*CountRunsResponse) ProtoMessage() {}
 
 func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6426,7 +6567,7 @@ func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
 func (*CountRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CountRunsResponse) GetCounts() []*StatusCount {
@@ -6449,7 +6590,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6461,7 +6602,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6474,7 +6615,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StatusCount) GetStatus() RunStatus {
@@ -6502,7 +6643,7 @@ type GetCallerRequest struct {
 
 func (x *GetCallerRequest) Reset() {
 	*x = GetCallerRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6514,7 +6655,7 @@ func (x *GetCallerRequest) String() string {
 func (*GetCallerRequest) ProtoMessage() {}
 
 func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6527,7 +6668,7 @@ func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GetCallerRequest) GetNamespace() string {
@@ -6551,7 +6692,7 @@ type GetCallerResponse struct {
 
 func (x *GetCallerResponse) Reset() {
 	*x = GetCallerResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6563,7 +6704,7 @@ func (x *GetCallerResponse) String() string {
 func (*GetCallerResponse) ProtoMessage() {}
 
 func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6576,7 +6717,7 @@ func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
 func (*GetCallerResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GetCallerResponse) GetPrincipal() string {
@@ -6610,7 +6751,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6622,7 +6763,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6635,7 +6776,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -6679,7 +6820,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6691,7 +6832,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6704,7 +6845,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -6740,7 +6881,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6752,7 +6893,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6765,7 +6906,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -6813,7 +6954,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6825,7 +6966,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6838,7 +6979,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -6888,7 +7029,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6900,7 +7041,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6913,7 +7054,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -6961,7 +7102,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6973,7 +7114,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6986,7 +7127,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -7036,7 +7177,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7048,7 +7189,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7061,7 +7202,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -7109,7 +7250,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7121,7 +7262,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7134,7 +7275,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -7193,7 +7334,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7205,7 +7346,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7218,7 +7359,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -7285,7 +7426,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7297,7 +7438,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7310,7 +7451,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -7349,7 +7490,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7361,7 +7502,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7374,7 +7515,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -7416,7 +7557,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7428,7 +7569,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7441,7 +7582,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -7532,7 +7673,18 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vVisitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"M\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe4\x02\n" +
+	"\n" +
+	"RunBudgets\x12(\n" +
+	"\x10max_total_visits\x18\x01 \x01(\x05R\x0emaxTotalVisits\x12$\n" +
+	"\x0emax_tool_calls\x18\x02 \x01(\x05R\fmaxToolCalls\x12=\n" +
+	"\rmax_wall_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vmaxWallTime\x12\x1b\n" +
+	"\tmax_steps\x18\x04 \x01(\x05R\bmaxSteps\x12!\n" +
+	"\fmax_reframes\x18\x05 \x01(\x05R\vmaxReframes\x12\x1d\n" +
+	"\n" +
+	"max_tokens\x18\x06 \x01(\x03R\tmaxTokens\x12+\n" +
+	"\x12max_cost_micro_usd\x18\a \x01(\x03R\x0fmaxCostMicroUsd\x12;\n" +
+	"\x1awall_time_excludes_waiting\x18\b \x01(\bR\x17wallTimeExcludesWaiting\"M\n" +
 	"\tEdgeCount\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x14\n" +
@@ -8013,11 +8165,15 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x15\n" +
 	"\x06at_seq\x18\x03 \x01(\x04R\x05atSeq\x12+\n" +
 	"\x11include_artifacts\x18\x04 \x01(\bR\x10includeArtifacts\x12+\n" +
-	"\x11include_variables\x18\x05 \x01(\bR\x10includeVariables\"\x88\x01\n" +
+	"\x11include_variables\x18\x05 \x01(\bR\x10includeVariables\"\xea\x01\n" +
 	"\x0eGetRunResponse\x12\x1e\n" +
 	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\x12/\n" +
 	"\tartifacts\x18\x02 \x03(\v2\x11.pawl.v1.ArtifactR\tartifacts\x12%\n" +
-	"\x0evariables_json\x18\x03 \x01(\tR\rvariablesJson\"\x82\x02\n" +
+	"\x0evariables_json\x18\x03 \x01(\tR\rvariablesJson\x12-\n" +
+	"\abudgets\x18\x04 \x01(\v2\x13.pawl.v1.RunBudgetsR\abudgets\x12\x12\n" +
+	"\x04goal\x18\x05 \x01(\tR\x04goal\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\"\x82\x02\n" +
 	"\x0fListRunsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12*\n" +
 	"\x06filter\x18\x02 \x01(\v2\x12.pawl.v1.RunFilterR\x06filter\x121\n" +
@@ -8175,322 +8331,325 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
 	(WaitUntil)(0),                    // 2: pawl.v1.WaitUntil
 	(ChangeKind)(0),                   // 3: pawl.v1.ChangeKind
 	(*Run)(nil),                       // 4: pawl.v1.Run
-	(*EdgeCount)(nil),                 // 5: pawl.v1.EdgeCount
-	(*Parent)(nil),                    // 6: pawl.v1.Parent
-	(*Task)(nil),                      // 7: pawl.v1.Task
-	(*RunLimits)(nil),                 // 8: pawl.v1.RunLimits
-	(*Step)(nil),                      // 9: pawl.v1.Step
-	(*RunFilter)(nil),                 // 10: pawl.v1.RunFilter
-	(*StartRunRequest)(nil),           // 11: pawl.v1.StartRunRequest
-	(*StartRunResponse)(nil),          // 12: pawl.v1.StartRunResponse
-	(*ForkedFrom)(nil),                // 13: pawl.v1.ForkedFrom
-	(*ForkRunRequest)(nil),            // 14: pawl.v1.ForkRunRequest
-	(*ForkRunResponse)(nil),           // 15: pawl.v1.ForkRunResponse
-	(*DiffRunsRequest)(nil),           // 16: pawl.v1.DiffRunsRequest
-	(*RunPoint)(nil),                  // 17: pawl.v1.RunPoint
-	(*PathStep)(nil),                  // 18: pawl.v1.PathStep
-	(*CountChange)(nil),               // 19: pawl.v1.CountChange
-	(*ValueChange)(nil),               // 20: pawl.v1.ValueChange
-	(*ArtifactChange)(nil),            // 21: pawl.v1.ArtifactChange
-	(*DiffRunsResponse)(nil),          // 22: pawl.v1.DiffRunsResponse
-	(*VerifyRunRequest)(nil),          // 23: pawl.v1.VerifyRunRequest
-	(*VerifyRunResponse)(nil),         // 24: pawl.v1.VerifyRunResponse
-	(*ExportRunRequest)(nil),          // 25: pawl.v1.ExportRunRequest
-	(*ExportRunResponse)(nil),         // 26: pawl.v1.ExportRunResponse
-	(*ImportRunRequest)(nil),          // 27: pawl.v1.ImportRunRequest
-	(*ImportRunResponse)(nil),         // 28: pawl.v1.ImportRunResponse
-	(*EmitEventRequest)(nil),          // 29: pawl.v1.EmitEventRequest
-	(*EmitEventResponse)(nil),         // 30: pawl.v1.EmitEventResponse
-	(*SendInputRequest)(nil),          // 31: pawl.v1.SendInputRequest
-	(*SendInputResponse)(nil),         // 32: pawl.v1.SendInputResponse
-	(*GetTurnRequest)(nil),            // 33: pawl.v1.GetTurnRequest
-	(*GetTurnResponse)(nil),           // 34: pawl.v1.GetTurnResponse
-	(*Remaining)(nil),                 // 35: pawl.v1.Remaining
-	(*ToolSpec)(nil),                  // 36: pawl.v1.ToolSpec
-	(*ArtifactSlot)(nil),              // 37: pawl.v1.ArtifactSlot
-	(*ShowTurnRequest)(nil),           // 38: pawl.v1.ShowTurnRequest
-	(*ShowTurnResponse)(nil),          // 39: pawl.v1.ShowTurnResponse
-	(*SetArtifactsRequest)(nil),       // 40: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 41: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 42: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 43: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 44: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 45: pawl.v1.FailTurnResponse
-	(*WriteOutputRequest)(nil),        // 46: pawl.v1.WriteOutputRequest
-	(*WriteOutputResponse)(nil),       // 47: pawl.v1.WriteOutputResponse
-	(*SuspendTurnRequest)(nil),        // 48: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 49: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 50: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 51: pawl.v1.RequestStepRequest
-	(*StepOutcome)(nil),               // 52: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 53: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 54: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 55: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 56: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 57: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 58: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 59: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 60: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 61: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 62: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 63: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 64: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 65: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 66: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 67: pawl.v1.ListRunsResponse
-	(*CountRunsRequest)(nil),          // 68: pawl.v1.CountRunsRequest
-	(*CountRunsResponse)(nil),         // 69: pawl.v1.CountRunsResponse
-	(*StatusCount)(nil),               // 70: pawl.v1.StatusCount
-	(*GetCallerRequest)(nil),          // 71: pawl.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),         // 72: pawl.v1.GetCallerResponse
-	(*WaitRunRequest)(nil),            // 73: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 74: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 75: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 76: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 77: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 78: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 79: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 80: pawl.v1.CancelRunResponse
-	(*PutBlobRequest)(nil),            // 81: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 82: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 83: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 84: pawl.v1.GetBlobResponse
-	nil,                               // 85: pawl.v1.Run.LabelsEntry
-	nil,                               // 86: pawl.v1.Run.VisitsEntry
-	nil,                               // 87: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 88: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 89: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 90: pawl.v1.PackRef
-	(Execution)(0),                    // 91: pawl.v1.Execution
-	(RunStatus)(0),                    // 92: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 93: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 94: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 95: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 96: pawl.v1.Awaiting
-	(StepStatus)(0),                   // 97: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 98: pawl.v1.Fault
-	(*Remote)(nil),                    // 99: pawl.v1.Remote
-	(*Part)(nil),                      // 100: pawl.v1.Part
-	(*Record)(nil),                    // 101: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 102: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 103: pawl.v1.Message
-	(*durationpb.Duration)(nil),       // 104: google.protobuf.Duration
-	(ArtifactMode)(0),                 // 105: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 106: pawl.v1.Usage
-	(*OutputPiece)(nil),               // 107: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 108: pawl.v1.Denial
-	(RecordKind)(0),                   // 109: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 110: pawl.v1.Artifact
+	(*RunBudgets)(nil),                // 5: pawl.v1.RunBudgets
+	(*EdgeCount)(nil),                 // 6: pawl.v1.EdgeCount
+	(*Parent)(nil),                    // 7: pawl.v1.Parent
+	(*Task)(nil),                      // 8: pawl.v1.Task
+	(*RunLimits)(nil),                 // 9: pawl.v1.RunLimits
+	(*Step)(nil),                      // 10: pawl.v1.Step
+	(*RunFilter)(nil),                 // 11: pawl.v1.RunFilter
+	(*StartRunRequest)(nil),           // 12: pawl.v1.StartRunRequest
+	(*StartRunResponse)(nil),          // 13: pawl.v1.StartRunResponse
+	(*ForkedFrom)(nil),                // 14: pawl.v1.ForkedFrom
+	(*ForkRunRequest)(nil),            // 15: pawl.v1.ForkRunRequest
+	(*ForkRunResponse)(nil),           // 16: pawl.v1.ForkRunResponse
+	(*DiffRunsRequest)(nil),           // 17: pawl.v1.DiffRunsRequest
+	(*RunPoint)(nil),                  // 18: pawl.v1.RunPoint
+	(*PathStep)(nil),                  // 19: pawl.v1.PathStep
+	(*CountChange)(nil),               // 20: pawl.v1.CountChange
+	(*ValueChange)(nil),               // 21: pawl.v1.ValueChange
+	(*ArtifactChange)(nil),            // 22: pawl.v1.ArtifactChange
+	(*DiffRunsResponse)(nil),          // 23: pawl.v1.DiffRunsResponse
+	(*VerifyRunRequest)(nil),          // 24: pawl.v1.VerifyRunRequest
+	(*VerifyRunResponse)(nil),         // 25: pawl.v1.VerifyRunResponse
+	(*ExportRunRequest)(nil),          // 26: pawl.v1.ExportRunRequest
+	(*ExportRunResponse)(nil),         // 27: pawl.v1.ExportRunResponse
+	(*ImportRunRequest)(nil),          // 28: pawl.v1.ImportRunRequest
+	(*ImportRunResponse)(nil),         // 29: pawl.v1.ImportRunResponse
+	(*EmitEventRequest)(nil),          // 30: pawl.v1.EmitEventRequest
+	(*EmitEventResponse)(nil),         // 31: pawl.v1.EmitEventResponse
+	(*SendInputRequest)(nil),          // 32: pawl.v1.SendInputRequest
+	(*SendInputResponse)(nil),         // 33: pawl.v1.SendInputResponse
+	(*GetTurnRequest)(nil),            // 34: pawl.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 35: pawl.v1.GetTurnResponse
+	(*Remaining)(nil),                 // 36: pawl.v1.Remaining
+	(*ToolSpec)(nil),                  // 37: pawl.v1.ToolSpec
+	(*ArtifactSlot)(nil),              // 38: pawl.v1.ArtifactSlot
+	(*ShowTurnRequest)(nil),           // 39: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 40: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 41: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 42: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 43: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 44: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 45: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 46: pawl.v1.FailTurnResponse
+	(*WriteOutputRequest)(nil),        // 47: pawl.v1.WriteOutputRequest
+	(*WriteOutputResponse)(nil),       // 48: pawl.v1.WriteOutputResponse
+	(*SuspendTurnRequest)(nil),        // 49: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 50: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 51: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 52: pawl.v1.RequestStepRequest
+	(*StepOutcome)(nil),               // 53: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 54: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 55: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 56: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 57: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 58: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 59: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 60: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 61: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 62: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 63: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 64: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 65: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 66: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 67: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 68: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 69: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 70: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 71: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 72: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 73: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 74: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 75: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 76: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 77: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 78: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 79: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 80: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 81: pawl.v1.CancelRunResponse
+	(*PutBlobRequest)(nil),            // 82: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 83: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 84: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 85: pawl.v1.GetBlobResponse
+	nil,                               // 86: pawl.v1.Run.LabelsEntry
+	nil,                               // 87: pawl.v1.Run.VisitsEntry
+	nil,                               // 88: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 89: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 90: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 91: pawl.v1.PackRef
+	(Execution)(0),                    // 92: pawl.v1.Execution
+	(RunStatus)(0),                    // 93: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 94: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 95: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 96: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 97: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 98: google.protobuf.Duration
+	(StepStatus)(0),                   // 99: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 100: pawl.v1.Fault
+	(*Remote)(nil),                    // 101: pawl.v1.Remote
+	(*Part)(nil),                      // 102: pawl.v1.Part
+	(*Record)(nil),                    // 103: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 104: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 105: pawl.v1.Message
+	(ArtifactMode)(0),                 // 106: pawl.v1.ArtifactMode
+	(*Usage)(nil),                     // 107: pawl.v1.Usage
+	(*OutputPiece)(nil),               // 108: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 109: pawl.v1.Denial
+	(RecordKind)(0),                   // 110: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 111: pawl.v1.Artifact
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	90,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	91,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	85,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	92,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	86,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
-	5,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	93,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	93,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	93,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	93,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	94,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	93,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
-	9,   // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	95,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
-	6,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
-	8,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	96,  // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	93,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
-	7,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
-	13,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	97,  // 20: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	93,  // 21: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	98,  // 22: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	99,  // 23: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	92,  // 24: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	87,  // 25: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	93,  // 26: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	93,  // 27: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	100, // 28: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	91,  // 29: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	88,  // 30: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	4,   // 31: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	101, // 32: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	94,  // 33: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	102, // 34: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	89,  // 35: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	91,  // 36: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
-	4,   // 37: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	101, // 38: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	94,  // 39: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	90,  // 40: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	92,  // 41: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
-	3,   // 42: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
-	3,   // 43: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
-	20,  // 44: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
-	17,  // 45: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
-	17,  // 46: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
-	18,  // 47: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
-	18,  // 48: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
-	19,  // 49: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
-	19,  // 50: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
-	19,  // 51: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
-	21,  // 52: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
-	20,  // 53: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
-	4,   // 54: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	102, // 55: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	101, // 56: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	101, // 57: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	92,  // 58: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	94,  // 59: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	100, // 60: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	101, // 61: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	92,  // 62: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	94,  // 63: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	94,  // 64: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	90,  // 65: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	103, // 66: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	36,  // 67: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	9,   // 68: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	37,  // 69: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	93,  // 70: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	93,  // 71: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	35,  // 72: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	104, // 73: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	105, // 74: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	34,  // 75: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	102, // 76: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	101, // 77: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	100, // 78: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	103, // 79: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	106, // 80: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	102, // 81: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	96,  // 82: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	101, // 83: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	101, // 84: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	101, // 85: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	92,  // 86: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	94,  // 87: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	98,  // 88: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	106, // 89: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	101, // 90: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	101, // 91: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	92,  // 92: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	94,  // 93: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	107, // 94: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	101, // 95: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	101, // 96: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	92,  // 97: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	50,  // 98: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	9,   // 99: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	108, // 100: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	52,  // 101: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	101, // 102: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	92,  // 103: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	98,  // 104: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	0,   // 105: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	101, // 106: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	101, // 107: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	92,  // 108: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	10,  // 109: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	109, // 110: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	59,  // 111: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	101, // 112: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	58,  // 113: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	60,  // 114: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	61,  // 115: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	93,  // 116: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 117: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	110, // 118: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	109, // 119: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	101, // 120: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	61,  // 121: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 122: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	110, // 123: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	10,  // 124: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 125: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 126: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	70,  // 127: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	92,  // 128: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 129: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	104, // 130: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 131: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	101, // 132: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	92,  // 133: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	101, // 134: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	92,  // 135: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	101, // 136: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	92,  // 137: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	11,  // 138: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	64,  // 139: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	14,  // 140: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	16,  // 141: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	23,  // 142: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	25,  // 143: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	27,  // 144: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	29,  // 145: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	31,  // 146: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	33,  // 147: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	38,  // 148: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	40,  // 149: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	42,  // 150: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	44,  // 151: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	46,  // 152: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	48,  // 153: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	51,  // 154: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	54,  // 155: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	56,  // 156: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	62,  // 157: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	66,  // 158: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	68,  // 159: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	71,  // 160: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	73,  // 161: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	75,  // 162: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	77,  // 163: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	79,  // 164: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	81,  // 165: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	83,  // 166: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	12,  // 167: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	65,  // 168: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	15,  // 169: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	22,  // 170: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	24,  // 171: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	26,  // 172: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	28,  // 173: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	30,  // 174: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	32,  // 175: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	34,  // 176: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	39,  // 177: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	41,  // 178: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	43,  // 179: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	45,  // 180: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	47,  // 181: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	49,  // 182: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	53,  // 183: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	55,  // 184: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	57,  // 185: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	63,  // 186: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	67,  // 187: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	69,  // 188: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	72,  // 189: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	74,  // 190: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	76,  // 191: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	78,  // 192: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	80,  // 193: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	82,  // 194: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	84,  // 195: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	167, // [167:196] is the sub-list for method output_type
-	138, // [138:167] is the sub-list for method input_type
-	138, // [138:138] is the sub-list for extension type_name
-	138, // [138:138] is the sub-list for extension extendee
-	0,   // [0:138] is the sub-list for field type_name
+	91,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	92,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	86,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	93,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	87,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	6,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
+	94,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	94,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	94,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	94,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	95,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	94,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	10,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
+	96,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	7,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
+	9,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
+	97,  // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	94,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	8,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
+	14,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
+	98,  // 20: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	99,  // 21: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	94,  // 22: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	100, // 23: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	101, // 24: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	93,  // 25: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	88,  // 26: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	94,  // 27: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	94,  // 28: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	102, // 29: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	92,  // 30: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	89,  // 31: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	4,   // 32: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	103, // 33: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	95,  // 34: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	104, // 35: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	90,  // 36: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	92,  // 37: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	4,   // 38: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
+	103, // 39: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	95,  // 40: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	91,  // 41: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	93,  // 42: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	3,   // 43: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
+	3,   // 44: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
+	21,  // 45: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
+	18,  // 46: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
+	18,  // 47: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
+	19,  // 48: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
+	19,  // 49: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
+	20,  // 50: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
+	20,  // 51: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
+	20,  // 52: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
+	22,  // 53: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
+	21,  // 54: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
+	4,   // 55: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
+	104, // 56: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	103, // 57: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	103, // 58: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	93,  // 59: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	95,  // 60: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	102, // 61: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	103, // 62: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	93,  // 63: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	95,  // 64: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	95,  // 65: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	91,  // 66: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	105, // 67: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	37,  // 68: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	10,  // 69: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	38,  // 70: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	94,  // 71: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	94,  // 72: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	36,  // 73: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
+	98,  // 74: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	106, // 75: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	35,  // 76: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	104, // 77: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	103, // 78: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	102, // 79: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	105, // 80: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	107, // 81: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	104, // 82: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	97,  // 83: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	103, // 84: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	103, // 85: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	103, // 86: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	93,  // 87: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	95,  // 88: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	100, // 89: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	107, // 90: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	103, // 91: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	103, // 92: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	93,  // 93: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	95,  // 94: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	108, // 95: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	103, // 96: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	103, // 97: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	93,  // 98: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	51,  // 99: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	10,  // 100: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	109, // 101: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	53,  // 102: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	103, // 103: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	93,  // 104: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	100, // 105: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	0,   // 106: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	103, // 107: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	103, // 108: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	93,  // 109: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	11,  // 110: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	110, // 111: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	60,  // 112: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	103, // 113: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	59,  // 114: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	61,  // 115: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	62,  // 116: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	94,  // 117: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 118: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	111, // 119: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	110, // 120: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	103, // 121: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	62,  // 122: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 123: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	111, // 124: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	5,   // 125: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	11,  // 126: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 127: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 128: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	71,  // 129: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	93,  // 130: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 131: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	98,  // 132: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 133: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	103, // 134: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	93,  // 135: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	103, // 136: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	93,  // 137: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	103, // 138: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	93,  // 139: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	12,  // 140: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	65,  // 141: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	15,  // 142: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	17,  // 143: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	24,  // 144: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	26,  // 145: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	28,  // 146: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	30,  // 147: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	32,  // 148: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	34,  // 149: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	39,  // 150: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	41,  // 151: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	43,  // 152: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	45,  // 153: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	47,  // 154: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	49,  // 155: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	52,  // 156: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	55,  // 157: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	57,  // 158: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	63,  // 159: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	67,  // 160: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	69,  // 161: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	72,  // 162: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	74,  // 163: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	76,  // 164: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	78,  // 165: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	80,  // 166: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	82,  // 167: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	84,  // 168: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	13,  // 169: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	66,  // 170: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	16,  // 171: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	23,  // 172: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	25,  // 173: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	27,  // 174: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	29,  // 175: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	31,  // 176: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	33,  // 177: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	35,  // 178: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	40,  // 179: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	42,  // 180: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	44,  // 181: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	46,  // 182: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	48,  // 183: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	50,  // 184: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	54,  // 185: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	56,  // 186: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	58,  // 187: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	64,  // 188: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	68,  // 189: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	70,  // 190: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	73,  // 191: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	75,  // 192: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	77,  // 193: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	79,  // 194: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	81,  // 195: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	83,  // 196: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	85,  // 197: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	169, // [169:198] is the sub-list for method output_type
+	140, // [140:169] is the sub-list for method input_type
+	140, // [140:140] is the sub-list for extension type_name
+	140, // [140:140] is the sub-list for extension extendee
+	0,   // [0:140] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -8499,17 +8658,17 @@ func file_pawl_v1_run_proto_init() {
 		return
 	}
 	file_pawl_v1_record_proto_init()
-	file_pawl_v1_run_proto_msgTypes[7].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[8].OneofWrappers = []any{
 		(*StartRunRequest_Agent)(nil),
 		(*StartRunRequest_State)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[10].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[31].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[50].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[32].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[51].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[53].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[54].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
@@ -8520,7 +8679,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   86,
+			NumMessages:   87,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

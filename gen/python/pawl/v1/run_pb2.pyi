@@ -165,6 +165,26 @@ class Run(_message.Message):
     imported: bool
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ...) -> None: ...
 
+class RunBudgets(_message.Message):
+    __slots__ = ("max_total_visits", "max_tool_calls", "max_wall_time", "max_steps", "max_reframes", "max_tokens", "max_cost_micro_usd", "wall_time_excludes_waiting")
+    MAX_TOTAL_VISITS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WALL_TIME_FIELD_NUMBER: _ClassVar[int]
+    MAX_STEPS_FIELD_NUMBER: _ClassVar[int]
+    MAX_REFRAMES_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    WALL_TIME_EXCLUDES_WAITING_FIELD_NUMBER: _ClassVar[int]
+    max_total_visits: int
+    max_tool_calls: int
+    max_wall_time: _duration_pb2.Duration
+    max_steps: int
+    max_reframes: int
+    max_tokens: int
+    max_cost_micro_usd: int
+    wall_time_excludes_waiting: bool
+    def __init__(self, max_total_visits: _Optional[int] = ..., max_tool_calls: _Optional[int] = ..., max_wall_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_steps: _Optional[int] = ..., max_reframes: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_cost_micro_usd: _Optional[int] = ..., wall_time_excludes_waiting: bool = ...) -> None: ...
+
 class EdgeCount(_message.Message):
     __slots__ = ("state", "event", "count")
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -1102,14 +1122,20 @@ class GetRunRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., at_seq: _Optional[int] = ..., include_artifacts: bool = ..., include_variables: bool = ...) -> None: ...
 
 class GetRunResponse(_message.Message):
-    __slots__ = ("run", "artifacts", "variables_json")
+    __slots__ = ("run", "artifacts", "variables_json", "budgets", "goal", "request_id")
     RUN_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     VARIABLES_JSON_FIELD_NUMBER: _ClassVar[int]
+    BUDGETS_FIELD_NUMBER: _ClassVar[int]
+    GOAL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     run: Run
     artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Artifact]
     variables_json: str
-    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., variables_json: _Optional[str] = ...) -> None: ...
+    budgets: RunBudgets
+    goal: str
+    request_id: str
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., variables_json: _Optional[str] = ..., budgets: _Optional[_Union[RunBudgets, _Mapping]] = ..., goal: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ("namespace", "filter", "order", "page_size", "page_token")

@@ -22,6 +22,7 @@ declare const turn: Turn;
 declare const worker: Worker;
 declare const record: pawl.Record;
 declare const bytes: Uint8Array;
+declare const shown: number;
 declare function review(text: string): Promise<{ ok: boolean }>;
 `;
 

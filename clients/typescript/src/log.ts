@@ -3,7 +3,7 @@
 /**
  * What workers and driven runs say: connections, and errors of handlers with their stacks.
  *
- *     const client = new PawlClient({ log: { info: () => {}, warn: logger.warn } });
+ *     const client = new PawlClient({ log: { info: () => {}, warn: console.warn } });
  */
 export interface Log {
   info(text: string): void;

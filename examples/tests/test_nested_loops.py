@@ -78,7 +78,10 @@ def check(fleet: Fleet, run: Run, b: Client) -> None:
     info = run.info()
     assert (info.status, info.reason) == (RunStatus.COMPLETED, "completed")
     assert dict(info.visits) == {"triage": 6, "investigate": 5, "report": 1}
-    assert (info.tool_calls, info.last_step, info.total_visits) == (5, 5, 12)
+    # What the investigators called counts against whoever asked them.
+    called = sum(child.tool_calls for child in family(b, run.id, "investigator").values())
+    assert called > 0
+    assert (info.tool_calls, info.last_step, info.total_visits) == (5 + called, 5, 12)
     verdicts: Any = run.artifacts()["verdicts"]
     assert [verdict["id"] for verdict in verdicts] == FINDINGS
     assert {v["id"]: (v["holds"], v["severity"]) for v in verdicts} == VERDICTS

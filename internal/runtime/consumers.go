@@ -48,12 +48,12 @@ func newConsumers() *consumers {
 
 // enter makes a watch the one of its consumer and ends the one before.
 func (c *consumers) enter(key machine.SubscriptionKey) *consuming {
-	c.end(key, &machine.Refusal{
-		Code: machine.CodeAborted, Reason: "CONSUMER_REPLACED", Field: "consumer", Message: "a newer stream of the consumer was opened",
-	})
 	now := &consuming{ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.close(key, &machine.Refusal{
+		Code: machine.CodeAborted, Reason: "CONSUMER_REPLACED", Field: "consumer", Message: "a newer stream of the consumer was opened",
+	})
 	c.open[key] = now
 	return now
 }
@@ -62,6 +62,11 @@ func (c *consumers) enter(key machine.SubscriptionKey) *consuming {
 func (c *consumers) end(key machine.SubscriptionKey, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.close(key, why)
+}
+
+// close is end for who holds the mutex.
+func (c *consumers) close(key machine.SubscriptionKey, why error) {
 	if now := c.open[key]; now != nil {
 		now.why = why
 		close(now.ended)

@@ -19,7 +19,8 @@ type recordFilter struct {
 	want      WatchFilter
 	kinds     kindSet
 	snapshots bool
-	tracks    map[string]*track
+	// tracks are the runs that were met last, earlier those before.
+	tracks, earlier map[string]*track
 }
 
 // track is what a watch knows of one run.
@@ -52,6 +53,7 @@ func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]Recor
 	rows, err := f.take(ctx, tr, entry)
 	if err != nil {
 		delete(f.tracks, entry.RunID)
+		delete(f.earlier, entry.RunID)
 	}
 	return rows, err
 }
@@ -92,18 +94,26 @@ func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.Stat
 
 // track returns what is known of the entry's run right before the entry.
 func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track, error) {
-	if tr := f.tracks[entry.RunID]; tr != nil && (tr.skip || tr.seq+1 == entry.First) {
-		return tr, nil
+	tr := f.tracks[entry.RunID]
+	if tr == nil {
+		tr = f.earlier[entry.RunID]
 	}
-	if len(f.tracks) >= maxTracks {
-		clear(f.tracks)
+	if tr == nil || !tr.skip && tr.seq+1 != entry.First {
+		tr = &track{}
+		if err := f.prime(ctx, tr, entry); err != nil {
+			return nil, err
+		}
 	}
-	tr := &track{}
-	if err := f.prime(ctx, tr, entry); err != nil {
-		return nil, err
-	}
-	f.tracks[entry.RunID] = tr
+	f.remember(entry.RunID, tr)
 	return tr, nil
+}
+
+// remember keeps what is known of a run. Those that were not met for longest go.
+func (f *recordFilter) remember(run string, tr *track) {
+	if f.tracks[run] == nil && len(f.tracks) >= maxTracks/2 {
+		f.tracks, f.earlier = make(map[string]*track), f.tracks
+	}
+	f.tracks[run] = tr
 }
 
 // prime finds out what the filter needs of a run that it meets at an entry.
@@ -124,11 +134,8 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 		tr.graph = prog.graph
 	}
 	tr.seq = entry.First - 1
-	switch {
-	case entry.First == 1:
+	if entry.First == 1 {
 		return nil
-	case f.want.ofMoments():
-		return f.retrace(ctx, tr, key)
 	}
 	if f.snapshots {
 		var err error
@@ -136,48 +143,84 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 			return err
 		}
 	}
-	if f.kinds.once() {
+	switch {
+	case f.want.ofMoments():
+		return f.retrace(ctx, tr, key)
+	case f.kinds.once():
 		return nil
 	}
 	return f.lookBack(ctx, tr, key)
 }
 
-// retrace follows a run from its start to the record before the track's.
+// retrace finds out where a run stood at the track's record, and the last record that
+// passed: back by one visit after the other, of which the last says where the run
+// stands and most often what passed.
 func (f *recordFilter) retrace(ctx context.Context, tr *track, key runKey) error {
-	for next := uint64(1); next <= tr.seq; {
-		entries, err := f.e.store.Entries(ctx, key.ns, key.id, next, replayPage)
+	for last := tr.seq; last > 0; {
+		first, err := f.visitStart(ctx, key, last)
 		if err != nil {
-			return fmt.Errorf("runtime: read run %s from record %d: %w", key.id, next, err)
+			return err
 		}
-		if len(entries) == 0 {
-			return fmt.Errorf("runtime: run %s: %w: %d", key.id, machine.ErrNoRecord, next)
+		now, passed, err := f.follow(ctx, tr.graph, key, first, last)
+		if err != nil {
+			return err
 		}
-		for i := range entries {
-			if entries[i].First > tr.seq {
-				return nil
-			}
-			if err := f.pass(tr, &entries[i]); err != nil {
-				return err
-			}
-			next = entries[i].First + uint64(len(entries[i].Records))
+		if last == tr.seq {
+			tr.now = now
 		}
+		if tr.passed = passed; passed > 0 {
+			return nil
+		}
+		last = first - 1
 	}
 	return nil
 }
 
-// pass follows one entry without telling its records.
-func (f *recordFilter) pass(tr *track, entry *machine.Entry) error {
-	if err := f.advance(tr, entry); err != nil {
-		return err
-	}
-	for i := range entry.Records {
-		r := &entry.Records[i]
-		tr.now = tr.now.after(r.Body, tr.graph)
-		if f.want.matches(f.kinds, r.Body, tr.now) {
-			tr.passed = r.Seq
+// visitStart is the last record at or before seq that says alone where the run stands
+// after it; 1 if there is none.
+func (f *recordFilter) visitStart(ctx context.Context, key runKey, seq uint64) (uint64, error) {
+	for seq > 0 {
+		entry, err := f.e.store.Entry(ctx, key.ns, key.id, seq)
+		if err != nil {
+			return 0, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.id, err)
+		}
+		for ; seq >= entry.First; seq-- {
+			switch entry.Records[seq-entry.First].Body.(type) {
+			case *machine.Transition, *machine.Origin:
+				return seq, nil
+			}
 		}
 	}
-	return nil
+	return 1, nil
+}
+
+// follow goes over the records [first, last] of a run, of which the first says where
+// it stands: to where it stands then, and the last of them that passed.
+func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runKey, first, last uint64) (now moment, passed uint64, err error) {
+	for next := first; next <= last; {
+		page := replayPage
+		page.Records = int(min(uint64(page.Records), last-next+1))
+		entries, err := f.e.store.Entries(ctx, key.ns, key.id, next, page)
+		if err != nil {
+			return now, 0, fmt.Errorf("runtime: read run %s from record %d: %w", key.id, next, err)
+		}
+		if len(entries) == 0 {
+			return now, 0, fmt.Errorf("runtime: run %s: %w: %d", key.id, machine.ErrNoRecord, next)
+		}
+		for i := range entries {
+			for j := range entries[i].Records {
+				r := &entries[i].Records[j]
+				if r.Seq < next || r.Seq > last {
+					continue
+				}
+				if now = now.after(r.Body, g); f.want.matches(f.kinds, r.Body, now) {
+					passed = r.Seq
+				}
+				next = r.Seq + 1
+			}
+		}
+	}
+	return now, passed, nil
 }
 
 // advance replays one entry where snapshots are asked for.

@@ -51,13 +51,16 @@ func (r *Remote) tls() *tls.Config {
 // Directory finds agents: those of the configuration by "PACK/AGENT" or "AGENT",
 // all others among the members of the run's own pack. Use [NewDirectory].
 type Directory struct {
-	remotes map[string]Remote
-	local   wire
-	origin  string
+	local  wire
+	origin string
 
 	// reading lets each card be read by one at a time.
 	reading singleflight.Group
+	// mu guards what follows. changes counts the replacements of remotes: what was
+	// begun before one is not kept.
 	mu      sync.Mutex
+	remotes map[string]Remote
+	changes int
 	known   map[string]*contact
 }
 
@@ -78,11 +81,31 @@ func NewDirectory(remotes map[string]Remote, local *grpc.ClientConn, origin stri
 	}
 }
 
+// Replace takes other credentials and addresses of agents: from now on each is reached
+// anew. Calls under way go on with what they began with.
+func (d *Directory) Replace(remotes map[string]Remote) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, old := range d.known {
+		time.AfterFunc(2*callTimeout, func() { _ = old.peer.wire.close() })
+	}
+	d.remotes, d.known = remotes, make(map[string]*contact)
+	d.changes++
+}
+
+// remote is what the configuration says of an agent, and the change that it is of.
+func (d *Directory) remote(name string) (remote Remote, change int, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	remote, ok = d.remotes[name]
+	return remote, d.changes, ok
+}
+
 // Peer returns the way to the agent of a delegation, and the address of its card.
 func (d *Directory) Peer(ctx context.Context, del *machine.Delegation) (*Peer, string, error) {
 	for _, name := range []string{del.PackID + "/" + del.Agent, del.Agent} {
-		if remote, ok := d.remotes[name]; ok {
-			peer, err := d.reach(ctx, name, remote)
+		if remote, change, ok := d.remote(name); ok {
+			peer, err := d.reach(ctx, name, remote, change)
 			return peer, remote.Card, err
 		}
 	}
@@ -91,18 +114,18 @@ func (d *Directory) Peer(ctx context.Context, del *machine.Delegation) (*Peer, s
 
 // reach reads an agent's card, if it was not read lately, and takes its first
 // interface that is spoken here. An agent that is slow holds up nobody else's.
-func (d *Directory) reach(ctx context.Context, name string, remote Remote) (*Peer, error) {
+func (d *Directory) reach(ctx context.Context, name string, remote Remote, change int) (*Peer, error) {
 	if peer := d.recent(name); peer != nil {
 		return peer, nil
 	}
-	got, err, _ := d.reading.Do(name, func() (any, error) {
+	got, err, _ := d.reading.Do(fmt.Sprint(change, name), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()
 		peer, err := d.connect(ctx, remote)
 		if err != nil {
 			return nil, err
 		}
-		d.remember(name, peer)
+		d.remember(name, peer, change)
 		return peer, nil
 	})
 	if err != nil {
@@ -122,9 +145,13 @@ func (d *Directory) recent(name string) *Peer {
 
 // remember keeps the way to an agent. The one before it is closed when the calls
 // that use it are over; streams that break are opened again on the new one.
-func (d *Directory) remember(name string, peer *Peer) {
+func (d *Directory) remember(name string, peer *Peer, change int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if change != d.changes {
+		time.AfterFunc(2*callTimeout, func() { _ = peer.wire.close() })
+		return
+	}
 	if old := d.known[name]; old != nil {
 		time.AfterFunc(2*callTimeout, func() { _ = old.peer.wire.close() })
 	}

@@ -3,9 +3,10 @@ package app
 import (
 	"testing"
 
-	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
 // TestDelegationsStayInTheirNamespace: agents are served in the default namespace, so

@@ -36,12 +36,16 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 // reload takes all of the files or, if one of them is faulty, none.
 func (a *app) reload(ctx context.Context) {
 	rights, err := readRights(a.opts.config)
-	if err == nil {
+	remotes, remotesErr := readRemotes(a.opts.config.Remotes())
+	if err = errors.Join(err, remotesErr); err == nil {
 		err = a.server.SetRights(rights)
 	}
 	if err != nil {
 		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates and keys stay as they were", "error", err)
 		return
+	}
+	if a.sends != nil {
+		a.sends.directory.agents.Replace(remotes)
 	}
 	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "tls", a.opts.config.TLSCert != "")
 }

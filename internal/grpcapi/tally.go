@@ -69,7 +69,8 @@ func (t *tally) refused(ctx context.Context, method string, st *status.Status) {
 // ignored takes note of what became of an answer to a step. That one is repeated is
 // how workers are meant to behave.
 func (t *tally) ignored(ctx context.Context, d machine.Disposition) {
-	word, level := "", slog.LevelInfo
+	var word string
+	level := slog.LevelInfo
 	switch d {
 	case machine.IgnoredUnknownRun:
 		word = "unknown_run"

@@ -45,11 +45,13 @@ func heldBy(note string, err error) error {
 	return fmt.Errorf("%w by another process", ErrLocked)
 }
 
-// release lets others in. The note goes first: after that it is theirs to write.
+// release lets others in. The note goes first: after that it is theirs to write. The lock
+// is given back by name and not by the close alone: a program that this process is just
+// starting has a copy of the descriptor until it runs.
 func (l *dirLock) release() error {
 	err := os.Remove(l.note)
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
-	return errors.Join(err, l.dir.Close())
+	return errors.Join(err, unix.Flock(int(l.dir.Fd()), unix.LOCK_UN), l.dir.Close())
 }

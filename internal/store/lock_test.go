@@ -1,0 +1,36 @@
+package store
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestLockEndsWithTheClose: a copy of the descriptor, as a program has that is just being
+// started, keeps nobody out.
+func TestLockEndsWithTheClose(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	duplicate, err := unix.Dup(int(lock.dir.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(duplicate)
+	if _, err := lockDir(dir); err == nil {
+		t.Fatal("two have the lock")
+	}
+	if err := lock.release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.release(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -48,7 +48,8 @@ type ForkRequest struct {
 //
 // Errors: PERMISSION_DENIED without the scope runs:write, or without events:external
 // for an imported run, for one that has left a state of orchestration external, and
-// into the middle of another pack that has such a state; NOT_FOUND
+// into the middle of a pack that has such a state, where that is another pack or the
+// source began there; NOT_FOUND
 // RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
 // FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables
 // and labels, and of SetArtifacts for artifacts.
@@ -130,10 +131,11 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 
 // checkApproval: nobody is to get behind an approval who could not approve. A copy
 // does once more, perhaps with other values, what the source was approved for; under
-// another pack it may begin behind a state that it never was in; and the history of an
-// imported run is whoever made the file's.
+// another pack, or where an admin let the source enter in the middle, it may begin behind
+// a state that it never was in; and the history of an imported run is whoever made the
+// file's.
 func (e *Engine) checkApproval(ctx context.Context, ns uint32, p Principal, g *machine.Graph, from *machine.State) error {
-	behind := from.Imported || leftExternal(g, from)
+	behind := from.Imported || leftExternal(g, from) || from.EntryOverride && hasExternal(g, from.Current)
 	if from.Digest != g.Digest {
 		prog, err := e.programs.of(ctx, ns, from)
 		if err != nil {

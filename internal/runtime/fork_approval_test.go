@@ -55,3 +55,26 @@ func TestForkBehindAnApproval(t *testing.T) {
 		}
 	}
 }
+
+// TestForkOfARunThatBeganInTheMiddle: where only an admin may begin, a copy with other
+// values is not for everybody who may start runs.
+func TestForkOfARunThatBeganInTheMiddle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.startWith(runtime.StartRequest{
+		Call: runtime.Call{Principal: boss}, Pack: "loop", State: "desk", Execution: machine.Caller,
+		Variables: []byte(`{"goal":"one"}`),
+	}).RunID
+	for name, c := range map[string]struct {
+		who runtime.Principal
+		ok  bool
+	}{
+		"by a driver": {driver, false}, "by who may approve": {everyone, true}, "by an admin": {boss, true},
+	} {
+		_, err := r.ForkRun(context.Background(), runtime.ForkRequest{RunRef: ref(run, c.who), Variables: []byte(`{"goal":"another"}`)})
+		refusal, _ := errors.AsType[*machine.Refusal](err)
+		if c.ok != (err == nil) || !c.ok && (refusal == nil || refusal.Reason != "SCOPE_MISSING") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -4734,7 +4734,8 @@ export const RunService: GenService<{
    * that ended, fork it at an earlier record. Scope runs:write; for an imported run
    * events:external besides: whoever made up its history could skip an approval. So it
    * does for a run that has left a state of orchestration external, and into the middle
-   * of another pack that has such a state.
+   * of a pack that has such a state, where that is another pack or an admin let the
+   * source begin there.
    *
    * Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
    * (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a

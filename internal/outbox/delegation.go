@@ -78,13 +78,16 @@ func (d *delegation) advance(ctx context.Context) error {
 
 // ask gives the agent the step's message. An agent that would do it again gets it once,
 // unless the pack says that it may come twice: before it is sent the journal says so, and
-// when nobody knows whether it arrived, the pack's on_unknown says what follows.
+// when nobody knows whether it arrived, the pack's on_unknown says what follows. That
+// holds whoever answers for the agent by then: what declares idempotent sends now may be
+// another than the one that took it.
 func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
-	if mayRepeat(peer, del) {
+	announced := announced(del.Remote)
+	if mayRepeat(peer, del) && (!announced || del.OnUnknown == machine.Retry) {
 		return send(ctx, peer, del)
 	}
 	lost := fmt.Sprintf("nobody knows whether the agent took message %s, and it would do the work again", messageID(&d.row))
-	switch announced := del.Remote.CardURL != ""; {
+	switch {
 	case announced && !d.unsent:
 		return machine.AgentTask{}, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost))
 	case !announced:
@@ -105,6 +108,10 @@ func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation
 	}
 	return task, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost+": "+err.Error()))
 }
+
+// announced: the message was sent, or was about to be, to an agent that would do it again,
+// and which task it became was not heard.
+func announced(r machine.Remote) bool { return r.TaskID == "" && r.CardURL != "" }
 
 // mayRepeat: sending a message again does no harm, or the pack accepts that it may.
 func mayRepeat(peer Peer, del *machine.Delegation) bool {

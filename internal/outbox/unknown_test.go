@@ -146,3 +146,68 @@ func TestAnswerIsGivenOnce(t *testing.T) {
 		t.Errorf("the agent took %+v", got)
 	}
 }
+
+// TestAnnouncedIsNotSentToAnother: a message that was announced to an agent which would do
+// it again is not sent to what answers for it later, whatever that declares.
+func TestAnnouncedIsNotSentToAnother(t *testing.T) {
+	t.Parallel()
+	a := newAgent(done)
+	a.repeats = true
+	r := newRig(t, a)
+	sent, dead := make(chan struct{}), r.life.Done()
+	a.lost = func(string) error {
+		r.store.Crash()
+		close(sent)
+		<-dead
+		return errUnreachable
+	}
+	r.delegate("work")
+	<-sent
+	r.stop()
+	a.forget()
+	r.store = r.store.Reopen()
+	r.open()
+	s := r.until("the outcome", answered(1))
+	if got := a.messages(); len(got) != 1 || s.Steps[0].Status != machine.StepStatusError {
+		t.Errorf("the agents worked %d times, want 1; the step is %+v", len(got), s.Steps[0])
+	}
+}
+
+// TestAnnouncedIsNotSentToCallItOff: nor is it sent to find the task that it became.
+func TestAnnouncedIsNotSentToCallItOff(t *testing.T) {
+	t.Parallel()
+	a := newAgent(done)
+	a.repeats = true
+	r := newRig(t, a)
+	sent, dead := make(chan struct{}), r.life.Done()
+	a.lost = func(string) error {
+		close(sent)
+		<-dead
+		return errUnreachable
+	}
+	r.delegate("work")
+	<-sent
+	a.forget()
+	if _, err := r.CancelRun(r.ctx, runtime.ControlRequest{RunRef: r.ref()}); err != nil {
+		t.Fatal(err)
+	}
+	for rows := 1; rows > 0; {
+		left, err := r.Outbox(r.ctx, machine.OutboxCancel, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = len(left)
+	}
+	if got := a.messages(); len(got) != 1 {
+		t.Errorf("the agents worked %d times, want 1: %+v", len(got), got)
+	}
+}
+
+// forget makes it another agent: one that knows no task, and declares idempotent sends.
+func (a *agent) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.repeats, a.lost = false, func(string) error { return nil }
+	clear(a.byID)
+	clear(a.tasks)
+}

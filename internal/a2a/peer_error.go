@@ -72,6 +72,12 @@ var passing = map[int]bool{
 	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
 }
 
+// notTaken: the answer says that nothing was done. 503 says so only with the time of the
+// next try: proxies answer it by themselves where the agent broke off in the middle, too.
+func notTaken(resp *http.Response) bool {
+	return passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
+}
+
 type errorDetail struct {
 	Reason string `json:"reason"`
 }
@@ -106,7 +112,7 @@ func ofHTTP(resp *http.Response) error {
 		return fmt.Errorf("%w: %s: %s", errDenied, reason, body.Error.Message)
 	}
 	said := fmt.Sprintf("%s %s: %s", resp.Status, reason, body.Error.Message)
-	if passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable {
+	if notTaken(resp) {
 		return fmt.Errorf("%w: %s", errNotTaken, said)
 	}
 	if resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented {

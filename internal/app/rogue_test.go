@@ -408,6 +408,7 @@ func TestAgentsThatRecover(t *testing.T) {
 			if n > len(statuses) {
 				return false
 			}
+			w.Header().Set("Retry-After", "1")
 			raw(statuses[n-1], "application/json", "{")(w, r)
 			return true
 		}
@@ -438,7 +439,8 @@ func TestAgentsThatRecover(t *testing.T) {
 			var sends atomic.Int64
 			g.rpc = func(w http.ResponseWriter, r *http.Request, m string) {
 				if sends.Add(1) == 1 {
-					raw(500, "application/json", "{")(w, r)
+					// As a proxy answers where the agent broke off.
+					raw(503, "text/plain", "upstream connect error or disconnect/reset before headers")(w, r)
 					return
 				}
 				result(w, m, task("COMPLETED"))

@@ -39,7 +39,7 @@ func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 		return err
 	}
 	task := del.Remote.TaskID
-	if task == "" && (announced(del.Remote) || !peer.Idempotent()) {
+	if task == "" && (wasAnnounced(del.Remote) || !peer.Idempotent()) {
 		// Asking for it by its message could begin it; its own bounds end it.
 		return nil
 	}

@@ -82,7 +82,7 @@ func (d *delegation) advance(ctx context.Context) error {
 // holds whoever answers for the agent by then: what declares idempotent sends now may be
 // another than the one that took it.
 func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
-	announced := announced(del.Remote)
+	announced := wasAnnounced(del.Remote)
 	if mayRepeat(peer, del) && (!announced || del.OnUnknown == machine.Retry) {
 		return send(ctx, peer, del)
 	}
@@ -109,9 +109,9 @@ func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation
 	return task, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost+": "+err.Error()))
 }
 
-// announced: the message was sent, or was about to be, to an agent that would do it again,
+// wasAnnounced: the message was sent, or was about to be, to an agent that would do it again,
 // and which task it became was not heard.
-func announced(r machine.Remote) bool { return r.TaskID == "" && r.CardURL != "" }
+func wasAnnounced(r machine.Remote) bool { return r.TaskID == "" && r.CardURL != "" }
 
 // mayRepeat: sending a message again does no harm, or the pack accepts that it may.
 func mayRepeat(peer Peer, del *machine.Delegation) bool {

@@ -2,13 +2,11 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -113,7 +111,7 @@ func readRemotes(agents map[string]config.Agent) (map[string]a2a.Remote, error) 
 			}
 		}
 		if agent.CA != "" {
-			raw, err := os.ReadFile(agent.CA)
+			raw, err := secretfile.ReadTrusted(agent.CA)
 			if err != nil {
 				return nil, fmt.Errorf("agents[%s].ca: %w", name, err)
 			}
@@ -123,7 +121,7 @@ func readRemotes(agents map[string]config.Agent) (map[string]a2a.Remote, error) 
 			}
 		}
 		if agent.Cert != "" {
-			pair, err := tls.LoadX509KeyPair(agent.Cert, agent.Key)
+			pair, err := secretfile.ReadKeyPair(agent.Cert, agent.Key)
 			if err != nil {
 				return nil, fmt.Errorf("agents[%s].cert: %w", name, err)
 			}

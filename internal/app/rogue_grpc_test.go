@@ -105,6 +105,13 @@ func TestRemotesAreRead(t *testing.T) {
 		}
 		return path
 	}
+	mode := func(bits os.FileMode) string {
+		path := file("words")
+		if err := os.Chmod(path, bits); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	got, err := readRemotes(map[string]config.Agent{"x": {Card: "https://x/card", TokenFile: file(" word\n"), Allow: []string{"y"}}})
 	if err != nil || got["x"].Token != "word" || got["x"].Card != "https://x/card" || len(got["x"].Allow) != 1 || got["x"].CA != nil {
 		t.Errorf("read %+v, %v", got, err)
@@ -113,6 +120,9 @@ func TestRemotesAreRead(t *testing.T) {
 		"agents[x].token_file": {TokenFile: filepath.Join(t.TempDir(), "none")},
 		"file is empty":        {TokenFile: file(" \n")},
 		"agents[x].ca":         {CA: file("no certificate")},
+		"0666: others":         {CA: mode(0o666)},
+		"0662: others":         {Cert: mode(0o662), Key: file("key")},
+		"0604: everybody":      {Cert: file("certificate"), Key: mode(0o604)},
 	} {
 		if _, err := readRemotes(map[string]config.Agent{"x": agent}); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

@@ -214,9 +214,13 @@ func TestLocal(t *testing.T) {
 	t.Parallel()
 	c := config.Default()
 	c.AllowTools = []string{"*"}
+	c.Listen, c.HTTP, c.Metrics = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	l, err := StartLocal(c, answers.NewClock())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s := l.app.server; s.Addr() != "" || s.HTTPAddr() != "" || s.MetricsAddr() != "" {
+		t.Errorf("it can be reached at %q, %q and %q", s.Addr(), s.HTTPAddr(), s.MetricsAddr())
 	}
 	content, err := os.ReadFile(packFile)
 	if err != nil {

@@ -37,7 +37,7 @@ func (f keyFiles) read() (*keys, error) {
 	}
 	k := &keys{}
 	var err error
-	if k.cert, err = f.pair(); err != nil {
+	if k.cert, err = secretfile.ReadKeyPair(f.cert, f.key); err != nil {
 		return nil, fmt.Errorf("tls_cert, tls_key: %w", err)
 	}
 	if f.clientCA == "" {
@@ -47,18 +47,6 @@ func (f keyFiles) read() (*keys, error) {
 		return nil, fmt.Errorf("tls_client_ca: %w", err)
 	}
 	return k, nil
-}
-
-func (f keyFiles) pair() (tls.Certificate, error) {
-	cert, err := secretfile.ReadTrusted(f.cert)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	key, err := secretfile.Read(f.key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair(cert, key)
 }
 
 func (k *keys) authorities(path string) error {

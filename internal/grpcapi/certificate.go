@@ -45,11 +45,12 @@ func identityOf(state *tls.ConnectionState) *identity {
 
 // certificateNames are the names by which a certificate may be given scopes, the
 // kind in front, so that no name of one kind passes for one of another. Names that
-// are too long, or that a log could not show, are none.
+// are too long, that a log could not show, or that pass for an answer in another's name
+// are none.
 func certificateNames(cert *x509.Certificate) []string {
 	var names []string
 	add := func(kind, name string) {
-		if name != "" && len(name) <= maxCertificateName && utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if nameable(name) {
 			names = append(names, kind+":"+name)
 		}
 	}
@@ -64,6 +65,12 @@ func certificateNames(cert *x509.Certificate) []string {
 		add("email", address)
 	}
 	return names
+}
+
+// nameable: a name may be a principal's.
+func nameable(name string) bool {
+	return name != "" && len(name) <= maxCertificateName && utf8.ValidString(name) && !strings.Contains(name, runtime.BehalfMark) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // certificateSet answers who the holder of a certificate is. nil: none are asked for.
@@ -83,7 +90,7 @@ func (s *certificateSet) find(id *identity) (*principal, error) {
 	}
 	if len(id.names) == 0 {
 		return nil, unauthenticated("CERTIFICATE_UNNAMED", fmt.Sprintf(
-			"the client certificate has neither a common name nor a URI, DNS or email name of at most %d printable bytes", maxCertificateName))
+			"the client certificate has neither a common name nor a URI, DNS or email name of at most %d printable bytes without %s", maxCertificateName, runtime.BehalfMark))
 	}
 	name := id.names[0]
 	for _, candidate := range id.names {

@@ -90,12 +90,12 @@ func (c Certificate) validate() error {
 		return nil
 	}
 	for _, kind := range certificateKinds {
-		if rest, ok := strings.CutPrefix(c.Name, kind); ok && rest != "" && len(rest) <= maxCertificateName {
+		if rest, ok := strings.CutPrefix(c.Name, kind); ok && nameable(rest) {
 			return nil
 		}
 	}
-	return fmt.Errorf("certificate %q: want %s followed by a name of at most %d bytes, or %s for all",
-		clip(c.Name, maxFieldBytes), strings.Join(certificateKinds, ", "), maxCertificateName, everyCertificate)
+	return fmt.Errorf("certificate %q: want %s followed by a name of at most %d printable bytes without %s, or %s for all",
+		clip(c.Name, maxFieldBytes), strings.Join(certificateKinds, ", "), maxCertificateName, runtime.BehalfMark, everyCertificate)
 }
 
 // newCertificateSet checks the list and reports all faults at once.

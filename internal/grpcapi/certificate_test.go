@@ -188,6 +188,8 @@ func TestCertificateNames(t *testing.T) {
 		{x509.Certificate{URIs: []*url.URL{spiffe}, DNSNames: []string{"ci.example.org"}, EmailAddresses: []string{"ci@example.org"}},
 			[]string{"uri:spiffe://example.org/ci", "dns:ci.example.org", "email:ci@example.org"}},
 		{x509.Certificate{Subject: pkix.Name{CommonName: "uri:spiffe://example.org/ci"}}, []string{"cert:uri:spiffe://example.org/ci"}},
+		// What "cert:near" records of an answer in the name of "boss".
+		{x509.Certificate{Subject: pkix.Name{CommonName: "near>boss"}, DNSNames: []string{"near"}}, []string{"dns:near"}},
 		{x509.Certificate{Subject: pkix.Name{CommonName: "a\nb"}, DNSNames: []string{strings.Repeat("x", maxCertificateName+1), "\xff"}}, nil},
 		{x509.Certificate{}, nil},
 	} {

@@ -98,11 +98,15 @@ func Answerer(name string, scopes []string) Principal {
 	return p
 }
 
+// BehalfMark parts the names of who speaks and in whose name; no principal that
+// authentication makes has it in its own.
+const BehalfMark = ">"
+
 // Behalf is the principal of what p says in another's name, where the sidecar of p is
 // not this one: nobody here has seen the other. So it has no right that p lacks, and a
 // name that no principal of this sidecar has: "p>other".
 func (p Principal) Behalf(of Principal) Principal {
-	return Principal{Name: p.Name + ">" + of.Name, Scopes: of.Scopes.Bounded(p.Scopes)}
+	return Principal{Name: p.Name + BehalfMark + of.Name, Scopes: of.Scopes.Bounded(p.Scopes)}
 }
 
 // MaySeeRuns reports whether runs exist at all for the principal. To one that

@@ -32,6 +32,9 @@ const (
 // Anonymous is every caller while authentication is off: all scopes but admin.
 func Anonymous() Principal { return policy.Anonymous() }
 
+// BehalfMark is in no name but those of answers in another's name.
+const BehalfMark = policy.BehalfMark
+
 // Answerer is the principal of an answer that was kept with the names of its rights.
 func Answerer(name string, scopes []string) Principal { return policy.Answerer(name, scopes) }
 

@@ -194,8 +194,10 @@ func collect(t testing.TB, stream grpc.ServerStreamingClient[pawlv1.StreamTransi
 	}
 }
 
+// testContext ends long after any test but a hanging one: subtests that wait for their
+// turn to run in parallel use up the time of their parent's.
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -99,7 +99,7 @@ func (s *packService) GetPackGraph(ctx context.Context, in *pawlv1.GetPackGraphR
 	}
 	graph, err := got.Pack.Compile(pack.Entry{Agent: in.GetAgent()})
 	if err != nil {
-		return nil, noEntry(err)
+		return nil, runtime.EntryRefused(err)
 	}
 	return graphToProto(got.Pack, graph), nil
 }
@@ -111,15 +111,6 @@ func (s *packService) find(ctx context.Context, namespace, ref string) (runtime.
 		err = fmt.Errorf("stored pack %s is not accepted any more: %v", got.Row.Digest, got.Diagnostics)
 	}
 	return got, err
-}
-
-// noEntry gives an entry that the pack does not have its typed form.
-func noEntry(err error) error {
-	var entry *pack.EntryError
-	if !errors.As(err, &entry) {
-		return err
-	}
-	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ENTRY", Field: entry.Field, Message: entry.Text(), Allowed: entry.Allowed}
 }
 
 // packRefused adds to the refusal of a pack with errors one field violation for

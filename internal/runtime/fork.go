@@ -206,7 +206,7 @@ func (e *Engine) forkVariables(ctx context.Context, source runKey, prog *program
 	if digest != prog.graph.Digest {
 		known, err := prog.pack.Variables(entry)
 		if err != nil {
-			return nil, entryRefused(err)
+			return nil, EntryRefused(err)
 		}
 		for name := range values {
 			if !slices.ContainsFunc(known, func(d pack.Declared) bool { return d.Name == name }) {

@@ -100,7 +100,7 @@ func (p *programs) get(ctx context.Context, ns uint32, key programKey) (*program
 	}
 	graph, err := loaded.Compile(key.entry)
 	if err != nil {
-		return nil, entryRefused(err)
+		return nil, EntryRefused(err)
 	}
 	return p.hold(loaded, &key.entry, graph), nil
 }
@@ -156,8 +156,9 @@ func (p *programs) forget(inUse string) {
 	}
 }
 
-// entryRefused gives an entry that the pack does not have its typed form.
-func entryRefused(err error) error {
+// EntryRefused gives an entry that the pack does not have its typed form, INVALID_ARGUMENT
+// NO_SUCH_ENTRY with those that there are; other errors stay as they are.
+func EntryRefused(err error) error {
 	var entry *pack.EntryError
 	if !errors.As(err, &entry) {
 		return err

@@ -132,7 +132,7 @@ func (e *Engine) wallTime(g *machine.Graph, asked time.Duration) time.Duration {
 func startVariables(prog *program, entry pack.Entry, given []byte) ([]byte, error) {
 	values, faults, err := prog.pack.CheckVariables(entry, given)
 	if err != nil {
-		return nil, entryRefused(err)
+		return nil, EntryRefused(err)
 	}
 	if len(faults) == 0 {
 		return values, nil

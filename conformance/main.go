@@ -1,6 +1,3 @@
-// Command conformance runs the scenarios of conformance/scenarios against a real
-// sidecar through every client language, and prints one table. It exits with 1 if
-// any of them fails. `conformance driver` is the Go column's own driver.
 package main
 
 import (

@@ -1,5 +1,3 @@
-// Package gen holds generated code and documents; this file only embeds what Go
-// cannot embed from elsewhere.
 package gen
 
 import _ "embed"

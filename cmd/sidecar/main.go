@@ -1,4 +1,3 @@
-// Command sidecar runs PromptPack agent loops durably and serves them over gRPC.
 package main
 
 import (

@@ -1,6 +1,3 @@
-// Package godriver executes the verbs of conformance scenarios with the generated
-// Go stubs, and works with the Go worker. It reads one request a line and writes
-// one answer a line; what is to be expected of an answer it does not know.
 package godriver
 
 import (

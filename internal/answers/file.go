@@ -1,8 +1,3 @@
-// Package answers reads a file of scripted turns and drives one run with it.
-//
-// The file (YAML or JSON) has variables, input, an optional entry and a list of
-// turns. Each item of the list does one thing: it answers the open turn, emits
-// an event from outside, sends an input, lets time pass, or cancels the run.
 package answers
 
 import (

@@ -1,5 +1,3 @@
-// Package app builds the sidecar out of its parts, by hand, and closes them in
-// the order in which they depend on each other.
 package app
 
 import (

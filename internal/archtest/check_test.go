@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -12,10 +13,33 @@ import (
 	"strings"
 )
 
-// check reads the Go files of a module that are no tests and returns what breaks
-// the table, one line each with file and line.
+// check returns what breaks the table in a module, one line each with file and line.
 func check(module fs.FS) ([]string, error) {
+	all, err := sources(module)
+	if err != nil {
+		return nil, err
+	}
 	var found []string
+	for _, s := range all {
+		found = append(found, checkFile(s.files, s.name, s.file)...)
+	}
+	return found, nil
+}
+
+// source is a Go file of the module that is no test.
+type source struct {
+	name string
+	// lines are counted as wc does.
+	lines int
+	files *token.FileSet
+	file  *ast.File
+}
+
+func (s source) dir() string { return path.Dir(s.name) }
+
+// sources reads the Go files of a module that are no tests, in order of their names.
+func sources(module fs.FS) ([]source, error) {
+	var all []source
 	files := token.NewFileSet()
 	err := fs.WalkDir(module, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -26,18 +50,18 @@ func check(module fs.FS) ([]string, error) {
 		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
-		source, err := fs.ReadFile(module, name)
+		text, err := fs.ReadFile(module, name)
 		if err != nil {
 			return err
 		}
-		file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		found = append(found, checkFile(files, name, file)...)
+		all = append(all, source{name: name, lines: bytes.Count(text, []byte{'\n'}), files: files, file: file})
 		return nil
 	})
-	return found, err
+	return all, err
 }
 
 // skipped names directories that are not part of the module.

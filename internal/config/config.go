@@ -1,6 +1,3 @@
-// Package config holds every setting of the sidecar: one [Config], its
-// defaults, its validation and the order in which a YAML file, PAWL_*
-// environment variables and flags overrule each other.
 package config
 
 import (

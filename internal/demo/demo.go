@@ -1,5 +1,3 @@
-// Package demo runs the product's main job end to end: RFC 0009's codegen loop
-// on a real sidecar process, with a crash in the middle.
 package demo
 
 import (

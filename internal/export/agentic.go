@@ -1,4 +1,3 @@
-// Package export gives runs other forms: RFC-103's events and workspace.
 package export
 
 import (

@@ -1,6 +1,3 @@
-// Package secretfile reads files that rights hang on: bearer tokens, private keys, lists
-// of who may do what. It refuses those that others than their owner could have
-// written, or, where the content is secret, could have read.
 package secretfile
 
 import (

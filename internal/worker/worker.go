@@ -1,6 +1,3 @@
-// Package worker is a worker in Go: it executes turns and steps for a sidecar
-// over WorkerService. It is the reference for the clients in other languages, and
-// what tests and benchmarks run.
 package worker
 
 import (

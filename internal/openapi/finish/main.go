@@ -1,5 +1,3 @@
-// Command finish reads the generated OpenAPI document from standard input and writes
-// the finished one to standard output.
 package main
 
 import (

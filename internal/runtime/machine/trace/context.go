@@ -1,6 +1,3 @@
-// Package trace makes OpenTelemetry spans out of a run's records. It is pure: ids
-// and times come from the journal alone, so that a restart does not break a trace
-// and whoever reads the same records makes the same spans.
 package trace
 
 import (

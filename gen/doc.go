@@ -1,0 +1,3 @@
+// Package gen holds generated code and documents; this file only embeds what Go
+// cannot embed from elsewhere.
+package gen

@@ -9,7 +9,7 @@ import { ownOrAny } from "./own.js";
 import { type ArtifactData, plain } from "./plain.js";
 import { type Reply, replyOf } from "./reply.js";
 import { newId, sleep } from "./retry.js";
-import type { Run } from "./run.js";
+import type { Run } from "./run_turns.js";
 import { type RunInfo, valuesOf } from "./run_reader.js";
 import { type Handler, Turn, type TurnInfo } from "./turn.js";
 import { type Part, partsOf } from "./values.js";

@@ -9,7 +9,7 @@ import { ownOrAny } from "./own.js";
 import type { Json, Plain } from "./plain.js";
 import type { OutputPiece, TurnRef } from "./request.js";
 import { newId } from "./retry.js";
-import type { Run } from "./run.js";
+import type { Run } from "./run_turns.js";
 import type { Record } from "./transitions.js";
 import { deniedBy, type Step, type StepCall, type TurnHost } from "./turn.js";
 import type { Artifacts, Slots } from "./values.js";

@@ -15,7 +15,7 @@ import type { Tools } from "./holder.js";
 import { DEFAULT_ADDRESS, type NodeOptions, nodeTransport } from "./node_transport.js";
 import type { Json, Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
-import { Run } from "./run_turns.js";
+import { Run } from "./run.js";
 import type { RunInfo } from "./run_reader.js";
 import type { Sessions } from "./sessions.js";
 import { importRun } from "./travel.js";

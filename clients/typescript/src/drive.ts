@@ -9,8 +9,8 @@ import { ownOrAny } from "./own.js";
 import { type ArtifactData, plain } from "./plain.js";
 import { type Reply, replyOf } from "./reply.js";
 import { newId, sleep } from "./retry.js";
-import type { Run } from "./run_turns.js";
 import { type RunInfo, valuesOf } from "./run_reader.js";
+import type { RunTurns } from "./run_turns.js";
 import { type Handler, Turn, type TurnInfo } from "./turn.js";
 import { type Part, partsOf } from "./values.js";
 
@@ -37,7 +37,7 @@ type Next = "on" | "stop";
 
 /** Drives one run until it ends or waits for something from outside. */
 export class Driver {
-  readonly #run: Run;
+  readonly #run: RunTurns;
   readonly #handler: Handlers;
   readonly #tools: Tools;
   readonly #signal: AbortSignal | undefined;
@@ -46,7 +46,7 @@ export class Driver {
   #output: readonly Part[] = [];
 
   constructor(
-    run: Run,
+    run: RunTurns,
     handler: Handlers,
     options: { tools?: Tools; signal?: AbortSignal; log: Log },
   ) {

@@ -9,7 +9,7 @@ import { ownOrAny } from "./own.js";
 import type { Json, Plain } from "./plain.js";
 import type { OutputPiece, TurnRef } from "./request.js";
 import { newId } from "./retry.js";
-import type { Run } from "./run_turns.js";
+import type { RunTurns } from "./run_turns.js";
 import type { Record } from "./transitions.js";
 import { deniedBy, type Step, type StepCall, type TurnHost } from "./turn.js";
 import type { Artifacts, Slots } from "./values.js";
@@ -20,7 +20,7 @@ export type Tool = (payload: Json, call: ToolCall) => Promise<Json> | Json;
 /** Tools by name; "*" takes what has none of its own. */
 export type Tools = Readonly<{ [name: string]: Tool }>;
 
-type StepAnswer = Parameters<Run["resolveStep"]>[2];
+type StepAnswer = Parameters<RunTurns["resolveStep"]>[2];
 
 const ANSWERS = [RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED];
 const MOST_REFETCHES = 5;
@@ -30,7 +30,7 @@ export class Holder implements TurnHost {
   #fresh: Promise<void> | undefined;
 
   constructor(
-    readonly run: Run,
+    readonly run: RunTurns,
     public turn: TurnRef,
     readonly slots: Slots,
     readonly tools: Tools,

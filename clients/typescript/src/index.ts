@@ -38,7 +38,7 @@ export type { ArtifactData, Json, Plain } from "./plain.js";
 export type { Reply, Usage } from "./reply.js";
 export type { Fault, OutputPiece, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";
-export { Run } from "./run_turns.js";
+export { Run } from "./run.js";
 export type { IdOptions, WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
 export { sidecarPath } from "./sidecar_path.js";

@@ -1,10 +1,8 @@
-/** One run that this process may drive. */
+/** Executing the turns of one run, call by call. */
 
-import { Driver, type Handlers, type RunResult } from "./drive.js";
 import {
   type CompleteTurnResponse,
   CompleteTurnResponseSchema,
-  type DiffRunsResponse,
   type FailTurnResponse,
   FailTurnResponseSchema,
   GetTurnResponseSchema,
@@ -14,11 +12,9 @@ import {
   ResolveStepResponseSchema,
   type SuspendTurnResponse,
   SuspendTurnResponseSchema,
-  type VerifyRunResponse,
   type WriteOutputResponse,
   WriteOutputResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
-import type { Tools } from "./holder.js";
 import type { Json, Plain } from "./plain.js";
 import type { Reply, Usage } from "./reply.js";
 import {
@@ -34,62 +30,11 @@ import {
 } from "./request.js";
 import { type CallOptions, newId } from "./retry.js";
 import { type IdOptions, RunHandle } from "./run_handle.js";
-import {
-  type DiffOptions,
-  diffRuns,
-  exportRun,
-  type ForkOptions,
-  forkRun,
-  verifyRun,
-} from "./travel.js";
 import type { StepCall, TurnInfo } from "./turn.js";
 import { type Slots, toJsonText } from "./values.js";
 
-/**
- * A run by its id, with the calls of whoever executes its turns.
- *
- *     const run = await client.open("my-pack");
- *     const { turn, allowedEvents } = await run.turn();
- *     if (turn) {
- *       await run.complete(turn, { event: allowedEvents[0] });
- *     }
- */
-export class Run extends RunHandle {
-  /**
-   * Executes its turns until it ends or waits for something from outside. As
-   * `PawlClient.run`, for a run that was started before, perhaps by another process.
-   */
-  drive(
-    handler: Handlers,
-    options: { readonly tools?: Tools; readonly signal?: AbortSignal } = {},
-  ): Promise<RunResult> {
-    return new Driver(this, handler, { ...options, log: this.connection.log }).drive();
-  }
-
-  /**
-   * A copy of it, as it was at a record or is: a new run with its visits per state,
-   * artifacts and messages, and totals at zero. Reasons: FORK_TERMINAL,
-   * RECORD_NOT_FOUND, FORK_STATE_MISSING, FORK_ARTIFACT_MISMATCH, BAD_VARIABLES, ...
-   */
-  async fork(options: ForkOptions = {}): Promise<Run> {
-    return new Run(this.connection, await forkRun(this.connection, this.target, options));
-  }
-
-  /** What differs between two of its points, or from another run. */
-  diff(options: DiffOptions = {}): Promise<Plain<DiffRunsResponse>> {
-    return diffRuns(this.connection, this.target, options);
-  }
-
-  /** Proves its journal; `badSeq` names the first bad record, 0 if there is none. */
-  verify(options: CallOptions = {}): Promise<Plain<VerifyRunResponse>> {
-    return verifyRun(this.connection, this.target, options);
-  }
-
-  /** The portable file of the run, for `PawlClient.importRun`. */
-  exportFile(options: CallOptions = {}): Promise<Uint8Array> {
-    return exportRun(this.connection, this.target, options);
-  }
-
+/** The calls of whoever executes the turns of a run; what a loop or a handler needs of it. */
+export class RunTurns extends RunHandle {
   /**
    * The open turn, rendered now, with a new token that fences the one before. Reasons:
    * NO_OPEN_TURN, RUN_TERMINAL, TURN_LEASED.

@@ -1,0 +1,62 @@
+/** One run that this process may drive. */
+
+import { Driver, type Handlers, type RunResult } from "./drive.js";
+import type { DiffRunsResponse, VerifyRunResponse } from "./gen/pawl/v1/run_pb.js";
+import type { Tools } from "./holder.js";
+import type { Plain } from "./plain.js";
+import type { CallOptions } from "./retry.js";
+import { RunTurns } from "./run_turns.js";
+import {
+  type DiffOptions,
+  diffRuns,
+  exportRun,
+  type ForkOptions,
+  forkRun,
+  verifyRun,
+} from "./travel.js";
+
+/**
+ * A run by its id, with the calls of whoever executes its turns.
+ *
+ *     const run = await client.open("my-pack");
+ *     const { turn, allowedEvents } = await run.turn();
+ *     if (turn) {
+ *       await run.complete(turn, { event: allowedEvents[0] });
+ *     }
+ */
+export class Run extends RunTurns {
+  /**
+   * Executes its turns until it ends or waits for something from outside. As
+   * `PawlClient.run`, for a run that was started before, perhaps by another process.
+   */
+  drive(
+    handler: Handlers,
+    options: { readonly tools?: Tools; readonly signal?: AbortSignal } = {},
+  ): Promise<RunResult> {
+    return new Driver(this, handler, { ...options, log: this.connection.log }).drive();
+  }
+
+  /**
+   * A copy of it, as it was at a record or is: a new run with its visits per state,
+   * artifacts and messages, and totals at zero. Reasons: FORK_TERMINAL,
+   * RECORD_NOT_FOUND, FORK_STATE_MISSING, FORK_ARTIFACT_MISMATCH, BAD_VARIABLES, ...
+   */
+  async fork(options: ForkOptions = {}): Promise<Run> {
+    return new Run(this.connection, await forkRun(this.connection, this.target, options));
+  }
+
+  /** What differs between two of its points, or from another run. */
+  diff(options: DiffOptions = {}): Promise<Plain<DiffRunsResponse>> {
+    return diffRuns(this.connection, this.target, options);
+  }
+
+  /** Proves its journal; `badSeq` names the first bad record, 0 if there is none. */
+  verify(options: CallOptions = {}): Promise<Plain<VerifyRunResponse>> {
+    return verifyRun(this.connection, this.target, options);
+  }
+
+  /** The portable file of the run, for `PawlClient.importRun`. */
+  exportFile(options: CallOptions = {}): Promise<Uint8Array> {
+    return exportRun(this.connection, this.target, options);
+  }
+}

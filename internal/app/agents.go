@@ -8,23 +8,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/pack"
-	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // agentsGuest puts A2A on the server; nil = it is off.
-func agentsGuest(opts options, engine *runtime.Engine, box *outbox.Outbox) func(*grpcapi.Server) (grpcapi.Guest, error) {
+func agentsGuest(opts options, rooms *house.House, box *outbox.Outbox) func(*grpcapi.Server) (grpcapi.Guest, error) {
 	if !opts.config.A2A {
 		return nil
 	}
 	return func(host *grpcapi.Server) (grpcapi.Guest, error) {
-		conf, err := agentsConfig(opts, engine)
+		conf, err := agentsConfig(opts, rooms)
 		if err != nil {
 			return grpcapi.Guest{}, err
 		}
 		if opts.config.A2APush {
-			conf.Push = pushes(engine, box)
+			conf.Push = pushes(rooms, box)
 		}
 		// The sidecar's own delegations are followed by streams all the same.
 		conf.NoStreams = !opts.config.A2AStreaming
@@ -39,10 +39,10 @@ func agentsGuest(opts options, engine *runtime.Engine, box *outbox.Outbox) func(
 	}
 }
 
-func agentsConfig(opts options, engine *runtime.Engine) (a2a.Config, error) {
+func agentsConfig(opts options, rooms *house.House) (a2a.Config, error) {
 	c := opts.config
 	conf := a2a.Config{
-		Engine: engine, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
+		Engine: rooms.Engine, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
 		LenientVersion: c.A2ALenientVersion, RequiredExtensions: c.A2ARequire,
 		MaxMessageBytes: int(c.Limits.MessageBytes),
 	}

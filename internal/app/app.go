@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -32,7 +33,7 @@ type options struct {
 type app struct {
 	opts   options
 	store  *store.Store
-	engine *runtime.Engine
+	engine *house.House
 	server *grpcapi.Server
 	// sends is nil while A2A is off: delegations then wait.
 	sends     *delegations
@@ -66,14 +67,14 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, err
 	}
 	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s, namespaces)))
-	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 3)}
-	conf := engineConfig(opts, s)
+	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 4)}
+	conf := houseConfig(opts, s)
 	conf.Namespaces = namespaces
 	conf.Effects = func(b *machine.Batch) { a.observe(b); watching.observe(b) }
-	if err = watching.attach(opts, s, &conf); err != nil {
+	if err = watching.attach(opts, s, &conf.Config); err != nil {
 		return nil, err
 	}
-	if a.engine, err = runtime.New(conf); err != nil {
+	if a.engine, err = house.New(conf); err != nil {
 		return nil, err
 	}
 	if opts.config.A2A {
@@ -115,6 +116,12 @@ func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 // observe tells the outbox of a commit.
 func (a *app) observe(b *machine.Batch) { a.box.Observe(b) }
 
+func houseConfig(opts options, s *store.Store) house.Config {
+	return house.Config{
+		Config: engineConfig(opts, s), Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
+	}
+}
+
 func engineConfig(opts options, s *store.Store) runtime.Config {
 	limits := opts.config.Limits
 	return runtime.Config{
@@ -139,9 +146,6 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		WatchBytes:       int64(limits.WatchBytes),
 		MaxVariableBytes: int(limits.VariablesBytes),
 		MaxLabels:        limits.Labels,
-		Blobs:            s,
-		MaxBlobBytes:     int64(limits.BlobBytes),
-		BlobGrace:        opts.config.BlobGrace,
 		Lease:            opts.config.Lease,
 		StepGrace:        opts.config.StepGrace,
 		RestartGrace:     opts.config.RestartGrace,
@@ -154,11 +158,11 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	}
 }
 
-func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox, metrics http.Handler, counts grpcapi.Counts) grpcapi.Config {
+func serverConfig(opts options, rooms *house.House, box *outbox.Outbox, metrics http.Handler, counts grpcapi.Counts) grpcapi.Config {
 	c := opts.config
 	return grpcapi.Config{
-		Engine:            engine,
-		Failed:            engine.Failed(),
+		House:             rooms,
+		Failed:            rooms.Failed(),
 		Log:               opts.log,
 		Listen:            c.Listen,
 		Socket:            c.Socket,
@@ -175,7 +179,7 @@ func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox, metr
 		TLSClientCA:       c.TLSClientCA,
 		Certificates:      opts.rights.Certificates,
 		Tokens:            opts.rights.Tokens,
-		Guest:             agentsGuest(opts, engine, box),
+		Guest:             agentsGuest(opts, rooms, box),
 		Deliveries:        box,
 		Counts:            counts,
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
@@ -189,11 +193,12 @@ func serverConfig(opts options, engine *runtime.Engine, box *outbox.Outbox, metr
 func (a *app) start() {
 	var ctx context.Context
 	ctx, a.halt = context.WithCancel(context.Background())
-	a.loops = 3
-	a.observers.start(a.engine, a.store)
+	a.loops = 4
+	a.observers.start(a.engine.Engine, a.store)
 	go func() { a.ended <- a.engine.Run(ctx) }()
 	go func() { a.ended <- a.server.Serve() }()
 	go func() { a.ended <- a.send(ctx) }()
+	go func() { a.ended <- a.engine.Blobs.Run(ctx) }()
 }
 
 // stop drains and closes in this order: the server takes no new calls, ends

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -36,12 +37,12 @@ type delegations struct {
 	served    chan error
 }
 
-func newDelegations(opts options, engine *runtime.Engine) (*delegations, error) {
+func newDelegations(opts options, rooms *house.House) (*delegations, error) {
 	remotes, err := readRemotes(opts.config.Remotes())
 	if err != nil {
 		return nil, err
 	}
-	conf, err := agentsConfig(opts, engine)
+	conf, err := agentsConfig(opts, rooms)
 	if err != nil {
 		return nil, err
 	}

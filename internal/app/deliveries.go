@@ -5,17 +5,17 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
 // newOutbox makes what sends. sends is nil while A2A is off: delegations and pushes
 // then wait.
-func newOutbox(opts options, engine *runtime.Engine, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*outbox.Outbox, error) {
+func newOutbox(opts options, rooms *house.House, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*outbox.Outbox, error) {
 	conf := outbox.Config{
-		Engine: engine, Log: opts.log, Counts: deliveryCounts{counts}, Post: outbox.NewHTTPPoster(opts.config.PushPrefixes()),
+		Engine: rooms, Log: opts.log, Counts: deliveryCounts{counts}, Post: outbox.NewHTTPPoster(opts.config.PushPrefixes()),
 		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: records},
 	}
 	if sends != nil {
@@ -45,8 +45,8 @@ func (a *app) send(ctx context.Context) error {
 }
 
 // pushes keeps push configurations and has them served.
-func pushes(engine *runtime.Engine, box *outbox.Outbox) *a2a.Pushes {
-	return &a2a.Pushes{Engine: engine, Serve: box.Serve, Stop: box.Stop}
+func pushes(rooms *house.House, box *outbox.Outbox) *a2a.Pushes {
+	return &a2a.Pushes{Engine: rooms, Serve: box.Serve, Stop: box.Stop}
 }
 
 // pushFeed gives the outbox the events of package a2a.

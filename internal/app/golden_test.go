@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -128,7 +129,7 @@ func (r *goldenRig) readBack(name string) {
 
 // goldenRig drives runs whose journals are the same each time.
 type goldenRig struct {
-	*runtime.Engine
+	*house.House
 	t     *testing.T
 	clock *testkit.Clock
 	by    runtime.Principal
@@ -145,7 +146,9 @@ func openGolden(t *testing.T, dir string) *goldenRig {
 		t.Fatal(err)
 	}
 	r := &goldenRig{t: t, clock: testkit.NewClock(), by: runtime.Principal{Name: "golden", Scopes: runtime.ScopeAdmin}}
-	r.Engine, err = runtime.New(runtime.Config{Store: s, Archive: s, Blobs: s, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}})
+	r.House, err = house.New(house.Config{
+		Config: runtime.Config{Store: s, Archive: s, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}}, Blobs: s,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

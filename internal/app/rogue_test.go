@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -32,7 +33,7 @@ const operatorToken = "of-the-operator"
 
 // delegator is an engine that delegates to one agent over real sockets.
 type delegator struct {
-	*runtime.Engine
+	*house.House
 	t   *testing.T
 	ctx context.Context
 	run string
@@ -49,10 +50,10 @@ func newDelegator(t *testing.T, remote a2a.Remote, giveUp time.Duration) *delega
 		t.Fatal(err)
 	}
 	var box *outbox.Outbox
-	engine, err := runtime.New(runtime.Config{
+	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 		Effects: func(b *machine.Batch) { box.Observe(b) },
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func newDelegator(t *testing.T, remote a2a.Remote, giveUp time.Duration) *delega
 	if _, err := engine.RegisterPack(ctx, runtime.RegisterRequest{Call: everybody, Document: []byte(teamPack)}); err != nil {
 		t.Fatal(err)
 	}
-	return &delegator{Engine: engine, t: t, ctx: ctx}
+	return &delegator{House: engine, t: t, ctx: ctx}
 }
 
 // delegate starts a run whose turn delegates, and returns the step as it ended.

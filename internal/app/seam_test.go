@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/dispatch"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -92,7 +93,7 @@ const (
 
 // process is an engine on a real store.
 type process struct {
-	*runtime.Engine
+	*house.House
 	t     *testing.T
 	store *store.Store
 	clock *testkit.Clock
@@ -113,14 +114,14 @@ func startProcess(t *testing.T, dir string, clock *testkit.Clock, s *seam) *proc
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := runtime.New(runtime.Config{
+	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: seamStore{opened, s}, Clock: seamClock{clock, s}, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 		NewMatcher: func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
-	})
+	}})
 	if err != nil {
 		t.Fatal(errors.Join(err, opened.Close()))
 	}
-	return &process{Engine: engine, t: t, store: opened, clock: clock}
+	return &process{House: engine, t: t, store: opened, clock: clock}
 }
 
 func (p *process) end() {

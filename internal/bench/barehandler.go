@@ -72,7 +72,7 @@ func (b *bareService) capture(ctx context.Context, dir string) error {
 
 // captureAnswer asks the sidecar's own server for the answer of one event.
 func (l *local) captureAnswer(ctx context.Context) (*pawlv1.EmitEventResponse, error) {
-	server, err := grpcapi.New(grpcapi.Config{Engine: l.engine})
+	server, err := grpcapi.New(grpcapi.Config{House: l.engine})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -14,7 +15,7 @@ import (
 // local is an engine on a store in this process, with the bench's packs.
 type local struct {
 	store   *recorder
-	engine  *runtime.Engine
+	engine  *house.House
 	stopRun context.CancelFunc
 	ran     chan error
 }
@@ -63,9 +64,9 @@ func openLocal(ctx context.Context, dir string, opts localOptions) (*local, erro
 		return nil, err
 	}
 	l := &local{store: &recorder{Store: kept}, ran: make(chan error, 1)}
-	l.engine, err = runtime.New(runtime.Config{
+	l.engine, err = house.New(house.Config{Config: runtime.Config{
 		Store: l.store, Clock: lateClock{behind: opts.behind}, IDs: runtime.NewSystemIDs(), Limits: opts.limits,
-	})
+	}})
 	if err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
@@ -86,7 +87,7 @@ func (l *local) close() error {
 
 // localRun is one run, driven by one goroutine.
 type localRun struct {
-	engine *runtime.Engine
+	engine *house.House
 	id     string
 	// token of the open turn.
 	token string

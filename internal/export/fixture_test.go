@@ -11,6 +11,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -50,11 +51,13 @@ func newSidecar(t *testing.T) *sidecar {
 		t.Fatal(err)
 	}
 	sc := &sidecar{t: t, clock: testkit.NewClock()}
-	engine, err := runtime.New(runtime.Config{Store: s, Blobs: s, Clock: sc.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}})
+	engine, err := house.New(house.Config{
+		Config: runtime.Config{Store: s, Clock: sc.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}}, Blobs: s,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := grpcapi.New(grpcapi.Config{Engine: engine})
+	server, err := grpcapi.New(grpcapi.Config{House: engine})
 	if err != nil {
 		t.Fatal(err)
 	}

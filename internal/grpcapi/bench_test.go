@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -71,7 +72,7 @@ func (namedStream) Method() string { return pawlv1.RunService_EmitEvent_FullMeth
 // BenchmarkEmitEvent is the whole way of an event over loopback TCP, 64 runs at
 // once, on a store in memory.
 func BenchmarkEmitEvent(b *testing.B) {
-	r := newRig(b, func(c *Config, _ *runtime.Config) { c.Listen = "127.0.0.1:0" })
+	r := newRig(b, func(c *Config, _ *house.Config) { c.Listen = "127.0.0.1:0" })
 	ctx := context.Background()
 	r.register(ctx)
 	turns := make(chan *pawlv1.TurnRef, 64)

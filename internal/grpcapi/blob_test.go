@@ -14,12 +14,12 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // withBlobs keeps blobs in a real store.
-func withBlobs(t *testing.T) func(*Config, *runtime.Config) {
+func withBlobs(t *testing.T) func(*Config, *house.Config) {
 	s, err := store.Open(store.Options{Dir: filepath.Join(t.TempDir(), "db"), MinFree: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func withBlobs(t *testing.T) func(*Config, *runtime.Config) {
 			t.Error(err)
 		}
 	})
-	return func(_ *Config, c *runtime.Config) { c.Blobs, c.MaxBlobBytes = s, 4<<20 }
+	return func(_ *Config, c *house.Config) { c.Blobs, c.MaxBlobBytes = s, 4<<20 }
 }
 
 // put sends the pieces and returns the answer.
@@ -215,7 +215,7 @@ func TestBlobSweep(t *testing.T) {
 		kept  bool
 	}{{time.Hour, true}, {24 * time.Hour, false}} {
 		r.clock.Advance(c.after)
-		if err := r.engine.SweepBlobs(ctx); err != nil {
+		if err := r.engine.Blobs.Sweep(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := r.get(ctx, got.GetRef(), 0); (err == nil) != c.kept {

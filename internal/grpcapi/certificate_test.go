@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -32,12 +33,12 @@ const callerRights = runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.Sc
 
 // withCertificates asks callers for certificates: alice and bob have rights, a
 // stranger has none.
-func withCertificates(a *authority) func(*Config, *runtime.Config) {
+func withCertificates(a *authority) func(*Config, *house.Config) {
 	a.sign("server", &x509.Certificate{})
 	for _, name := range []string{"alice", "bob", "stranger"} {
 		a.sign(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	}
-	return func(c *Config, _ *runtime.Config) {
+	return func(c *Config, _ *house.Config) {
 		c.Listen, c.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 		c.TLSCert, c.TLSKey, c.TLSClientCA = a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
 		c.Certificates = []Certificate{{Name: "cert:alice", Scopes: callerRights}, {Name: "cert:bob", Scopes: callerRights}}
@@ -362,7 +363,7 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 			"tokens":   {func(c *Config) { c.Tokens = []Token{{Principal: "x", Secret: goodSecret, Scopes: runtime.ScopeWork}} }, true},
 			"insecure": {func(c *Config) { c.InsecureBind = true }, true},
 		} {
-			conf := Config{Engine: engine}
+			conf := Config{House: engine}
 			listener.set(&conf, "0.0.0.0:0")
 			guard.set(&conf)
 			s, err := New(conf)
@@ -380,7 +381,7 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 func TestMetricsListener(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "pawl_runs 1") })
-	r := newRig(t, withTokens, func(c *Config, _ *runtime.Config) {
+	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
 		c.Metrics, c.MetricsPage, c.HTTPHosts = "127.0.0.1:0", page, []string{"pawl.example"}
 	})
 	get := func(host, token, path string) int {

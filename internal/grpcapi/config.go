@@ -7,13 +7,13 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/house"
 )
 
 // Config is everything a [Server] is built from.
 type Config struct {
-	// Engine runs the runs. Required.
-	Engine *runtime.Engine
+	// House runs the runs: the way of a transition and its rooms. Required.
+	House *house.House
 	// Failed is closed when the store can no longer commit: the server then
 	// reports NOT_SERVING. nil = never.
 	Failed <-chan struct{}
@@ -113,7 +113,7 @@ func (c Config) validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.Engine != nil, "engine is required")
+	check(c.House != nil, "house is required")
 	check(c.MaxMessageBytes > 0 && c.MaxMessageBytes <= maxMessageBytesCap,
 		"message_bytes %d: want 1 to %d", c.MaxMessageBytes, maxMessageBytesCap)
 	check(c.RequestsPerSecond >= 0 && !math.IsNaN(c.RequestsPerSecond) && !math.IsInf(c.RequestsPerSecond, 0),

@@ -15,6 +15,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -28,17 +29,17 @@ type sidecar struct {
 }
 
 // open serves an engine on a store in memory.
-func open(with ...func(*runtime.Config)) *sidecar {
-	cfg := runtime.Config{
+func open(with ...func(*house.Config)) *sidecar {
+	cfg := house.Config{Config: runtime.Config{
 		Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 		NewMatcher: func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
-	}
+	}}
 	for _, w := range with {
 		w(&cfg)
 	}
-	engine, err := runtime.New(cfg)
+	engine, err := house.New(cfg)
 	check(err)
-	server, err := grpcapi.New(grpcapi.Config{Engine: engine})
+	server, err := grpcapi.New(grpcapi.Config{House: engine})
 	check(err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve() }()

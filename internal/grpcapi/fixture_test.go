@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -32,7 +33,7 @@ type rig struct {
 	t      testing.TB
 	store  *testkit.Store
 	clock  *testkit.Clock
-	engine *runtime.Engine
+	engine *house.House
 	server *Server
 	conn   *grpc.ClientConn
 	packs  pawlv1.PackServiceClient
@@ -40,22 +41,22 @@ type rig struct {
 }
 
 // newRig serves until the test ends. configure may change either configuration.
-func newRig(t testing.TB, configure ...func(*Config, *runtime.Config)) *rig {
+func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, store: testkit.NewStore(), clock: testkit.NewClock()}
-	engineConf := runtime.Config{
+	engineConf := house.Config{Config: runtime.Config{
 		Store: r.store, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}}, Archive: &archive{},
-	}
+	}}
 	conf := Config{Log: slog.New(slog.DiscardHandler)}
 	for _, f := range configure {
 		f(&conf, &engineConf)
 	}
 	var err error
-	if r.engine, err = runtime.New(engineConf); err != nil {
+	if r.engine, err = house.New(engineConf); err != nil {
 		t.Fatal(err)
 	}
-	conf.Engine, conf.Failed = r.engine, r.engine.Failed()
+	conf.House, conf.Failed = r.engine, r.engine.Failed()
 	if r.server, err = New(conf); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func (r *rig) dial() *grpc.ClientConn {
 
 // withTokens turns authentication on with one principal per scope, named after
 // it, and "driver" with reading and writing.
-func withTokens(c *Config, _ *runtime.Config) {
+func withTokens(c *Config, _ *house.Config) {
 	for _, scope := range everyScope {
 		c.Tokens = append(c.Tokens, Token{Principal: scope.String(), Secret: secretOf(scope.String()), Scopes: scope})
 	}

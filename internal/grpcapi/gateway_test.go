@@ -21,10 +21,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-func withGateway(c *Config, _ *runtime.Config) {
+func withGateway(c *Config, _ *house.Config) {
 	c.HTTP, c.HTTPOrigins = "127.0.0.1:0", []string{"https://app.example"}
 }
 
@@ -199,7 +200,7 @@ func TestGatewayNamesWhatThereIs(t *testing.T) {
 
 func TestGatewayRetryAfter(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withGateway, func(c *Config, _ *runtime.Config) { c.RequestsPerSecond = 0.01 })
+	r := newRig(t, withGateway, func(c *Config, _ *house.Config) { c.RequestsPerSecond = 0.01 })
 	ctx := testContext(t)
 	readAll(t, r.httpCall(ctx, "GET", "/v1/runs", ""))
 	resp := r.httpCall(ctx, "GET", "/v1/runs", "")
@@ -210,7 +211,7 @@ func TestGatewayRetryAfter(t *testing.T) {
 
 func TestGatewayBodyLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withGateway, func(c *Config, _ *runtime.Config) { c.MaxMessageBytes = 4 << 10 })
+	r := newRig(t, withGateway, func(c *Config, _ *house.Config) { c.MaxMessageBytes = 4 << 10 })
 	resp := r.httpCall(testContext(t), "POST", "/v1/runs", `{"pack":"`+strings.Repeat("x", 9<<10)+`"}`)
 	if resp.StatusCode != http.StatusBadRequest {
 		t.Fatalf("%d %s", resp.StatusCode, readAll(t, resp))
@@ -406,7 +407,7 @@ func TestGatewayOverTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
-	r := newRig(t, withGateway, func(c *Config, _ *runtime.Config) {
+	r := newRig(t, withGateway, func(c *Config, _ *house.Config) {
 		c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key")
 	})
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.client("")}}
@@ -546,7 +547,7 @@ func TestGatewayHealth(t *testing.T) {
 // TestRootLeadsToThePage: a person who opens the port sees the page.
 func TestRootLeadsToThePage(t *testing.T) {
 	t.Parallel()
-	page := func(c *Config, _ *runtime.Config) {
+	page := func(c *Config, _ *house.Config) {
 		c.PagePath, c.Page = "/ui", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the page")) })
 	}
 	r, ctx := newRig(t, withGateway, page), testContext(t)

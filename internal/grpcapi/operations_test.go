@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pawl-dev/pawl/gen"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -79,8 +80,8 @@ func TestOperationsAreTheContracts(t *testing.T) {
 // and the table has no row for what is not served.
 func TestEveryOperationHasARow(t *testing.T) {
 	t.Parallel()
-	guest := func(desc *grpc.ServiceDesc, impl any) func(*Config, *runtime.Config) {
-		return func(c *Config, _ *runtime.Config) {
+	guest := func(desc *grpc.ServiceDesc, impl any) func(*Config, *house.Config) {
+		return func(c *Config, _ *house.Config) {
 			c.Channelz = true
 			c.Guest = func(*Server) (Guest, error) { return Guest{Desc: desc, Impl: impl}, nil }
 		}
@@ -108,7 +109,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 			return nil, nil
 		}}},
 	}
-	conf := Config{Engine: r.engine}
+	conf := Config{House: r.engine}
 	guest(stray, struct{}{})(&conf, nil)
 	if s, err := New(conf); err == nil || !strings.Contains(err.Error(), "/stray.Service/Do has no scopes") {
 		if err == nil {

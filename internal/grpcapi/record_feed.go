@@ -49,12 +49,12 @@ func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*Re
 	if err := s.auth.mayRead(sub.Owner); err != nil {
 		return nil, err
 	}
-	watch, call, err := s.cfg.Engine.WatchSubscription(ctx, sub)
+	watch, call, err := s.cfg.House.Engine.WatchSubscription(ctx, sub)
 	if err != nil {
 		return nil, err
 	}
 	return &RecordFeed{
-		s: s, watch: watch, show: newShower(s.runs, call), owner: sub.Owner, at: s.cfg.Engine.SubscriptionCursor(sub),
+		s: s, watch: watch, show: newShower(s.runs, call), owner: sub.Owner, at: s.cfg.House.Engine.SubscriptionCursor(sub),
 	}, nil
 }
 

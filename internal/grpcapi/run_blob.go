@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -27,7 +27,7 @@ func (s *runService) PutBlob(stream putBlobServer) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.engine.PutBlob(ctx, runtime.PutBlobRequest{
+	w, err := s.blobs.Put(ctx, blob.PutRequest{
 		Call: callOf(ctx, in.GetNamespace()), UploadID: in.GetUploadId(), MediaType: in.GetMediaType(), Ref: in.GetRef(),
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *runService) PutBlob(stream putBlobServer) error {
 	return answerBlob(stream, got, err)
 }
 
-func answerBlob(stream putBlobServer, got runtime.BlobInfo, err error) error {
+func answerBlob(stream putBlobServer, got blob.Info, err error) error {
 	if err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ func (s *runService) GetBlob(in *pawlv1.GetBlobRequest, stream grpc.ServerStream
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_GetBlob_FullMethodName)
 	defer end()
 	call := callOf(ctx, in.GetNamespace())
-	err := s.engine.GetBlob(ctx, call, in.GetRef(), in.GetOffset(), func(blob runtime.BlobInfo, at int64, piece []byte) error {
+	err := s.blobs.Get(ctx, call, in.GetRef(), in.GetOffset(), func(info blob.Info, at int64, piece []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return stream.Send(&pawlv1.GetBlobResponse{Size: blob.Size, MediaType: blob.MediaType, Offset: at, Data: piece})
+		return stream.Send(&pawlv1.GetBlobResponse{Size: info.Size, MediaType: info.MediaType, Offset: at, Data: piece})
 	})
 	return streamEnd(ctx, err)
 }

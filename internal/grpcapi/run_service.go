@@ -6,6 +6,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -15,6 +16,7 @@ import (
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine *runtime.Engine
+	blobs  *blob.Room
 	auth   *authenticator
 	// draining is closed when streams have to end because the server does.
 	draining <-chan struct{}

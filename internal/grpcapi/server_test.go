@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -115,7 +116,7 @@ func list(ctx context.Context, runs pawlv1.RunServiceClient) error {
 func TestTCPAndUnixSocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "pawl.sock")
-	r := newRig(t, func(c *Config, _ *runtime.Config) { c.Listen, c.Socket = "127.0.0.1:0", socket })
+	r := newRig(t, func(c *Config, _ *house.Config) { c.Listen, c.Socket = "127.0.0.1:0", socket })
 	ctx := testContext(t)
 	for _, target := range []string{r.server.Addr(), "unix://" + socket} {
 		if err := list(ctx, dialTo(t, target, insecure.NewCredentials())); err != nil {
@@ -129,7 +130,7 @@ func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
 	socket := filepath.Join(t.TempDir(), "pawl.sock")
-	r := newRig(t, withTokens, func(c *Config, _ *runtime.Config) {
+	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
 		c.Listen, c.Socket = "127.0.0.1:0", socket
 		c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key")
 	})
@@ -153,7 +154,7 @@ func TestClientCertificates(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("server", &x509.Certificate{})
 	a.sign("builder", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	r := newRig(t, func(c *Config, _ *runtime.Config) {
+	r := newRig(t, func(c *Config, _ *house.Config) {
 		c.Listen, c.TLSCert, c.TLSKey, c.TLSClientCA = "127.0.0.1:0", a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
 		c.Certificates = []Certificate{{Name: "cert:builder", Scopes: runtime.ScopeRunsWrite | runtime.ScopePacksWrite}}
 	})
@@ -184,7 +185,7 @@ func TestKeepalive(t *testing.T) {
 
 func TestMessageLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *Config, _ *runtime.Config) { c.MaxMessageBytes = 64 << 10 })
+	r := newRig(t, func(c *Config, _ *house.Config) { c.MaxMessageBytes = 64 << 10 })
 	ctx := testContext(t)
 	turn := r.start(ctx).GetTurn()
 	_, err := r.runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{
@@ -205,18 +206,18 @@ func TestBadConfig(t *testing.T) {
 		conf Config
 		want []string
 	}{
-		{"no engine", Config{}, []string{"engine is required"}},
-		{"all at once", Config{Engine: engine, MaxMessageBytes: -1, RequestsPerSecond: -1, MaxStreams: -1, HTTPOrigins: []string{"*"}, HTTPHosts: []string{"a/b"}},
+		{"no engine", Config{}, []string{"house is required"}},
+		{"all at once", Config{House: engine, MaxMessageBytes: -1, RequestsPerSecond: -1, MaxStreams: -1, HTTPOrigins: []string{"*"}, HTTPHosts: []string{"a/b"}},
 			[]string{"message_bytes -1", "requests_per_second -1", "streams -1", `http_origin "*"`, `http_host "a/b"`}},
-		{"address", Config{Engine: engine, Listen: "0.0.0.0:0"}, []string{"not a loopback address", "insecure_bind"}},
-		{"gateway address", Config{Engine: engine, HTTP: "0.0.0.0:0"}, []string{`http "0.0.0.0:0"`}},
-		{"certificate without key", Config{Engine: engine, TLSCert: "x"}, []string{"go together"}},
-		{"no certificate", Config{Engine: engine, TLSCert: "x", TLSKey: "y"}, []string{"tls_cert, tls_key"}},
-		{"client CA alone", Config{Engine: engine, TLSClientCA: "x"}, []string{"tls_client_ca needs"}},
-		{"client CA absent", Config{Engine: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: "x"}, []string{"tls_client_ca"}},
-		{"client CA that is none", Config{Engine: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: a.path("server.key")}, []string{"no PEM certificate"}},
-		{"token", Config{Engine: engine, Tokens: []Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeWork}}}, []string{"at least 16"}},
-		{"no scope", Config{Engine: engine, Tokens: []Token{{Principal: "x", Secret: goodSecret}}}, []string{"no scope"}},
+		{"address", Config{House: engine, Listen: "0.0.0.0:0"}, []string{"not a loopback address", "insecure_bind"}},
+		{"gateway address", Config{House: engine, HTTP: "0.0.0.0:0"}, []string{`http "0.0.0.0:0"`}},
+		{"certificate without key", Config{House: engine, TLSCert: "x"}, []string{"go together"}},
+		{"no certificate", Config{House: engine, TLSCert: "x", TLSKey: "y"}, []string{"tls_cert, tls_key"}},
+		{"client CA alone", Config{House: engine, TLSClientCA: "x"}, []string{"tls_client_ca needs"}},
+		{"client CA absent", Config{House: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: "x"}, []string{"tls_client_ca"}},
+		{"client CA that is none", Config{House: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: a.path("server.key")}, []string{"no PEM certificate"}},
+		{"token", Config{House: engine, Tokens: []Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeWork}}}, []string{"at least 16"}},
+		{"no scope", Config{House: engine, Tokens: []Token{{Principal: "x", Secret: goodSecret}}}, []string{"no scope"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -245,7 +246,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 	defer busy.Close()
 	socket := filepath.Join(t.TempDir(), "s")
-	if _, err := New(Config{Engine: engine, Socket: socket, HTTP: busy.Addr().String()}); err == nil || !strings.Contains(err.Error(), "http") {
+	if _, err := New(Config{House: engine, Socket: socket, HTTP: busy.Addr().String()}); err == nil || !strings.Contains(err.Error(), "http") {
 		t.Fatalf("error %v", err)
 	}
 	ln, err := listenUnix(socket)
@@ -258,7 +259,7 @@ func TestAddressInUse(t *testing.T) {
 // TestServeReportsAListenersError: a server that lost its port says so.
 func TestServeReportsAListenersError(t *testing.T) {
 	t.Parallel()
-	s, err := New(Config{Engine: newRig(t).engine, Listen: "127.0.0.1:0"})
+	s, err := New(Config{House: newRig(t).engine, Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,13 @@ import (
 
 // registerServices adds what pawl.v1 offers.
 func (s *Server) registerServices() {
-	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{engine: s.cfg.Engine})
+	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{engine: s.cfg.House.Engine})
 	s.runs = &runService{
-		engine: s.cfg.Engine, auth: s.auth, draining: s.draining,
+		engine: s.cfg.House.Engine, blobs: s.cfg.House.Blobs, auth: s.auth, draining: s.draining,
 		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: newSettingsCache(), tally: s.edge.tally,
 	}
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
-	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{engine: s.cfg.Engine, sends: s.cfg.Deliveries})
+	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{engine: s.cfg.House.Engine, sends: s.cfg.Deliveries})
 	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
 }
 

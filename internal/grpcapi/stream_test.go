@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -306,7 +307,7 @@ func TestSlowReader(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *Config, _ *runtime.Config) { c.MaxStreams = 1 })
+	r := newRig(t, func(c *Config, _ *house.Config) { c.MaxStreams = 1 })
 	ctx := testContext(t)
 	run := r.start(ctx).GetRun().GetRunId()
 	streaming, stop := context.WithCancel(ctx)

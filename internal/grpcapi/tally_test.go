@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/house"
 )
 
 // counted is a [Counts] that tests read.
@@ -41,7 +41,7 @@ func TestRefusedAndIgnoredAreCounted(t *testing.T) {
 	t.Parallel()
 	var counts counted
 	var log syncBuffer
-	r := newRig(t, withTokens, func(c *Config, _ *runtime.Config) {
+	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
 		c.Counts, c.Log = &counts, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	ctx := testContext(t)
@@ -90,7 +90,7 @@ func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	t.Parallel()
 	var counts counted
 	var log syncBuffer
-	r := newRig(t, withTokens, func(c *Config, _ *runtime.Config) {
+	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
 		c.Counts, c.Log = &counts, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	r.server.edge.tally.lines.SetLimit(0)

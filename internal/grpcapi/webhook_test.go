@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -26,10 +26,10 @@ func (s *sends) Resend(_ context.Context, key machine.SubscriptionKey, _ uint64)
 	return nil
 }
 
-func withSends(to *sends) func(*Config, *runtime.Config) {
+func withSends(to *sends) func(*Config, *house.Config) {
 	const room = 16
 	*to = sends{make(chan machine.SubscriptionKey, room), make(chan machine.SubscriptionKey, room), make(chan machine.SubscriptionKey, room)}
-	return func(c *Config, _ *runtime.Config) { c.Deliveries = to }
+	return func(c *Config, _ *house.Config) { c.Deliveries = to }
 }
 
 func secretText(bytes int) string {

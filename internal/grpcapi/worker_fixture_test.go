@@ -10,11 +10,12 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/dispatch"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // withWorkers lets workers connect.
-func withWorkers(_ *Config, c *runtime.Config) {
+func withWorkers(_ *Config, c *house.Config) {
 	c.NewMatcher = func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) }
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -261,7 +262,7 @@ func TestHeartbeatFlood(t *testing.T) {
 // the turn is delivered again, at no attempt.
 func TestHugeRequest(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers, func(c *Config, _ *runtime.Config) { c.MaxMessageBytes = 64 << 10 }), testContext(t)
+	r, ctx := newRig(t, withWorkers, func(c *Config, _ *house.Config) { c.MaxMessageBytes = 64 << 10 }), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
 	h := r.hand(ctx, registration("w"))

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -81,7 +82,7 @@ var errBusy = errors.New("busy")
 type post struct {
 	t      *testing.T
 	store  *testkit.Store
-	engine *runtime.Engine
+	engine *house.House
 	box    *outbox.Outbox
 	stop   func()
 	key    machine.SubscriptionKey
@@ -91,7 +92,7 @@ func newPost(t *testing.T, store *testkit.Store, last uint64, to outbox.Poster) 
 	t.Helper()
 	p := &post{t: t, store: store, key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"}}
 	var err error
-	p.engine, err = runtime.New(runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}})
+	p.engine, err = house.New(house.Config{Config: runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

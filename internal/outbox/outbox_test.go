@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -39,7 +40,7 @@ var admin = runtime.Principal{Name: "admin", Scopes: runtime.ScopeAdmin}
 
 // rig is an engine with its outbox, over a store in memory.
 type rig struct {
-	*runtime.Engine
+	*house.House
 	t      *testing.T
 	ctx    context.Context
 	store  *testkit.Store
@@ -84,10 +85,10 @@ func newRigOf(t *testing.T, a *agent, pack string) *rig {
 func (r *rig) open() {
 	r.t.Helper()
 	var box *outbox.Outbox
-	engine, err := runtime.New(runtime.Config{
+	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: r.store, Clock: runtime.SystemClock{}, IDs: r.ids, AllowTools: []string{"*"},
 		Effects: func(b *machine.Batch) { box.Observe(b) },
-	})
+	}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func (r *rig) open() {
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = engine.Run(ctx) })
 	loops.Go(func() { _ = box.Run(ctx) })
-	r.Engine, r.life, r.stop = engine, ctx, func() { cancel(); loops.Wait() }
+	r.House, r.life, r.stop = engine, ctx, func() { cancel(); loops.Wait() }
 }
 
 // restart is the death of the process and its next life.

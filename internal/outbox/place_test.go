@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -19,7 +20,7 @@ import (
 
 // shaky is an engine whose storing of places meets a fault as often as it is told.
 type shaky struct {
-	*runtime.Engine
+	*house.House
 	left  atomic.Int64
 	fault error
 	asked atomic.Int64
@@ -92,12 +93,12 @@ type troubled struct {
 
 func newTroubled(t *testing.T, last uint64, to outbox.Poster) *troubled {
 	t.Helper()
-	engine, err := runtime.New(runtime.Config{Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}})
+	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &troubled{
-		engine: &shaky{Engine: engine}, feed: &shakyFeed{numbers: numbers{last}}, counts: &tally{},
+		engine: &shaky{House: engine}, feed: &shakyFeed{numbers: numbers{last}}, counts: &tally{},
 		key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"},
 	}
 	d.box, err = outbox.New(outbox.Config{
@@ -180,7 +181,7 @@ func (c *crowdEvents) Close() {}
 // slowStore is an engine whose first commit of a place waits until it is let go, and
 // that looks at how many events have arrived and are not stored.
 type slowStore struct {
-	*runtime.Engine
+	*house.House
 	arrived, stored, most, commits atomic.Int64
 	let                            chan struct{}
 }
@@ -199,11 +200,11 @@ func (s *slowStore) Advance(ctx context.Context, of *machine.Subscription, after
 func TestEventsDoNotWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	const last = 400
-	engine, err := runtime.New(runtime.Config{Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}})
+	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow := &slowStore{Engine: engine, let: make(chan struct{})}
+	slow := &slowStore{House: engine, let: make(chan struct{})}
 	free := sync.OnceFunc(func() { close(slow.let) })
 	t.Cleanup(free)
 	to := newReceiver(strconv.Itoa(last), func(string, int) error {

@@ -48,8 +48,8 @@ func checkID(field, id string) error {
 			Code: machine.CodeInvalidArgument, Reason: "ID_TOO_LONG", Field: field,
 			Message: "an idempotency id is too long", Limit: MaxIDBytes, Got: int64(len(id)),
 		}
-	case strings.HasPrefix(id, reservedPrefix):
-		return malformed("ID_RESERVED", field, fmt.Sprintf("ids that begin with %q are the engine's own", reservedPrefix))
+	case strings.HasPrefix(id, ReservedPrefix):
+		return malformed("ID_RESERVED", field, fmt.Sprintf("ids that begin with %q are the engine's own", ReservedPrefix))
 	}
 	return nil
 }

@@ -101,14 +101,8 @@ type Config struct {
 	// trace, 0 to 1. Default 0: none.
 	TraceShare float64
 
-	// Blobs keeps what is too large for journals; nil: there are none.
-	Blobs BlobStore
 	// Archive proves, exports and imports runs; nil: it is not done here.
 	Archive Archive
-	// MaxBlobBytes bounds one blob. Default 64 MiB.
-	MaxBlobBytes int64
-	// BlobGrace is how long a blob is kept that nothing refers to. Default 24 h.
-	BlobGrace time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -125,8 +119,6 @@ func (c Config) withDefaults() Config {
 	c.StepGrace = orDefault(c.StepGrace, DefaultStepGrace)
 	c.RestartGrace = orDefault(c.RestartGrace, DefaultRestartGrace)
 	c.MaxWorkers = orDefault(c.MaxWorkers, DefaultMaxWorkers)
-	c.MaxBlobBytes = orDefault(c.MaxBlobBytes, DefaultMaxBlobBytes)
-	c.BlobGrace = orDefault(c.BlobGrace, DefaultBlobGrace)
 	c.MaxWorkerTurns = orDefault(c.MaxWorkerTurns, DefaultMaxWorkerWork)
 	c.MaxWorkerSteps = orDefault(c.MaxWorkerSteps, DefaultMaxWorkerWork)
 	names := map[string]uint32{DefaultNamespace: 0}
@@ -164,7 +156,6 @@ func (c Config) validate() error {
 		{"DefaultWallTime", int64(c.DefaultWallTime)}, {"MaxWallTime", int64(c.MaxWallTime)},
 		{"Lease", int64(c.Lease)}, {"StepGrace", int64(c.StepGrace)}, {"RestartGrace", int64(c.RestartGrace)}, {"MaxWorkers", int64(c.MaxWorkers)},
 		{"MaxWorkerTurns", int64(c.MaxWorkerTurns)}, {"MaxWorkerSteps", int64(c.MaxWorkerSteps)},
-		{"MaxBlobBytes", c.MaxBlobBytes}, {"BlobGrace", int64(c.BlobGrace)},
 	} {
 		if bound.n < 0 {
 			faults = append(faults, fmt.Errorf("%s is %d; want 0 (the default) or more", bound.name, bound.n))

@@ -63,7 +63,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { e.timers.run(ctx) })
 	loops.Go(func() { e.work.alarms.run(ctx) })
-	loops.Go(func() { e.sweepBlobs(ctx) })
 	defer loops.Wait()
 	defer stop()
 	select {

@@ -167,8 +167,8 @@ func (t *transit) naturalID(seq uint64, attempt int) {
 	t.input.ID = naturalPrefix + strconv.FormatUint(seq, 10) + "/" + strconv.Itoa(attempt)
 }
 
-// reservedPrefix begins the ids that the engine makes; callers' must not.
+// ReservedPrefix begins the ids that the engine makes; callers' must not.
 const (
-	reservedPrefix = "pawl:"
-	naturalPrefix  = reservedPrefix + "turn/"
+	ReservedPrefix = "pawl:"
+	naturalPrefix  = ReservedPrefix + "turn/"
 )

@@ -16,6 +16,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/worker"
@@ -50,14 +51,14 @@ type sidecar struct {
 func newSidecar(t *testing.T) *sidecar {
 	t.Helper()
 	s := &sidecar{t: t, store: testkit.NewStore()}
-	engine, err := runtime.New(runtime.Config{
+	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: s.store, Clock: runtime.SystemClock{}, IDs: runtime.NewSystemIDs(), AllowTools: []string{"*"},
 		NewMatcher: func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.server, err = grpcapi.New(grpcapi.Config{Engine: engine, Listen: "127.0.0.1:0"}); err != nil {
+	if s.server, err = grpcapi.New(grpcapi.Config{House: engine, Listen: "127.0.0.1:0"}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -1,0 +1,48 @@
+package house
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/blob"
+)
+
+// Config is what a [House] is made of: the configuration of the way and, beside it, what
+// only rooms are told. Zero fields take the default of the room that they are for.
+type Config struct {
+	runtime.Config
+
+	// Blobs keeps what is too large for journals; nil: there are none.
+	Blobs blob.Store
+	// MaxBlobBytes bounds one blob.
+	MaxBlobBytes int64
+	// BlobGrace is how long a blob is kept that nothing refers to.
+	BlobGrace time.Duration
+}
+
+// House is the way of a transition with the rooms around it. Its fields are set once,
+// by [New], and belong to whoever made it.
+type House struct {
+	*runtime.Engine
+
+	Blobs *blob.Room
+}
+
+// New builds the way, then the rooms over it; nothing is started. All faults of the
+// configuration are reported at once.
+func New(cfg Config) (*House, error) {
+	engine, err := runtime.New(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	h := &House{Engine: engine}
+	errs := make([]error, 1)
+	h.Blobs, errs[0] = blob.New(blob.Config{
+		Way: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
+	})
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	return h, nil
+}

@@ -1,0 +1,26 @@
+package runtime
+
+import "github.com/pawl-dev/pawl/internal/policy"
+
+// What the rooms of the runtime need of the way, beside its inputs. Each declares the
+// part that it calls as an interface of its own; the way imports none of them.
+
+// Admit resolves a call's namespace for a caller that has one of the scopes.
+//
+// Errors: NOT_FOUND NAMESPACE_NOT_FOUND, PERMISSION_DENIED SCOPE_MISSING.
+func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
+	ns, err := e.namespace(call.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	return ns, denied(policy.Require(call.Principal, scopes))
+}
+
+// NamespaceNumbers lists the numbers of the configured namespaces, in no order.
+func (e *Engine) NamespaceNumbers() []uint32 {
+	numbers := make([]uint32, 0, len(e.cfg.Namespaces))
+	for _, number := range e.cfg.Namespaces {
+		numbers = append(numbers, number)
+	}
+	return numbers
+}

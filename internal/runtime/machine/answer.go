@@ -37,7 +37,7 @@ func (t *txn) resolve(c *ResolveStep) (Disposition, error) {
 	case c.Attempt != step.Attempt && c.Attempt != 0:
 		return IgnoredStale, nil
 	}
-	tool := t.g.tool(step.Tool)
+	tool := toolOf(t.g, step.Tool)
 	policy := tool.OnError
 	if c.Unknown {
 		policy = tool.OnUnknown
@@ -105,7 +105,7 @@ func (t *txn) boundArtifact(c *ResolveStep) ([]ArtifactWrite, error) {
 func (t *txn) settleStep(i int, status StepStatus, seq uint64, hash [32]byte) {
 	step := &t.steps()[i]
 	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = status, seq, hash, 0
-	if turn := t.s.Turn; turn != nil && turn.Suspended && len(t.s.pending()) == 0 {
+	if turn := t.s.Turn; turn != nil && turn.Suspended && len(pendingSteps(t.s)) == 0 {
 		t.offerAgain()
 	}
 }
@@ -116,7 +116,7 @@ func (t *txn) settleStep(i int, status StepStatus, seq uint64, hash [32]byte) {
 // unknown; final: no attempt follows.
 func (t *txn) failStep(i int, policy OnFault, answer StepResolved, final bool) Disposition {
 	step := &t.steps()[i]
-	tool := t.g.tool(step.Tool)
+	tool := toolOf(t.g, step.Tool)
 	answer.Step, answer.Tool, answer.Attempt = step.Step, step.Tool, step.Attempt
 	again := !final && step.Attempt < tool.Attempts && (!answer.Unknown || policy == Retry)
 	if policy == Retry {
@@ -147,7 +147,7 @@ func (t *txn) failStep(i int, policy OnFault, answer StepResolved, final bool) D
 // new attempt on that ground (the agent may be at work): it is called off.
 func (t *txn) unknown(i int, fault Fault, worker string) Disposition {
 	step := &t.s.Steps[i]
-	policy := t.g.tool(step.Tool).OnUnknown
+	policy := toolOf(t.g, step.Tool).OnUnknown
 	if step.Delegation {
 		t.callOff(step)
 		if policy == Retry {

@@ -49,7 +49,7 @@ func (t *txn) checkWrites(writes []ArtifactWrite) error {
 			return err
 		}
 		total += int64(len(w.Value))
-		if head := t.s.artifact(w.Name); head != nil && decl.Mode == Replace {
+		if head := headOf(t.s, w.Name); head != nil && decl.Mode == Replace {
 			total -= head.Bytes
 		}
 	}
@@ -125,22 +125,22 @@ func (t *txn) write(writes []ArtifactWrite, seq uint64) {
 	for i := range writes {
 		w := &writes[i]
 		decl := t.g.Artifacts[w.Name]
-		head := t.s.artifact(w.Name)
+		head := headOf(t.s, w.Name)
 		if head == nil {
 			t.s.Artifacts = append(t.s.Artifacts, ArtifactHead{Name: w.Name, Type: decl.Type, Mode: decl.Mode})
 			head = &t.s.Artifacts[len(t.s.Artifacts)-1]
 		}
 		before := head.Bytes
-		head.update(seq, w.Value)
+		updateHead(head, seq, w.Value)
 		t.s.ArtifactBytes += head.Bytes - before
 		t.writes = append(t.writes, ArtifactVersion{Name: w.Name, Seq: seq, Mode: decl.Mode, Bytes: int64(len(w.Value))})
 	}
 }
 
-// update takes one write. Hash is SHA-256 of the value for Replace; for Append
+// updateHead takes one write. Hash is SHA-256 of the value for Replace; for Append
 // SHA-256 of the previous hash (zero at first) and the value, so that it never
 // needs what was written before.
-func (h *ArtifactHead) update(seq uint64, value []byte) {
+func updateHead(h *ArtifactHead, seq uint64, value []byte) {
 	h.Seq = seq
 	h.Writes++
 	if h.Mode == Replace {
@@ -154,8 +154,8 @@ func (h *ArtifactHead) update(seq uint64, value []byte) {
 	h.Bytes += int64(len(value))
 }
 
-// artifact returns the head of a written artifact, or nil.
-func (s *State) artifact(name string) *ArtifactHead {
+// headOf returns the head of a written artifact, or nil.
+func headOf(s *State, name string) *ArtifactHead {
 	for i := range s.Artifacts {
 		if s.Artifacts[i].Name == name {
 			return &s.Artifacts[i]

@@ -73,7 +73,7 @@ func (t *txn) answerDelegation(c *SendInput) error {
 			Message: fmt.Sprintf("step %d is no delegation that waits for an answer", c.Step),
 		}
 	}
-	size := partsBytes(c.Parts) + c.Envelope.bytes()
+	size := partsBytes(c.Parts) + envelopeBytes(c.Envelope)
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
 	}

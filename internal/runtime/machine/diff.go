@@ -60,7 +60,7 @@ func DiffBudgets(a, b *State) []CountChange {
 		{"total_visits", int64(a.TotalVisits), int64(b.TotalVisits)},
 		{"transitions", int64(a.Transitions), int64(b.Transitions)},
 		{"tool_calls", int64(a.ToolCalls), int64(b.ToolCalls)},
-		{"steps", int64(a.LastStep - a.taken().Steps), int64(b.LastStep - b.taken().Steps)},
+		{"steps", int64(a.LastStep - takenBy(a).Steps), int64(b.LastStep - takenBy(b).Steps)},
 		{"reframes", int64(a.Reframes), int64(b.Reframes)},
 		{"tokens", a.Tokens, b.Tokens},
 		{"cost_micro_usd", a.CostMicro, b.CostMicro},

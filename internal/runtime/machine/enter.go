@@ -54,7 +54,7 @@ func (t *txn) route(e entry) (*Node, []Redirect) {
 	}
 	for next != "" && !refused(redirects, next) {
 		n := t.g.States[next]
-		if n.MaxVisits == 0 || t.s.visits(next) < n.MaxVisits {
+		if n.MaxVisits == 0 || visitsOf(t.s, next) < n.MaxVisits {
 			return n, redirects
 		}
 		redirects = append(redirects, Redirect{State: next, Guard: "max_visits:" + next})
@@ -70,7 +70,7 @@ func (t *txn) edgeUsedUp(e entry) string {
 		return ""
 	}
 	limit, bounded := e.from.MaxIterations[e.event]
-	if !bounded || t.s.followed(e.from.Name, e.event) < limit {
+	if !bounded || followedTimes(t.s, e.from.Name, e.event) < limit {
 		return ""
 	}
 	return "max_iterations:" + e.from.Name + "." + e.event

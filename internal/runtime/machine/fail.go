@@ -60,7 +60,7 @@ func (t *txn) failTurn(fault Fault, retryable bool, usage Usage, reason string) 
 	turn := t.turn()
 	failed := &TurnFailed{TurnSeq: turn.Seq, Attempt: turn.Attempt, Error: fault, Retryable: retryable, Usage: usage}
 	over := t.overBudget()
-	if over == "" && retryable && turn.Attempt < t.g.attempts() {
+	if over == "" && retryable && turn.Attempt < attemptsOf(t.g) {
 		failed.Next = turn.Attempt + 1
 		failed.NotBefore = addCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
 	}
@@ -79,7 +79,7 @@ func (t *txn) failTurn(fault Fault, retryable bool, usage Usage, reason string) 
 	}
 }
 
-func (g *Graph) attempts() int { return orDefault(g.Retry.MaxAttempts, DefaultAttempts) }
+func attemptsOf(g *Graph) int { return orDefault(g.Retry.MaxAttempts, DefaultAttempts) }
 
 // backoff is the pause after a failed attempt: Initial, doubled per attempt,
 // capped by Max, then moved by up to 20 % either way by a number that run, turn
@@ -114,7 +114,7 @@ func (t *txn) suspend(c *SuspendTurn) error {
 	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
 		return err
 	}
-	pending := t.s.pending()
+	pending := pendingSteps(t.s)
 	if len(pending) == 0 {
 		return &Refusal{
 			Code: CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq",

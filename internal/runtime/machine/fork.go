@@ -78,8 +78,8 @@ type (
 
 func (Fork) command() CommandKind { return CmdFork }
 
-// start is what a fork has in common with a start.
-func (c *Fork) start() *Start {
+// startOf is what a fork has in common with a start.
+func startOf(c *Fork) *Start {
 	return &Start{
 		Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution,
 		Labels: c.Labels, Limits: c.Limits, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps,
@@ -92,11 +92,11 @@ func beginFork(g *Graph, s *State, in Input, c Fork) (Result, error) {
 	if s != nil {
 		return Result{State: s}, runExists(s)
 	}
-	if err := first(checkStart(g, c.start()), checkSource(g, &c)); err != nil {
+	if err := first(checkStart(g, startOf(&c)), checkSource(g, &c)); err != nil {
 		return Result{}, err
 	}
 	in.At = max(in.At, 1)
-	t, err := newTxn(g, newState(g, c.start(), in.At), in)
+	t, err := newTxn(g, newState(g, startOf(&c), in.At), in)
 	if err != nil {
 		return Result{}, err
 	}
@@ -274,12 +274,12 @@ func (t *txn) takeSteps(from *State, seq uint64) {
 	s := t.s
 	t.own.steps = true
 	for _, p := range from.Steps {
-		if !p.answered() {
+		if !isAnswered(&p) {
 			continue
 		}
 		s.LastStep++
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq = s.LastStep, seq, seq, seq
-		p.Attempt = min(p.Attempt, t.g.tool(p.Tool).Attempts)
+		p.Attempt = min(p.Attempt, toolOf(t.g, p.Tool).Attempts)
 		s.Steps = append(s.Steps, p)
 	}
 	s.Forked.Steps, s.Forked.Keys = s.LastStep, from.Seq
@@ -288,7 +288,7 @@ func (t *txn) takeSteps(from *State, seq uint64) {
 	}
 }
 
-func (p *ToolStep) answered() bool {
+func isAnswered(p *ToolStep) bool {
 	return p.Status == StepStatusOK || p.Status == StepStatusError
 }
 
@@ -303,7 +303,7 @@ func (t *txn) takeTurn(c *Fork, seq uint64) {
 	if c.ReuseSteps {
 		t.s.Turn.Keys = keysOf(c.From)
 		for i := range c.From.Steps {
-			if p := &c.From.Steps[i]; p.answered() && p.TurnSeq == c.From.Turn.Seq {
+			if p := &c.From.Steps[i]; isAnswered(p) && p.TurnSeq == c.From.Turn.Seq {
 				t.s.Turn.Calls++
 			}
 		}
@@ -329,8 +329,8 @@ func keysOf(s *State) uint64 {
 	return turn.Seq
 }
 
-// taken counts the visits and steps that a fork took over.
-func (s *State) taken() Forked {
+// takenBy counts the visits and steps that a fork took over.
+func takenBy(s *State) Forked {
 	if s.Forked == nil {
 		return Forked{}
 	}
@@ -342,7 +342,7 @@ func (s *State) taken() Forked {
 func Resolved(s *State) []ToolStep {
 	var steps []ToolStep
 	for i := range s.Steps {
-		if s.Steps[i].answered() {
+		if isAnswered(&s.Steps[i]) {
 			steps = append(steps, s.Steps[i])
 		}
 	}

@@ -76,7 +76,7 @@ func checkCopy(t *rapid.T, from, s *State, reuse bool) {
 	if reuse {
 		want = len(Resolved(from))
 	}
-	if len(s.Steps) != want || len(s.pending()) != 0 {
+	if len(s.Steps) != want || len(pendingSteps(s)) != 0 {
 		t.Fatalf("steps %+v, were %+v", s.Steps, from.Steps)
 	}
 }

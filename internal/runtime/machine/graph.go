@@ -93,8 +93,8 @@ type Node struct {
 	Artifacts []string
 }
 
-// outcome is status and reason of a run that completes this terminal state.
-func (n *Node) outcome() (Status, string) {
+// outcomeAt is status and reason of a run that completes this terminal state.
+func outcomeAt(n *Node) (Status, string) {
 	if n.Outcome == Failed {
 		return Failed, "outcome:" + n.Name
 	}

@@ -51,11 +51,11 @@ func (c *checker) counters() {
 		from := c.g.States[e.State]
 		c.must(e.N > 0 && from != nil && from.OnEvent[e.Event] != "", "edges[%d]: %+v", i, e)
 	}
-	taken := s.taken()
+	taken := takenBy(s)
 	c.must(sum == s.TotalVisits+taken.Visits, "visits add up to %d, total_visits is %d and %d were taken over", sum, s.TotalVisits, taken.Visits)
 	c.must(s.Transitions == s.TotalVisits, "%d transitions, %d visits", s.Transitions, s.TotalVisits)
 	c.must(edges < sum, "%d edges followed in %d visits", edges, sum)
-	c.must(s.visits(s.Current) > 0, "current state %q was never visited", s.Current)
+	c.must(visitsOf(s, s.Current) > 0, "current state %q was never visited", s.Current)
 	c.must(s.VisitSeq > 0 && s.VisitSeq <= s.Seq, "visit_seq %d of %d", s.VisitSeq, s.Seq)
 	c.must(s.LastStep >= taken.Steps && s.ToolCalls >= int(s.LastStep-taken.Steps), "%d tool calls, %d steps, %d taken over", s.ToolCalls, s.LastStep, taken.Steps)
 	c.must(s.CreatedAt <= s.At, "created at %d, after %d", s.CreatedAt, s.At)
@@ -75,7 +75,7 @@ func (c *checker) bounds() {
 	}
 	c.must(b.MaxTotalVisits == 0 || s.TotalVisits <= b.MaxTotalVisits, "%d visits in total", s.TotalVisits)
 	c.must(s.Transitions <= s.Limits.MaxTransitions, "%d transitions", s.Transitions)
-	c.must(s.MaxSteps == 0 || int(s.LastStep-s.taken().Steps) <= s.MaxSteps, "%d steps", s.LastStep)
+	c.must(s.MaxSteps == 0 || int(s.LastStep-takenBy(s).Steps) <= s.MaxSteps, "%d steps", s.LastStep)
 	c.must(b.MaxReframes == 0 || s.Reframes <= b.MaxReframes, "%d reframes", s.Reframes)
 	if s.Status.Terminal() {
 		return
@@ -97,7 +97,7 @@ func (c *checker) life() {
 	}
 	c.must(s.Turn == nil && len(s.Queue) == 0 && !s.Paused, "an ended run has a turn, a queue or is paused")
 	c.must(len(Timers(s)) == 0, "an ended run has timers")
-	c.must(len(s.pending()) == 0, "an ended run has pending steps")
+	c.must(len(pendingSteps(s)) == 0, "an ended run has pending steps")
 }
 
 func (c *checker) turn() {
@@ -108,8 +108,8 @@ func (c *checker) turn() {
 		return
 	}
 	c.must(t.Seq >= s.VisitSeq && t.Seq <= s.Seq, "turn %d outside of visit %d..%d", t.Seq, s.VisitSeq, s.Seq)
-	c.must(t.Attempt >= 1 && t.Attempt <= c.g.attempts(), "attempt %d", t.Attempt)
-	c.must(!t.Suspended || len(s.pending()) > 0, "suspended without a pending step")
+	c.must(t.Attempt >= 1 && t.Attempt <= attemptsOf(c.g), "attempt %d", t.Attempt)
+	c.must(!t.Suspended || len(pendingSteps(s)) > 0, "suspended without a pending step")
 	c.must(!t.Suspended || t.NotBefore == 0, "suspended and in backoff")
 	last := uint64(0)
 	for _, seq := range s.Queue {
@@ -126,20 +126,20 @@ func (c *checker) steps() {
 		p := &s.Steps[i]
 		c.must(p.Step > last && p.Step <= s.LastStep, "step %d after %d of %d", p.Step, last, s.LastStep)
 		c.must(!keys[p.Key], "two steps with key %q", p.Key)
-		c.must(p.Attempt >= 1 && p.Attempt <= c.g.tool(p.Tool).Attempts, "step %d attempt %d", p.Step, p.Attempt)
+		c.must(p.Attempt >= 1 && p.Attempt <= toolOf(c.g, p.Tool).Attempts, "step %d attempt %d", p.Step, p.Attempt)
 		pending := p.Status == StepStatusPending
 		c.must(pending == (p.Deadline != 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
 		answered := p.Status == StepStatusOK || p.Status == StepStatusError
 		c.must(answered == (p.AnswerSeq != 0), "step %d status %d with answer %d", p.Step, p.Status, p.AnswerSeq)
 		begun := s.VisitSeq + 1
-		if p.Step <= s.taken().Steps {
+		if p.Step <= takenBy(s).Steps {
 			begun = s.VisitSeq
 		}
 		c.must(p.RequestSeq >= begun && p.TurnSeq >= s.VisitSeq, "step %d is not of this visit", p.Step)
 		last, keys[p.Key] = p.Step, true
 	}
 	most := orDefault(c.g.MaxPendingSteps, DefaultMaxPendingSteps)
-	c.must(len(s.pending()) <= most, "%d steps pending", len(s.pending()))
+	c.must(len(pendingSteps(s)) <= most, "%d steps pending", len(pendingSteps(s)))
 }
 
 func (c *checker) artifacts() {

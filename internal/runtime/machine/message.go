@@ -16,7 +16,7 @@ func (t *txn) sendInput(c *SendInput) error {
 	if c.Step != 0 {
 		return t.answerDelegation(c)
 	}
-	size := partsBytes(c.Parts) + c.Envelope.bytes()
+	size := partsBytes(c.Parts) + envelopeBytes(c.Envelope)
 	if err := first(t.checkMessageBytes(size), t.checkQueue()); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func messagesBytes(messages []Message) int64 {
 	var n int64
 	for i := range messages {
 		m := &messages[i]
-		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)) + m.Envelope.bytes()
+		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)) + envelopeBytes(m.Envelope)
 	}
 	return n
 }

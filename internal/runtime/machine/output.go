@@ -18,7 +18,7 @@ type OutputPiece struct {
 	Metadata []byte
 }
 
-func (p *OutputPiece) bytes() int64 {
+func pieceBytes(p *OutputPiece) int64 {
 	return partsBytes(p.Parts) + int64(len(p.ID)+len(p.Name)+len(p.Description)+len(p.Metadata))
 }
 
@@ -28,7 +28,7 @@ func (t *txn) writeOutput(c *WriteOutput) error {
 	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt), checkPiece(&c.Piece)); err != nil {
 		return err
 	}
-	size := c.Piece.bytes()
+	size := pieceBytes(&c.Piece)
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func RemainingAt(g *Graph, s *State, at int64) Remaining {
 	r := Remaining{
 		Visits:    left(int64(b.MaxTotalVisits), int64(s.TotalVisits)),
 		ToolCalls: left(int64(b.MaxToolCalls), int64(s.ToolCalls)),
-		Steps:     left(int64(s.MaxSteps), int64(s.LastStep-s.taken().Steps)),
+		Steps:     left(int64(s.MaxSteps), int64(s.LastStep-takenBy(s).Steps)),
 		Tokens:    left(b.MaxTokens, s.Tokens), CostMicro: left(b.MaxCostMicroUSD, s.CostMicro),
 	}
 	switch {

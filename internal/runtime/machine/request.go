@@ -133,7 +133,7 @@ func (t *txn) checkPending(asks []ask) error {
 			fresh++
 		}
 	}
-	got := len(t.s.pending()) + fresh
+	got := len(pendingSteps(t.s)) + fresh
 	if fresh == 0 || got <= limit {
 		return nil
 	}

@@ -115,12 +115,12 @@ func Timers(s *State) []Timer {
 }
 
 func (t *txn) diffTimers(b *Batch) {
-	b.diffTimer(wallTimer(t.old), wallTimer(t.s))
-	b.diffTimer(retryTimer(t.old), retryTimer(t.s))
-	b.diffTimer(stateTimer(t.old), stateTimer(t.s))
+	diffTimer(b, wallTimer(t.old), wallTimer(t.s))
+	diffTimer(b, retryTimer(t.old), retryTimer(t.s))
+	diffTimer(b, stateTimer(t.old), stateTimer(t.s))
 }
 
-func (b *Batch) diffTimer(before, after Timer) {
+func diffTimer(b *Batch, before, after Timer) {
 	if before == after {
 		return
 	}
@@ -163,7 +163,7 @@ func stillOut(steps []ToolStep, p *ToolStep) bool {
 // outboxRow is the work that a pending step stands for, due since it was issued.
 func outboxRow(g *Graph, s *State, p *ToolStep) OutboxRow {
 	row := OutboxRow{Namespace: s.Namespace, Kind: OutboxStep, RunID: s.RunID, Step: p.Step, Attempt: p.Attempt}
-	row.Due = p.Deadline - int64(g.tool(p.Tool).Timeout)
+	row.Due = p.Deadline - int64(toolOf(g, p.Tool).Timeout)
 	if p.Delegation {
 		row.Kind = OutboxDelegation
 	}

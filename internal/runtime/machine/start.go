@@ -34,7 +34,7 @@ func begin(g *Graph, s *State, in Input, c Start) (Result, error) {
 		return Result{}, err
 	}
 	t.old = nil
-	size := partsBytes(c.Input) + c.Envelope.bytes()
+	size := partsBytes(c.Input) + envelopeBytes(c.Envelope)
 	if err := t.checkMessageBytes(size); err != nil {
 		return Result{}, err
 	}

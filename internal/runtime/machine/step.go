@@ -21,8 +21,8 @@ func IdempotencyKey(run string, step uint32) string {
 	return run + "/" + strconv.FormatUint(uint64(step), 10)
 }
 
-// tool is how a tool's steps are run, defaults filled in.
-func (g *Graph) tool(name string) Tool {
+// toolOf is how a tool's steps are run, defaults filled in.
+func toolOf(g *Graph, name string) Tool {
 	tool := g.Tools[name]
 	if tool.Agent {
 		tool.Timeout = orDefault(tool.Timeout, DefaultDelegationTimeout)
@@ -38,7 +38,7 @@ func (t *txn) stepBound(a *ask) (Status, string) {
 	switch {
 	case b.MaxToolCalls > 0 && t.s.ToolCalls >= b.MaxToolCalls:
 		return BudgetExhausted, "max_tool_calls"
-	case t.s.MaxSteps > 0 && int64(t.s.LastStep-t.s.taken().Steps) >= int64(t.s.MaxSteps):
+	case t.s.MaxSteps > 0 && int64(t.s.LastStep-takenBy(t.s).Steps) >= int64(t.s.MaxSteps):
 		return Escalated, "max_steps"
 	case a.Reframe && b.MaxReframes > 0 && t.s.Reframes >= b.MaxReframes:
 		return Escalated, "max_reframes"
@@ -48,7 +48,7 @@ func (t *txn) stepBound(a *ask) (Status, string) {
 
 // issue gives the request the run's next step number and makes it pending.
 func (t *txn) issue(a *ask) StepOutcome {
-	tool := t.g.tool(a.Tool)
+	tool := toolOf(t.g, a.Tool)
 	s, turn := t.s, t.turn()
 	s.LastStep++
 	s.ToolCalls = int(addCapped(int64(s.ToolCalls), 1))
@@ -74,8 +74,8 @@ func outcomeOf(s *ToolStep) StepOutcome {
 	return StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
 }
 
-// pending lists the numbers of the steps that are not answered, in issue order.
-func (s *State) pending() []uint32 {
+// pendingSteps lists the numbers of the steps that are not answered, in issue order.
+func pendingSteps(s *State) []uint32 {
 	var steps []uint32
 	for i := range s.Steps {
 		if s.Steps[i].Status == StepStatusPending {

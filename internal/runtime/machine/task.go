@@ -29,8 +29,8 @@ type Envelope struct {
 	Metadata []byte
 }
 
-// bytes is what an envelope counts against the bound of a run's messages.
-func (e *Envelope) bytes() int64 {
+// envelopeBytes is what an envelope counts against the bound of a run's messages.
+func envelopeBytes(e *Envelope) int64 {
 	if e == nil {
 		return 0
 	}

@@ -34,7 +34,7 @@ func (t *txn) proceed(c *CompleteTurn, done *TurnCompleted, seq uint64) {
 	switch {
 	case t.endIfOverBudget(c.Event, c.Artifacts):
 	case t.node().Terminal && c.Await == AwaitNothing:
-		status, reason := t.node().outcome()
+		status, reason := outcomeAt(t.node())
 		t.end(ending{status: status, reason: reason, artifacts: c.Artifacts})
 	case c.Event != "":
 		t.move(c.Event, CauseEvent, c.Artifacts)

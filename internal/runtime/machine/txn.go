@@ -90,8 +90,8 @@ func (t *txn) follow(state, event string) {
 	t.s.Edges[i].N++
 }
 
-// visits is how often a state was entered.
-func (s *State) visits(state string) int {
+// visitsOf is how often a state was entered.
+func visitsOf(s *State, state string) int {
 	for i := range s.Visits {
 		if s.Visits[i].State == state {
 			return s.Visits[i].N
@@ -100,8 +100,8 @@ func (s *State) visits(state string) int {
 	return 0
 }
 
-// followed is how often an edge was followed.
-func (s *State) followed(state, event string) int {
+// followedTimes is how often an edge was followed.
+func followedTimes(s *State, state, event string) int {
 	for i := range s.Edges {
 		if s.Edges[i].State == state && s.Edges[i].Event == event {
 			return s.Edges[i].N

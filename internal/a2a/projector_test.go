@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // stage drives one run through the real machine and projects what it records.
@@ -54,7 +55,7 @@ func (s *stage) do(c machine.Command) ([]event, error) {
 	s.at += int64(time.Second)
 	s.n++
 	in := machine.Input{At: s.at, Principal: "p", Semantics: machine.Current, BodyHash: [32]byte{byte(s.n), byte(s.n >> 8)}, Command: c}
-	r, err := machine.Step(s.graph, s.state, in)
+	r, err := rules.Step(s.graph, s.state, in)
 	if err != nil || r.Batch == nil {
 		return nil, err
 	}

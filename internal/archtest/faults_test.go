@@ -46,7 +46,7 @@ func TestFaultsHaveTests(t *testing.T) {
 			}
 		}
 		for _, name := range regexp.MustCompile("`(s[0-9]{2}_[a-z]+\\.txt)`").FindAllStringSubmatch(line, -1) {
-			if _, err := os.Stat(filepath.Join("../runtime/machine/testdata", name[1])); err != nil {
+			if _, err := os.Stat(filepath.Join("../runtime/machine/rules/testdata", name[1])); err != nil {
 				t.Error(err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // change is one input on its way through the engine.
@@ -145,7 +146,7 @@ func (t *transit) run(ctx context.Context) (Answer, error) {
 	if err != nil {
 		return t.refuse(ctx, err)
 	}
-	result, err := machine.Step(t.program.graph, t.state, t.input)
+	result, err := rules.Step(t.program.graph, t.state, t.input)
 	switch {
 	case err != nil:
 		return t.refuse(ctx, err)

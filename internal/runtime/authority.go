@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // acts maps each command of a caller to what the policy knows it as.
@@ -37,7 +38,7 @@ func (t *transit) authorize() (outside bool, err error) {
 		return false, nil
 	}
 	if t.c.principal.MaySeeRuns() {
-		if err := machine.CheckExpected(t.state, t.c.command); err != nil {
+		if err := rules.CheckExpected(t.state, t.c.command); err != nil {
 			return false, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // Beginning is what a run was started or forked with.
@@ -42,7 +43,7 @@ func (e *Engine) BeginningOf(ctx context.Context, namespace string, s *machine.S
 	variables, input, wall := startedWith(first.Command)
 	return Beginning{
 		RequestID: first.ID, Variables: variables, Goal: goalOf(input, variables),
-		Budget:              machine.EffectiveBudget(prog.graph, s, wall),
+		Budget:              rules.EffectiveBudget(prog.graph, s, wall),
 		WallExcludesWaiting: prog.graph.WallExcludesWaiting,
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // Bounds of what a comparison tells.
@@ -74,8 +75,8 @@ func (e *Engine) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
 	}
 	d := Diff{
 		Base: base.RunPoint, Other: against.RunPoint,
-		Visits: machine.DiffVisits(base.State, against.State), Edges: machine.DiffEdges(base.State, against.State),
-		Spent: machine.DiffBudgets(base.State, against.State),
+		Visits: rules.DiffVisits(base.State, against.State), Edges: rules.DiffEdges(base.State, against.State),
+		Spent: rules.DiffBudgets(base.State, against.State),
 	}
 	d.paths(base.path, against.path)
 	if d.Artifacts, err = diffArtifacts(base.artifacts, against.artifacts); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // ForkRequest is the argument of [Engine.ForkRun]; RunRef names the source.
@@ -253,7 +254,7 @@ func (e *Engine) copyBodies(ctx context.Context, source runKey, g *machine.Graph
 	if !fork.ReuseSteps {
 		return nil
 	}
-	views, err := e.stepViews(ctx, source, machine.Resolved(from))
+	views, err := e.stepViews(ctx, source, rules.Resolved(from))
 	for i, v := range views {
 		fork.Steps = append(fork.Steps, machine.TakenStep{Step: uint32(i) + 1, Payload: v.Payload, Result: v.Result, Error: v.Error})
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // replayPage bounds what a replay holds of the journal at once.
@@ -50,7 +51,7 @@ func (e *Engine) replay(ctx context.Context, key runKey, g *machine.Graph, seq u
 
 // replayEntry makes one recorded input again; the state has the entry's hash.
 func replayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
-	result, err := machine.Step(g, s, entry.Input)
+	result, err := rules.Step(g, s, entry.Input)
 	if err != nil {
 		return result, fmt.Errorf("record %d: %w", entry.First, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // enginePrincipal causes what nobody asked for: timers.
@@ -185,7 +186,7 @@ func (t *timers) gone(ctx context.Context, timer machine.Timer) bool {
 	if err != nil {
 		return errors.Is(err, machine.ErrNoRun)
 	}
-	for _, still := range machine.Timers(s) {
+	for _, still := range rules.Timers(s) {
 		still.Namespace = timer.Namespace
 		if still == timer {
 			return false

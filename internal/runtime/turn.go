@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/prompt"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // TurnView is an open turn with all that its executor needs.
@@ -93,7 +94,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key runKey, p Principal) (TurnVi
 		return TurnView{}, err
 	}
 	if s.Imported {
-		return TurnView{}, machine.Imported()
+		return TurnView{}, rules.Imported()
 	}
 	if s.Status.Terminal() {
 		return TurnView{}, noTurn("RUN_TERMINAL", fmt.Sprintf("the run ended %s (%s)", s.Status, s.Reason), s)
@@ -135,7 +136,7 @@ func (e *Engine) renderTurn(ctx context.Context, key runKey, prog *program, s *m
 		view.Events = slices.Sorted(maps.Keys(node.OnEvent))
 	}
 	view.Slots = slotsOf(prog.graph, node)
-	view.Remaining = machine.RemainingAt(prog.graph, s, e.cfg.Clock.Now().UnixNano())
+	view.Remaining = rules.RemainingAt(prog.graph, s, e.cfg.Clock.Now().UnixNano())
 	view.Tools = toolsOf(prog, node.Prompt)
 	var err error
 	if view.System, err = e.renderPrompt(ctx, key, prog, s, view.Definition.SystemTemplate); err != nil {

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // work hands ready turns and pending steps to connected workers. All of it is
@@ -54,7 +55,7 @@ func (w *work) observe(t *transit) {
 	s := t.batch.State
 	sp.mu.Lock()
 	run := sp.runs[s.RunID]
-	if run == nil && !machine.Ready(t.program.graph, s) && !hasPending(s) {
+	if run == nil && !rules.Ready(t.program.graph, s) && !hasPending(s) {
 		sp.mu.Unlock()
 		return
 	}

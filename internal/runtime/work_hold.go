@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // A tool that began must not begin again because the sidecar died. So the store
@@ -31,7 +32,7 @@ func issued(t *transit) holders {
 // holders reads who holds the pending steps of a state.
 func (e *Engine) holders(ctx context.Context, g *machine.Graph, s *machine.State) (holders, error) {
 	held := make(holders)
-	for _, row := range machine.Outbox(g, s) {
+	for _, row := range rules.Outbox(g, s) {
 		if row.Kind != machine.OutboxStep {
 			continue
 		}
@@ -48,7 +49,7 @@ func (e *Engine) holders(ctx context.Context, g *machine.Graph, s *machine.State
 
 // outgoing is the row of a step's outgoing work.
 func outgoing(g *machine.Graph, s *machine.State, step uint32) machine.OutboxRow {
-	for _, row := range machine.Outbox(g, s) {
+	for _, row := range rules.Outbox(g, s) {
 		if row.Step == step {
 			return row
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // workSpace is the work and the workers of one namespace. All fields are guarded
@@ -172,7 +173,7 @@ func (sp *workSpace) offerTurn(run *workRun, s *machine.State, g *machine.Graph)
 	if run.turn != nil {
 		run.turn.paused = s.Paused
 	}
-	if !machine.Ready(g, s) {
+	if !rules.Ready(g, s) {
 		if run.turn != nil && run.turn.lease == nil {
 			sp.withdraw(id, run.turn.class)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // WorkStats says how the work of a namespace stands, for metrics.
@@ -83,7 +84,7 @@ func (e *Engine) unserved(ctx context.Context, ns uint32, s *machine.State, serv
 	if err != nil {
 		return false, fmt.Errorf("runtime: %w", err)
 	}
-	if !machine.Ready(prog.graph, s) {
+	if !rules.Ready(prog.graph, s) {
 		return false, nil
 	}
 	class := turnClass(s, prog.graph)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
@@ -108,7 +109,7 @@ func (sp *workSpace) openTurn(ctx context.Context, lease *turnLease) (TurnView, 
 	if err != nil {
 		return TurnView{}, nil, err
 	}
-	if !machine.Ready(prog.graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
+	if !rules.Ready(prog.graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
 		return TurnView{}, nil, errNotOpen
 	}
 	view, err := sp.e.renderTurn(ctx, key, prog, s)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
@@ -64,7 +65,7 @@ func (c *checker) queues() error {
 			return err
 		}
 		same := func(w machine.Timer) bool { return w.Due == t.Due && w.Kind == t.Kind && w.Step == t.Step }
-		if !slices.ContainsFunc(machine.Timers(st), same) {
+		if !slices.ContainsFunc(rules.Timers(st), same) {
 			return &Fault{Namespace: t.Namespace, Run: t.RunID, Row: "timer", Detail: fmt.Sprintf("the run has no timer of kind %d due at %d", t.Kind, t.Due)}
 		}
 		return nil
@@ -103,7 +104,7 @@ func (c *checker) outboxRow(key, value []byte) error {
 	if err != nil || g == nil {
 		return err
 	}
-	if !slices.Contains(machine.Outbox(g, st), o) {
+	if !slices.Contains(rules.Outbox(g, st), o) {
 		return orphan
 	}
 	return nil
@@ -139,7 +140,7 @@ func (c *checker) indexes() error {
 		if err != nil || g == nil {
 			return err
 		}
-		if !machine.Ready(g, st) {
+		if !rules.Ready(g, st) {
 			return &Fault{Namespace: ns, Run: run, Row: "ready", Detail: "the run has no turn to offer"}
 		}
 		return nil
@@ -166,7 +167,7 @@ func (c *checker) indexRow(key, _ []byte) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(machine.Indexes(st), machine.IndexChange{Index: index, Value: value, Add: true}) {
+	if !slices.Contains(rules.Indexes(st), machine.IndexChange{Index: index, Value: value, Add: true}) {
 		return &Fault{Namespace: ns, Run: run, Row: "index", Detail: fmt.Sprintf("the run is not under %s %q", index, value)}
 	}
 	return nil

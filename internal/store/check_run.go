@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
@@ -109,12 +110,12 @@ func (r *runCheck) stored(e *machine.Entry, op *Op) error {
 
 // implied checks that the rows which the head implies are there.
 func (r *runCheck) implied() error {
-	for _, t := range machine.Timers(r.head) {
+	for _, t := range rules.Timers(r.head) {
 		if err := r.want("timer", timerKey(nil, r.ns, &t), codec.EncodeNumber(t.Turn)); err != nil {
 			return err
 		}
 	}
-	for _, c := range machine.Indexes(r.head) {
+	for _, c := range rules.Indexes(r.head) {
 		if err := r.want("index", indexKey(nil, r.ns, r.run, &c), codec.Mark); err != nil {
 			return err
 		}
@@ -122,12 +123,12 @@ func (r *runCheck) implied() error {
 	if r.prover.graph == nil {
 		return nil
 	}
-	for _, o := range machine.Outbox(r.prover.graph, r.head) {
+	for _, o := range rules.Outbox(r.prover.graph, r.head) {
 		if err := r.want("outbox", outboxKey(nil, r.ns, &o), nil); err != nil {
 			return err
 		}
 	}
-	if machine.Ready(r.prover.graph, r.head) {
+	if rules.Ready(r.prover.graph, r.head) {
 		return r.want("ready", runKey(nil, kindReady, r.ns, r.run), codec.Mark)
 	}
 	return nil

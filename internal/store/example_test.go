@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -46,7 +47,7 @@ func ExampleStore_Commit() {
 	for i, command := range []machine.Command{
 		machine.Start{RunID: "01J", Execution: machine.Caller}, machine.EmitEvent{Event: "Ready"},
 	} {
-		result, err := machine.Step(graph, state, machine.Input{At: int64(i + 1), Principal: "app", Command: command})
+		result, err := rules.Step(graph, state, machine.Input{At: int64(i + 1), Principal: "app", Command: command})
 		must(err)
 		committed, err := s.Commit(ctx, result.Batch)
 		fmt.Println(committed.Cursor, result.State.Current, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 const testTime = 1_800_000_000_000_000_000
@@ -60,7 +61,7 @@ func startBatch(run, request string) *machine.Batch {
 			Visits: []machine.Count{{State: "plan", N: 1}}, Turn: &machine.Turn{Seq: 1, Attempt: 1},
 		},
 	}
-	b.Index = machine.Indexes(b.State)
+	b.Index = rules.Indexes(b.State)
 	if request != "" {
 		b.Consumed = []machine.Dedupe{{
 			Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: "anonymous",

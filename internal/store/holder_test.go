@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // TestHoldStep: who holds a step outlives a crash, and ends with the attempt.
@@ -54,7 +55,7 @@ func TestHoldStepInAGroup(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%+v, %v", rows, err)
 	}
-	lost, err := machine.Step(w.graph, w.runs[runID(1)], machine.Input{At: w.at, Command: machine.LoseStep{Step: 2, Attempt: 1}})
+	lost, err := rules.Step(w.graph, w.runs[runID(1)], machine.Input{At: w.at, Command: machine.LoseStep{Step: 2, Attempt: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

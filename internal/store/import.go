@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
@@ -162,7 +163,7 @@ func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, err
 	st.Imported = true
 	w := &Writes{ns: i.ns, entry: -1, run: headKey(i.ns, i.run), last: st.Seq}
 	w.ops = []Op{{Key: w.run, Value: codec.EncodeHead(&st, i.chain)}, {Key: mark, Delete: true}}
-	for _, c := range machine.Indexes(&st) {
+	for _, c := range rules.Indexes(&st) {
 		w.ops = append(w.ops, Op{Key: indexKey(nil, i.ns, i.run, &c), Value: codec.Mark})
 	}
 	return &st, i.s.write(ctx, w)

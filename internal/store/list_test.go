@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // variedRuns stores n runs that differ in everything a filter can ask for.
@@ -31,7 +32,7 @@ func variedRuns(t testing.TB, s *Store, n int) []*machine.State {
 		if rnd.IntN(4) == 0 {
 			st.Parent = &machine.Parent{RunID: runID(rnd.IntN(3)), Step: 1, Attempt: 1}
 		}
-		b.Index = machine.Indexes(st)
+		b.Index = rules.Indexes(st)
 		mustCommit(t, s, b)
 		states = append(states, st)
 	}
@@ -103,7 +104,7 @@ func TestShortestIndex(t *testing.T) {
 	for i := range 30 {
 		b := startBatch(runID(i), "")
 		b.State.Labels = []machine.Label{{Key: "n", Value: fmt.Sprint(i % 10)}}
-		b.Index = machine.Indexes(b.State)
+		b.Index = rules.Indexes(b.State)
 		mustCommit(t, s, b)
 	}
 	txn := s.db.NewTransactionAt(s.reads.durable(), false)

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
@@ -58,8 +59,8 @@ func (p *prover) next(value []byte) (*machine.Entry, *Writes, error) {
 
 // replay makes the entry anew from its input and compares its bytes.
 func (p *prover) replay(e *machine.Entry, value []byte) (*Writes, error) {
-	result, err := machine.Repeat(p.graph, p.state, e)
-	if bad, ok := errors.AsType[*machine.ReplayError](err); ok {
+	result, err := rules.Repeat(p.graph, p.state, e)
+	if bad, ok := errors.AsType[*rules.ReplayError](err); ok {
 		return nil, p.fault("entry", bad.Seq, "%s", bad.Detail)
 	}
 	if err != nil {

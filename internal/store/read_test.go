@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 func TestKeysSortAsTheirNames(t *testing.T) {
@@ -219,7 +220,7 @@ func TestCheckpointsBoundTheReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		entries = slices.DeleteFunc(entries, func(e machine.Entry) bool { return e.First > seq })
-		got, err := machine.ReplayFrom(w.graph, from, entries)
+		got, err := rules.ReplayFrom(w.graph, from, entries)
 		if err != nil || got.Seq != want.Seq || got.PrevHash != want.PrevHash || fmt.Sprint(got.Artifacts) != fmt.Sprint(want.Artifacts) {
 			t.Fatalf("seq %d: %+v, %v; want %+v", seq, got, err, want)
 		}

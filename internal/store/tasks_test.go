@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // TestTasks compares every walk with a sort of all heads, owners whose names are
@@ -25,7 +26,7 @@ func TestTasks(t *testing.T) {
 			b.State.StatusAt = int64(rnd.IntN(20))
 			heads = append(heads, b.State)
 		}
-		b.Index = machine.Indexes(b.State)
+		b.Index = rules.Indexes(b.State)
 		mustCommit(t, s, b)
 	}
 	slices.SortFunc(heads, func(a, b *machine.State) int {

@@ -14,6 +14,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
@@ -229,7 +230,7 @@ func readsAlike(t *testing.T, w *world, s *Store, ns uint32) {
 		t.Fatalf("%d entries, %v; want %d", len(got), err, len(want))
 	}
 	for i := range got {
-		if got[i].Hash != want[i].Hash || !machine.EqualRecords(got[i].Records[0], want[i].Records[0]) {
+		if got[i].Hash != want[i].Hash || !rules.EqualRecords(got[i].Records[0], want[i].Records[0]) {
 			t.Fatalf("entry %d is %+v, was %+v", i, got[i], want[i])
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // loopGraph has everything that makes rows: timers, steps, messages, artifacts.
@@ -73,7 +74,7 @@ func (w *world) do(run string, c machine.Command) *machine.State {
 	case machine.CmdFireTimer, machine.CmdResolveStep:
 		in.ID = ""
 	}
-	r, err := machine.Step(w.graph, w.runs[run], in)
+	r, err := rules.Step(w.graph, w.runs[run], in)
 	if err != nil {
 		w.t.Fatalf("%T: %v", c, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // Check proves what must hold at any time: dense seqs, a whole chain, timers
@@ -18,11 +19,11 @@ func (s *Store) Check() error {
 		if err := run.check(); err != nil {
 			return fmt.Errorf("run %s: %w", key.id, err)
 		}
-		for _, t := range machine.Timers(run.head) {
+		for _, t := range rules.Timers(run.head) {
 			t.Namespace = key.ns
 			timers = append(timers, t)
 		}
-		for _, row := range machine.Indexes(run.head) {
+		for _, row := range rules.Indexes(run.head) {
 			if _, ok := d.index[indexKey{key.ns, row.Index, row.Value, key.id}]; !ok {
 				return fmt.Errorf("run %s: no index row %s=%s", key.id, row.Index, row.Value)
 			}

@@ -185,3 +185,12 @@ type Result struct {
 	// mismatching step key fails the attempt).
 	Refused error
 }
+
+// Noted reports whether the batch does nothing but keep the id of its input.
+func (b *Batch) Noted() bool {
+	if len(b.Records) != 1 {
+		return false
+	}
+	_, noted := b.Records[0].Body.(*Noted)
+	return noted
+}

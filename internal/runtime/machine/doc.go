@@ -1,23 +1,10 @@
-// Package machine is the pure heart of Pawl: what one run does with one input.
+// Package machine owns the vocabulary of a run: the Graph that its author wrote, the
+// State that it is in, the Input that moves it, the Records and the Batch that come of
+// it, and the rows by which it is found. How one follows from the other is package
+// rules; how it is kept is package store.
 //
-// It knows no clock, no random source, no disk and no network. Time and ids
-// arrive inside the [Input]; what has to be stored and sent leaves inside the
-// [Batch]. The same Graph, State and Input therefore give the same Result for
-// ever, which is what replay and verification rest on.
-//
-//	Step(graph, state, input) -> Result{state', batch, disposition}, error
-//
-// An error means that nothing changed: no id is used up and nothing is stored.
-//
-// Three rules hold everything together:
-//
-//   - A state implies its timers, outbox rows, ready and list index rows
-//     ([Timers], [Outbox], [Ready], [Indexes]); a Batch holds the difference
-//     between the states before and after, so the two cannot drift apart.
-//   - A written artifact value is stored once: with the Transition of its input,
-//     else with its Ended, else with the TurnCompleted, ArtifactsSet or
-//     StepResolved that brought it.
-//   - Budgets come first: what an input brought is recorded, then a run that is
-//     over a budget ends, whatever else the input asks for; Cancel alone is a
-//     cancellation even then.
+// Everybody may import it; it imports nothing, knows no clock, no random source, no disk
+// and no network, and decides nothing. Invariant: what stands in a Record or an Input is
+// stored for ever, so that a field's meaning never changes and no constant is numbered
+// anew.
 package machine

@@ -1,6 +1,8 @@
 package machine
 
-import "time"
+import (
+	"time"
+)
 
 // Orchestration says who may move a run out of a state (RFC 0005).
 type Orchestration uint8
@@ -91,14 +93,6 @@ type Node struct {
 	MaxIterations map[string]int
 	// Artifacts are the names that this state declares.
 	Artifacts []string
-}
-
-// outcomeAt is status and reason of a run that completes this terminal state.
-func outcomeAt(n *Node) (Status, string) {
-	if n.Outcome == Failed {
-		return Failed, "outcome:" + n.Name
-	}
-	return Completed, "completed"
 }
 
 // Timeout is x_pawl.timeouts of one state.

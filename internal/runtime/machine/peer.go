@@ -151,3 +151,16 @@ type AgentFault struct {
 }
 
 func (f *AgentFault) Error() string { return f.Code + ": " + f.Message }
+
+// Remote is the other side of a delegation.
+type Remote struct {
+	// TaskID and ContextID are the agent's; "" = not known.
+	TaskID    string
+	ContextID string
+	// CardURL is where the agent's card lives; "" = a local member.
+	CardURL string
+	// Asking: the agent waits for an answer.
+	Asking Awaiting
+	// Answer is the InputReceived record that is to be sent to it; 0 = none.
+	Answer uint64
+}

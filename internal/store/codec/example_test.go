@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
@@ -26,7 +27,7 @@ func ExampleEncodeEntry() {
 
 	entry, err := codec.DecodeEntry("01J", value)
 	fmt.Println(entry.Cursor, entry.First, entry.Input.ID, entry.Hash == hash, err)
-	fmt.Println(machine.EqualRecords(entry.Records[0], records[0]))
+	fmt.Println(rules.EqualRecords(entry.Records[0], records[0]))
 
 	_, err = codec.DecodeEntry("01J", value[:len(value)/2])
 	fmt.Println(errors.Is(err, codec.ErrCorrupt))

@@ -1,0 +1,208 @@
+package rules
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// resolve takes an answer to a step, in the order of section 9. An answer that
+// is ignored is no error.
+func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
+	if t.s.Status.Terminal() {
+		return machine.IgnoredTerminal, nil
+	}
+	if c.Step == 0 {
+		return 0, &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "STEP_REQUIRED", Field: "step", Message: "step numbers begin at 1"}
+	}
+	if c.Step > t.s.LastStep {
+		return t.violate(), nil
+	}
+	if err := checkUsage(c.Usage); err != nil {
+		return 0, err
+	}
+	i := findStep(t.s.Steps, c.Step)
+	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending {
+		return repeated(t.s.Steps, i, c), nil
+	}
+	step := &t.s.Steps[i]
+	switch {
+	case step.Tool != c.Tool:
+		return t.violate(), nil
+	case c.Attempt < 0 || c.Attempt > step.Attempt:
+		return machine.IgnoredStale, nil // no attempt of this step
+	case c.OK:
+		return t.accept(i, c)
+	case c.Attempt != step.Attempt && c.Attempt != 0:
+		return machine.IgnoredStale, nil
+	}
+	tool := toolOf(t.g, step.Tool)
+	policy := tool.OnError
+	if c.Unknown {
+		policy = tool.OnUnknown
+	}
+	t.settle(c.Usage)
+	return t.failStep(i, policy, machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: c.Usage}, c.Final), nil
+}
+
+// violate ends a run whose tool side answers what was never asked.
+func (t *txn) violate() machine.Disposition {
+	t.end(ending{status: machine.Escalated, reason: "protocol_violation"})
+	return machine.DispEscalated
+}
+
+// repeated tells the same answer again from a late other one.
+func repeated(steps []machine.ToolStep, i int, c *machine.ResolveStep) machine.Disposition {
+	if i >= 0 && steps[i].Tool == c.Tool && steps[i].AnswerHash == answerHash(c.OK, c.Result, c.Error) {
+		return machine.IgnoredDuplicate
+	}
+	return machine.IgnoredStale
+}
+
+// accept records a good answer, from whichever attempt, and writes the
+// artifact that is bound to the tool.
+func (t *txn) accept(i int, c *machine.ResolveStep) (machine.Disposition, error) {
+	artifacts, err := t.boundArtifact(c)
+	if err != nil {
+		return 0, err
+	}
+	seq := t.record(&machine.StepResolved{
+		Step: c.Step, Tool: c.Tool, Attempt: t.answered(i, c.Attempt), OK: true,
+		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: c.Usage,
+	})
+	t.settle(c.Usage)
+	t.write(artifacts, seq)
+	t.settleStep(i, machine.StepStatusOK, seq, answerHash(true, c.Result, machine.Fault{}))
+	return machine.Accepted, nil
+}
+
+// answered is the attempt that an answer names; 0 means the current one.
+func (t *txn) answered(i, attempt int) int {
+	if attempt == 0 {
+		return t.s.Steps[i].Attempt
+	}
+	return attempt
+}
+
+// boundArtifact is the write of x_pawl.result_bindings. Into a text artifact a
+// JSON string goes as its text; anything else as the compact JSON it is.
+func (t *txn) boundArtifact(c *machine.ResolveStep) ([]machine.ArtifactWrite, error) {
+	name := t.g.Tools[c.Tool].ResultArtifact
+	if name == "" {
+		return nil, nil
+	}
+	value := c.Result
+	var text string
+	if machine.FormOf(t.g.Artifacts[name].Type) == machine.FormText && bytes.HasPrefix(value, []byte(`"`)) && json.Unmarshal(value, &text) == nil {
+		value = []byte(text)
+	}
+	writes := []machine.ArtifactWrite{{Name: name, Value: value}}
+	return writes, t.checkWrites(writes)
+}
+
+// settleStep closes a step with the answer that the record seq holds.
+func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]byte) {
+	step := &t.steps()[i]
+	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = status, seq, hash, 0
+	if turn := t.s.Turn; turn != nil && turn.Suspended && len(pendingSteps(t.s)) == 0 {
+		t.offerAgain()
+	}
+}
+
+// failStep is the way of every attempt without a good answer: the same step
+// again while policy and attempts allow it, else its error is handed to the
+// turn or ends the run. answer holds error, worker and whether the outcome is
+// unknown; final: no attempt follows.
+func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool) machine.Disposition {
+	step := &t.steps()[i]
+	tool := toolOf(t.g, step.Tool)
+	answer.Step, answer.Tool, answer.Attempt = step.Step, step.Tool, step.Attempt
+	again := !final && step.Attempt < tool.Attempts && (!answer.Unknown || policy == machine.Retry)
+	if policy == machine.Retry {
+		policy = tool.OnError
+	}
+	if again {
+		answer.Next = step.Attempt + 1
+		answer.Deadline = addCapped(t.in.At, int64(tool.Timeout))
+		step.Attempt, step.Deadline, step.Remote = answer.Next, answer.Deadline, nil
+	}
+	seq := t.record(&answer)
+	if again {
+		return machine.Accepted
+	}
+	hash := answerHash(false, nil, answer.Error)
+	if policy == machine.Escalate {
+		step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = machine.StepStatusError, seq, hash, 0
+		if !t.rules.budgetsBeforeEscalation || !t.endIfOverBudget("", nil) {
+			t.end(ending{status: machine.Escalated, reason: "tool_error:" + step.Tool})
+		}
+		return machine.DispEscalated
+	}
+	t.settleStep(i, machine.StepStatusError, seq, hash)
+	return machine.Accepted
+}
+
+// unknown: nobody can say whether the tool ran. A delegation is never sent as a
+// new attempt on that ground (the agent may be at work): it is called off.
+func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposition {
+	step := &t.s.Steps[i]
+	policy := toolOf(t.g, step.Tool).OnUnknown
+	if step.Delegation {
+		t.callOff(step)
+		if policy == machine.Retry {
+			policy = machine.Return
+		}
+	}
+	return t.failStep(i, policy, machine.StepResolved{Error: fault, Unknown: true, Worker: worker}, false)
+}
+
+// loseStep: the worker that executed a pending step is gone.
+func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
+	if t.s.Status.Terminal() {
+		return machine.IgnoredTerminal
+	}
+	i := findStep(t.s.Steps, c.Step)
+	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt {
+		return machine.IgnoredStale
+	}
+	fault := machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}
+	return t.unknown(i, fault, c.Worker)
+}
+
+// cancelSteps closes every pending step of the visit.
+func (t *txn) cancelSteps(why string) {
+	for i := range t.s.Steps {
+		if t.s.Steps[i].Status != machine.StepStatusPending {
+			continue
+		}
+		step := &t.steps()[i]
+		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why})
+		if step.Delegation {
+			t.callOff(step)
+		}
+		step.Status, step.Deadline = machine.StepStatusCancelled, 0
+	}
+}
+
+// callOff tells the agent of a delegation that went out earlier; one of this
+// very batch was never sent.
+func (t *txn) callOff(step *machine.ToolStep) {
+	if t.old == nil || !stillOut(t.old.Steps, step) {
+		return
+	}
+	t.cancels = append(t.cancels, machine.OutboxRow{
+		Namespace: t.s.Namespace, Kind: machine.OutboxCancel, Due: t.in.At, RunID: t.s.RunID, Step: step.Step, Attempt: step.Attempt,
+	})
+}
+
+// answerHash tells equal answers: of a good one its result, of an error its
+// code and message.
+func answerHash(ok bool, result []byte, fault machine.Fault) [32]byte {
+	if ok {
+		return sha256.Sum256(append([]byte{1}, result...))
+	}
+	return sha256.Sum256([]byte("\x00" + fault.Code + "\x00" + fault.Message))
+}

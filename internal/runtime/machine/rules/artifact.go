@@ -1,0 +1,165 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// setArtifacts writes without a transition.
+func (t *txn) setArtifacts(c *machine.SetArtifacts) error {
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
+	if len(c.Artifacts) == 0 {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_ARTIFACTS", Field: "artifacts", Message: "nothing to write"}
+	}
+	if err := t.checkWrites(c.Artifacts); err != nil {
+		return err
+	}
+	t.write(c.Artifacts, t.record(&machine.ArtifactsSet{Artifacts: c.Artifacts}))
+	return nil
+}
+
+// checkWrites is check (8), made write by write in the order given: declared,
+// named once, small enough, of its type; last the run's total.
+func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
+	if len(writes) == 0 {
+		return nil
+	}
+	total := t.s.ArtifactBytes
+	for i := range writes {
+		w := &writes[i]
+		decl, ok := t.g.Artifacts[w.Name]
+		if !ok {
+			return t.undeclared(w.Name)
+		}
+		if slices.ContainsFunc(writes[:i], func(o machine.ArtifactWrite) bool { return o.Name == w.Name }) {
+			return &machine.Refusal{
+				Code: machine.CodeInvalidArgument, Reason: "DUPLICATE_ARTIFACT", Field: field(w.Name),
+				Message: "written twice in one request",
+			}
+		}
+		if err := first(t.checkSize(w), checkType(w, decl.Type)); err != nil {
+			return err
+		}
+		total += int64(len(w.Value))
+		if head := headOf(t.s, w.Name); head != nil && decl.Mode == machine.Replace {
+			total -= head.Bytes
+		}
+	}
+	return t.checkTotal(total)
+}
+
+func (t *txn) undeclared(name string) error {
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "UNDECLARED_ARTIFACT", Field: field(name),
+		Message: "no state of the pack declares it", Allowed: slices.Sorted(maps.Keys(t.g.Artifacts)),
+	}
+}
+
+func (t *txn) checkSize(w *machine.ArtifactWrite) error {
+	limit := t.s.Limits.MaxArtifactBytes
+	if own := t.g.MaxArtifactBytes; own > 0 && own < limit {
+		limit = own
+	}
+	got := int64(len(w.Value))
+	if got <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "ARTIFACT_TOO_LARGE", Field: field(w.Name),
+		Message: fmt.Sprintf("%d bytes, at most %d: store it elsewhere and write a reference to it", got, limit),
+		Limit:   limit, Got: got,
+	}
+}
+
+func (t *txn) checkTotal(total int64) error {
+	limit := t.s.Limits.MaxRunArtifactBytes
+	if total <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "ARTIFACTS_TOO_LARGE", Field: "artifacts",
+		Message: fmt.Sprintf("the run's artifacts would hold %d bytes, at most %d: store them elsewhere and write references", total, limit),
+		Limit:   limit, Got: total,
+	}
+}
+
+// checkType holds a value against its media type: JSON must parse, text must be
+// UTF-8, anything else is bytes; a claim of the caller must agree.
+func checkType(w *machine.ArtifactWrite, mediaType string) error {
+	form := machine.FormOf(mediaType)
+	refuse := func(format string, args ...any) error {
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "ARTIFACT_TYPE", Field: field(w.Name), Allowed: []string{mediaType},
+			Message: fmt.Sprintf("declared %s, but the value ", mediaType) + fmt.Sprintf(format, args...),
+		}
+	}
+	switch {
+	case w.Type != "" && w.Type != mediaType:
+		return refuse("is said to be %s", w.Type)
+	case w.Form != machine.FormUnset && w.Form != form:
+		return refuse("was given as %s; want it as %s", w.Form, form)
+	case form == machine.FormJSON && !json.Valid(w.Value), form == machine.FormText && !utf8.Valid(w.Value):
+		return refuse("is not %s", map[machine.Form]string{machine.FormJSON: "JSON", machine.FormText: "UTF-8 text"}[form])
+	}
+	return nil
+}
+
+func field(artifact string) string { return "artifacts[" + artifact + "]" }
+
+// write notes checked writes as made by the record seq, which holds the values.
+func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
+	if len(writes) == 0 {
+		return
+	}
+	if !t.own.artifacts {
+		t.s.Artifacts, t.own.artifacts = slices.Clone(t.s.Artifacts), true
+	}
+	for i := range writes {
+		w := &writes[i]
+		decl := t.g.Artifacts[w.Name]
+		head := headOf(t.s, w.Name)
+		if head == nil {
+			t.s.Artifacts = append(t.s.Artifacts, machine.ArtifactHead{Name: w.Name, Type: decl.Type, Mode: decl.Mode})
+			head = &t.s.Artifacts[len(t.s.Artifacts)-1]
+		}
+		before := head.Bytes
+		updateHead(head, seq, w.Value)
+		t.s.ArtifactBytes += head.Bytes - before
+		t.writes = append(t.writes, machine.ArtifactVersion{Name: w.Name, Seq: seq, Mode: decl.Mode, Bytes: int64(len(w.Value))})
+	}
+}
+
+// updateHead takes one write. Hash is SHA-256 of the value for Replace; for Append
+// SHA-256 of the previous hash (zero at first) and the value, so that it never
+// needs what was written before.
+func updateHead(h *machine.ArtifactHead, seq uint64, value []byte) {
+	h.Seq = seq
+	h.Writes++
+	if h.Mode == machine.Replace {
+		h.Bytes, h.Hash = int64(len(value)), sha256.Sum256(value)
+		return
+	}
+	sum := sha256.New()
+	sum.Write(h.Hash[:])
+	sum.Write(value)
+	sum.Sum(h.Hash[:0])
+	h.Bytes += int64(len(value))
+}
+
+// headOf returns the head of a written artifact, or nil.
+func headOf(s *machine.State, name string) *machine.ArtifactHead {
+	for i := range s.Artifacts {
+		if s.Artifacts[i].Name == name {
+			return &s.Artifacts[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// The checks of section 4 that the machine makes, in their order. Each returns
+// a *Refusal as an error or nil, and none changes anything.
+
+// checkOpen is check (4): a terminal run takes nothing any more.
+func (t *txn) checkOpen() error {
+	if !t.s.Status.Terminal() {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "RUN_TERMINAL", Field: "run_id",
+		Message: fmt.Sprintf("the run ended %s (%s)", t.s.Status, t.s.Reason), Seq: t.s.Seq,
+	}
+}
+
+// checkUnpaused refuses events and step requests of a paused run.
+func (t *txn) checkUnpaused() error {
+	if !t.s.Paused {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "PAUSED", Field: "run_id",
+		Message: "the run is paused; resume it first",
+	}
+}
+
+// checkTurn demands that the named turn is the open one in its current attempt.
+func (t *txn) checkTurn(seq uint64, attempt int) error {
+	turn := t.s.Turn
+	if turn != nil && turn.Seq == seq && turn.Attempt == attempt {
+		return nil
+	}
+	r := &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
+	if turn == nil {
+		r.Message = fmt.Sprintf("turn %d attempt %d: no turn is open", seq, attempt)
+		return r
+	}
+	r.Seq = turn.Seq
+	r.Message = fmt.Sprintf("turn %d attempt %d: the open turn is %d attempt %d", seq, attempt, turn.Seq, turn.Attempt)
+	return r
+}
+
+// CheckExpected is check (5) of every command that may ask for it: the run's last
+// transition is the one that the caller judged by. A host makes it before it judges
+// authority, so that the second of two who decide hears who was first; [Step] makes it
+// in any case. A run that has ended is told as such, by check (4).
+func CheckExpected(s *machine.State, c machine.Command) error {
+	want := expectedSeq(c)
+	if want == 0 || want == s.VisitSeq || s.Status.Terminal() || s.Imported {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeAborted, Reason: "SEQ_MISMATCH", Field: "expected_seq",
+		Message: fmt.Sprintf("the last transition is record %d, not %d", s.VisitSeq, want),
+		Seq:     s.VisitSeq,
+	}
+}
+
+// expectedSeq is what a command asks of the run's VisitSeq; 0 = nothing.
+func expectedSeq(c machine.Command) uint64 {
+	switch c := c.(type) {
+	case machine.EmitEvent:
+		return c.ExpectedSeq
+	case machine.SendInput:
+		return c.ExpectedSeq
+	case machine.SetArtifacts:
+		return c.ExpectedSeq
+	case machine.CompleteTurn:
+		return c.ExpectedSeq
+	}
+	return 0
+}
+
+// checkEvent is check (7). A terminal state's on_event never fires.
+func (t *txn) checkEvent(event string) error {
+	n := t.node()
+	if !n.Terminal && n.OnEvent[event] != "" {
+		return nil
+	}
+	r := &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "UNKNOWN_EVENT", Field: "event",
+		Message: fmt.Sprintf("state %q does not take event %q", n.Name, event),
+	}
+	if n.Terminal {
+		r.Message = fmt.Sprintf("state %q is terminal and takes no event: the run ends when its turn is completed without one", n.Name)
+		return r
+	}
+	r.Allowed = slices.Sorted(maps.Keys(n.OnEvent))
+	return r
+}
+
+// first returns the first error of the checks, made in order.
+func first(checks ...error) error {
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// entry is one wish to enter a state: the run's entry, an event or a timeout.
+type entry struct {
+	// from is nil for the run's entry.
+	from   *machine.Node
+	event  string
+	target string
+	cause  machine.Cause
+	// artifacts were checked and are stored with the record that results.
+	artifacts []machine.ArtifactWrite
+}
+
+// enter is section 3, the one algorithm for entry, event and forced exit. It
+// ends in one Transition, or in Ended if nothing can be entered.
+func (t *txn) enter(e entry) {
+	t.cancelSteps(whyVisitLeft)
+	if reason := t.visitsUsedUp(); reason != "" {
+		t.end(ending{status: machine.BudgetExhausted, reason: reason, event: e.event, intended: e.target, artifacts: e.artifacts})
+		return
+	}
+	to, redirects := t.route(e)
+	if to == nil {
+		t.end(ending{
+			status: machine.BudgetExhausted, reason: redirects[0].Guard,
+			redirects: redirects, event: e.event, intended: e.target, artifacts: e.artifacts,
+		})
+		return
+	}
+	t.visit(e, to, redirects)
+}
+
+// visitsUsedUp makes checks 1 and 2 and returns the reason to end, or "".
+func (t *txn) visitsUsedUp() string {
+	if limit := t.g.Budget.MaxTotalVisits; limit > 0 && t.s.TotalVisits >= limit {
+		return "max_total_visits"
+	}
+	if t.s.Transitions >= t.s.Limits.MaxTransitions {
+		return "max_transitions"
+	}
+	return ""
+}
+
+// route makes check 3: it follows on_max_visits from one refused state to the
+// next and returns the state that can be entered, or nil. A used-up edge
+// refuses its target and goes on with the source's on_max_visits. No state is
+// tried twice, so the walk ends even where a pack's forced exits form a cycle.
+func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
+	var redirects []machine.Redirect
+	next := e.target
+	if guard := t.edgeUsedUp(e); guard != "" {
+		redirects = append(redirects, machine.Redirect{State: next, Guard: guard})
+		next = e.from.OnMaxVisits
+	}
+	for next != "" && !refused(redirects, next) {
+		n := t.g.States[next]
+		if n.MaxVisits == 0 || visitsOf(t.s, next) < n.MaxVisits {
+			return n, redirects
+		}
+		redirects = append(redirects, machine.Redirect{State: next, Guard: "max_visits:" + next})
+		next = n.OnMaxVisits
+	}
+	return nil, redirects
+}
+
+// edgeUsedUp returns the guard of an edge that was followed as often as
+// max_iterations allows, else "".
+func (t *txn) edgeUsedUp(e entry) string {
+	if e.from == nil {
+		return ""
+	}
+	limit, bounded := e.from.MaxIterations[e.event]
+	if !bounded || followedTimes(t.s, e.from.Name, e.event) < limit {
+		return ""
+	}
+	return "max_iterations:" + e.from.Name + "." + e.event
+}
+
+func refused(redirects []machine.Redirect, state string) bool {
+	for i := range redirects {
+		if redirects[i].State == state {
+			return true
+		}
+	}
+	return false
+}
+
+// visit makes the one Transition and everything that comes with a new visit:
+// its first turn, the timeout, the conversation and the queued inputs.
+// An edge counts as followed only if its own target was entered.
+func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
+	tr := &machine.Transition{
+		Event: e.event, To: to.Name, Intended: e.target,
+		Redirects: redirects, Cause: e.cause, Artifacts: e.artifacts,
+	}
+	if len(redirects) > 0 {
+		tr.Cause = machine.CauseMaxVisits
+	}
+	if e.from != nil {
+		tr.From = e.from.Name
+		if len(redirects) == 0 {
+			t.follow(e.from.Name, e.event)
+		}
+	}
+	s := t.s
+	s.Transitions++
+	s.TotalVisits++
+	tr.Visit, tr.Total = t.bump(to.Name), s.TotalVisits
+	seq := t.record(tr)
+	t.write(e.artifacts, seq)
+	s.Current, s.VisitSeq, s.Steps = to.Name, seq, nil
+	t.own.steps = true
+	t.openTurn(seq)
+	t.armTimeout(to)
+	if !to.Persistent {
+		t.resetConversation(to.Name)
+	}
+	t.drainQueue()
+}
+
+// armTimeout sets the timeout of the state that was just entered. A terminal
+// state has none: its events never fire.
+func (t *txn) armTimeout(n *machine.Node) {
+	t.s.StateTimeoutAt = 0
+	if n.Timeout != nil && !n.Terminal {
+		t.s.StateTimeoutAt = addCapped(t.in.At, int64(n.Timeout.After))
+	}
+}

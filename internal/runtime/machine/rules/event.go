@@ -1,0 +1,60 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Why a turn or step was closed by something else than its own answer.
+const (
+	whyOutsideEvent = "outside_event"
+	whyStateTimeout = "state_timeout"
+	whyVisitLeft    = "visit_left"
+	whyRunEnded     = "run_ended"
+)
+
+// emit takes an event from the turn's holder or from outside.
+func (t *txn) emit(c *machine.EmitEvent) error {
+	if err := t.checkEmit(c); err != nil {
+		return err
+	}
+	if err := t.checkWrites(c.Artifacts); err != nil {
+		return err
+	}
+	if c.Outside {
+		t.abandonTurn(whyOutsideEvent)
+	} else {
+		t.assign(c.Assigned)
+	}
+	t.move(c.Event, machine.CauseEvent, c.Artifacts)
+	return nil
+}
+
+func (t *txn) checkEmit(c *machine.EmitEvent) error {
+	if err := first(t.checkOpen(), t.checkUnpaused()); err != nil {
+		return err
+	}
+	if !c.Outside && t.s.Turn == nil {
+		return t.checkTurn(t.s.VisitSeq, 1)
+	}
+	return t.checkEvent(c.Event)
+}
+
+// move follows a declared event, unless the run is over its budget: then the
+// event ends it.
+func (t *txn) move(event string, cause machine.Cause, artifacts []machine.ArtifactWrite) {
+	if t.endIfOverBudget(event, artifacts) {
+		return
+	}
+	from := t.node()
+	t.enter(entry{from: from, event: event, target: from.OnEvent[event], cause: cause, artifacts: artifacts})
+}
+
+// abandonTurn closes the open turn, if any, without a result.
+func (t *txn) abandonTurn(why string) {
+	turn := t.s.Turn
+	if turn == nil {
+		return
+	}
+	t.record(&machine.TurnAbandoned{TurnSeq: turn.Seq, Attempt: turn.Attempt, Why: why})
+	t.s.Turn = nil
+}

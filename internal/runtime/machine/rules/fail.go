@@ -1,0 +1,156 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// fail takes a failed execution of the open turn. The repeat of the report that
+// opened the current attempt is a duplicate, not stale.
+func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
+	if err := t.checkOpen(); err != nil {
+		return 0, err
+	}
+	if t.repeatsFailure(c) {
+		return machine.IgnoredDuplicate, nil
+	}
+	if err := first(t.checkTurn(c.TurnSeq, c.Attempt), checkUsage(c.Usage), checkReject(c)); err != nil {
+		return 0, err
+	}
+	t.assign(c.Assigned)
+	t.settle(c.Usage)
+	reason := turnFailed
+	if c.Reject {
+		reason = "rejected"
+	}
+	t.failTurn(c.Error, c.Retryable, c.Usage, reason)
+	return machine.Accepted, nil
+}
+
+func checkReject(c *machine.FailTurn) error {
+	if !c.Reject || !c.Retryable {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable",
+		Message: "work that is refused is not tried again",
+	}
+}
+
+func (t *txn) repeatsFailure(c *machine.FailTurn) bool {
+	turn := t.s.Turn
+	return turn != nil && turn.Seq == c.TurnSeq && turn.Attempt == c.Attempt+1 &&
+		turn.LastFailure != [32]byte{} && turn.LastFailure == t.in.BodyHash
+}
+
+// turnFailed is the reason of runs whose turn was not executed.
+const turnFailed = "turn_failed"
+
+// failTurn ends the current attempt: the next one after a pause, or the run, for
+// the given reason. Pending steps belong to the visit and stay.
+func (t *txn) failTurn(fault machine.Fault, retryable bool, usage machine.Usage, reason string) {
+	turn := t.turn()
+	failed := &machine.TurnFailed{TurnSeq: turn.Seq, Attempt: turn.Attempt, Error: fault, Retryable: retryable, Usage: usage}
+	over := t.overBudget()
+	if over == "" && retryable && turn.Attempt < attemptsOf(t.g) {
+		failed.Next = turn.Attempt + 1
+		failed.NotBefore = addCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
+	}
+	t.record(failed)
+	switch {
+	case over != "":
+		t.end(ending{status: machine.BudgetExhausted, reason: over})
+	case failed.Next != 0:
+		turn.Attempt, turn.NotBefore = failed.Next, failed.NotBefore
+		turn.Suspended, turn.Requests, turn.LastFailure = false, 0, t.in.BodyHash
+		turn.Assigned = machine.Assignment{}
+	case retryable:
+		t.end(ending{status: machine.Escalated, reason: reason})
+	default:
+		t.end(ending{status: machine.Failed, reason: reason})
+	}
+}
+
+func attemptsOf(g *machine.Graph) int { return orDefault(g.Retry.MaxAttempts, machine.DefaultAttempts) }
+
+// backoff is the pause after a failed attempt: Initial, doubled per attempt,
+// capped by Max, then moved by up to 20 % either way by a number that run, turn
+// and attempt decide, so that a replay finds the same pause.
+func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
+	pause, most := orDefault(p.Initial, machine.DefaultInitialPause), orDefault(p.Max, machine.DefaultMaxPause)
+	for range attempt - 1 {
+		if pause >= most {
+			break
+		}
+		pause *= 2
+	}
+	pause = min(pause, most)
+	const million = 1_000_000
+	shift := int64(jitter%400_001) - 200_000
+	nanos := int64(pause)
+	return max(1, time.Duration(nanos+nanos/million*shift+nanos%million*shift/million))
+}
+
+// jitter is the first 4 bytes of SHA-256(run ‖ turn seq ‖ attempt), the numbers
+// as 8 bytes big-endian.
+func jitter(run string, turnSeq uint64, attempt int) uint32 {
+	buf := append(make([]byte, 0, 64), run...)
+	buf = binary.BigEndian.AppendUint64(buf, turnSeq)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(attempt))
+	sum := sha256.Sum256(buf)
+	return binary.BigEndian.Uint32(sum[:4])
+}
+
+// suspend releases a turn that only waits for its visit's pending steps.
+func (t *txn) suspend(c *machine.SuspendTurn) error {
+	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+		return err
+	}
+	pending := pendingSteps(t.s)
+	if len(pending) == 0 {
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq",
+			Message: "no step of this visit is pending: the turn would wait for nothing",
+		}
+	}
+	if t.s.Turn.Suspended {
+		return nil
+	}
+	t.assign(c.Assigned)
+	t.record(&machine.TurnSuspended{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Pending: pending})
+	t.begun()
+	t.turn().Suspended = true
+	return nil
+}
+
+// offerAgain makes an open turn ready: its backoff is over, or all the steps
+// that it was suspended for are answered. What executes it next is a new
+// execution, whose default step keys count from 1.
+func (t *txn) offerAgain() {
+	turn := t.turn()
+	turn.NotBefore, turn.Suspended, turn.Requests = 0, false, 0
+	t.record(&machine.TurnReady{TurnSeq: turn.Seq, Attempt: turn.Attempt})
+}
+
+// loseTurn: the executor is gone. A plain disconnect changes nothing here:
+// deliveries are the host's memory. Turns of CALLER runs never expire.
+func (t *txn) loseTurn(c *machine.LoseTurn) machine.Disposition {
+	if t.s.Status.Terminal() {
+		return machine.IgnoredTerminal
+	}
+	if t.s.Execution != machine.Workers || t.checkTurn(c.TurnSeq, c.Attempt) != nil {
+		return machine.IgnoredStale
+	}
+	switch {
+	case c.Undeliverable:
+		t.assign(c.Assigned)
+		t.end(ending{status: machine.Escalated, reason: "turn_undeliverable"})
+	case c.LeaseExpired:
+		t.assign(c.Assigned)
+		t.failTurn(machine.Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, machine.Usage{}, turnFailed)
+	}
+	return machine.Accepted
+}

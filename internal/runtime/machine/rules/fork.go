@@ -1,0 +1,280 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// startOf is what a fork has in common with a start.
+func startOf(c *machine.Fork) *machine.Start {
+	return &machine.Start{
+		Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution,
+		Labels: c.Labels, Limits: c.Limits, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps,
+	}
+}
+
+// beginFork is Step for [machine.Fork]: seq 1 is the Origin, on which everything that
+// was copied lies; queued inputs follow it.
+func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.Fork) (machine.Result, error) {
+	if s != nil {
+		return machine.Result{State: s}, runExists(s)
+	}
+	if err := first(checkStart(g, startOf(&c)), checkSource(g, &c)); err != nil {
+		return machine.Result{}, err
+	}
+	in.At = max(in.At, 1)
+	t, err := newTxn(g, newState(g, startOf(&c), in.At), in)
+	if err != nil {
+		return machine.Result{}, err
+	}
+	t.old = nil
+	if err := t.takeOver(&c); err != nil {
+		return machine.Result{}, err
+	}
+	return t.result(machine.Accepted), nil
+}
+
+// Imported is the answer to every input of a run that was imported.
+func Imported() error {
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "IMPORTED", Field: "run_id",
+		Message: "the run was imported to be looked at and is never driven: fork it to go on from there",
+	}
+}
+
+func runExists(s *machine.State) error {
+	return &machine.Refusal{
+		Code: machine.CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "run_id", Message: "the run exists: " + s.RunID, Seq: s.Seq,
+	}
+}
+
+// checkSource: the run had not ended, and the graph has all that the copy needs.
+func checkSource(g *machine.Graph, c *machine.Fork) error {
+	if c.From == nil {
+		return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "from", Message: "a fork needs its source's state"}
+	}
+	if c.From.Status.Terminal() {
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "FORK_TERMINAL", Field: "at_seq", Seq: c.From.Seq,
+			Message: fmt.Sprintf("the run had ended %s (%s) there: fork it at an earlier record", c.From.Status, c.From.Reason),
+		}
+	}
+	return first(checkStates(g, c.From), checkHeads(g, c.From), checkQueued(c))
+}
+
+// checkStates: every state that was visited exists.
+func checkStates(g *machine.Graph, from *machine.State) error {
+	var missing []string
+	for _, v := range append([]machine.Count{{State: from.Current}}, from.Visits...) {
+		if g.States[v.State] == nil && !slices.Contains(missing, v.State) {
+			missing = append(missing, v.State)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "FORK_STATE_MISSING", Field: "pack", Allowed: stateNames(g),
+		Message: fmt.Sprintf("the run visited %s, which %s@%s does not have", strings.Join(missing, ", "), g.PackID, g.PackVersion),
+	}
+}
+
+func stateNames(g *machine.Graph) []string {
+	names := make([]string, 0, len(g.States))
+	for name := range g.States {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// checkHeads: every artifact is declared with the type and mode that it has.
+func checkHeads(g *machine.Graph, from *machine.State) error {
+	for i := range from.Artifacts {
+		h := &from.Artifacts[i]
+		if decl, ok := g.Artifacts[h.Name]; !ok || decl.Type != h.Type || decl.Mode != h.Mode {
+			return &machine.Refusal{
+				Code: machine.CodeFailedPrecondition, Reason: "FORK_ARTIFACT_MISMATCH", Field: field(h.Name),
+				Message: fmt.Sprintf("%s@%s does not declare it as the run has it (%s)", g.PackID, g.PackVersion, h.Type),
+			}
+		}
+	}
+	return nil
+}
+
+func checkQueued(c *machine.Fork) error {
+	limit := withDefaults(c.Limits).MaxQueuedInputs
+	if len(c.Queued) <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "at_seq",
+		Message: fmt.Sprintf("%d inputs waited for the open turn", len(c.Queued)), Limit: int64(limit), Got: int64(len(c.Queued)),
+	}
+}
+
+// takeOver makes the copy.
+func (t *txn) takeOver(c *machine.Fork) error {
+	s, from := t.s, c.From
+	s.Forked = &machine.Forked{RunID: from.RunID, Seq: c.Seq}
+	for _, v := range from.Visits {
+		s.Forked.Visits += v.N
+	}
+	s.Visits, s.Edges = slices.Clone(from.Visits), slices.Clone(from.Edges)
+	origin := &machine.Origin{RunID: from.RunID, Seq: c.Seq, State: from, Conversations: c.Conversations}
+	seq := t.record(origin)
+	s.Current, s.VisitSeq = from.Current, seq
+	if err := t.takeArtifacts(c, origin, seq); err != nil {
+		return err
+	}
+	if err := t.takeMessages(c, seq); err != nil {
+		return err
+	}
+	if c.ReuseSteps {
+		origin.Steps = c.Steps
+		t.takeSteps(from, seq)
+	}
+	t.takeTurn(c, seq)
+	t.armTimeout(t.node())
+	return nil
+}
+
+// takeArtifacts copies the heads of all artifacts but the changed ones, which
+// are written anew. The values lie on the Origin.
+func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64) error {
+	for i := range c.From.Artifacts {
+		head := c.From.Artifacts[i]
+		if holds(c.Changes, head.Name) >= 0 {
+			continue
+		}
+		at := holds(c.Values, head.Name)
+		if at < 0 {
+			return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: field(head.Name), Message: "a fork needs the artifact's value"}
+		}
+		origin.Artifacts = append(origin.Artifacts, c.Values[at])
+		head.Seq = seq
+		t.s.Artifacts = append(t.s.Artifacts, head)
+		t.s.ArtifactBytes += head.Bytes
+		t.writes = append(t.writes, machine.ArtifactVersion{Name: head.Name, Seq: seq, Mode: head.Mode, Bytes: int64(len(c.Values[at].Value))})
+	}
+	t.own.artifacts = true
+	if err := first(t.checkTotal(t.s.ArtifactBytes), t.checkWrites(c.Changes)); err != nil {
+		return err
+	}
+	t.write(c.Changes, seq)
+	origin.Artifacts = append(origin.Artifacts, c.Changes...)
+	return nil
+}
+
+func holds(writes []machine.ArtifactWrite, name string) int {
+	return slices.IndexFunc(writes, func(w machine.ArtifactWrite) bool { return w.Name == name })
+}
+
+// takeMessages makes each conversation one row, which lies on the Origin.
+func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
+	var size int64
+	for i := range c.Conversations {
+		size += messagesBytes(c.Conversations[i].Messages)
+	}
+	for i := range c.Queued {
+		size += partsBytes(c.Queued[i].Parts)
+	}
+	if err := t.checkMessageBytes(size); err != nil {
+		return err
+	}
+	t.s.MessageBytes = size
+	for i := range c.Conversations {
+		state := c.Conversations[i].State
+		if t.g.States[state] == nil {
+			return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "conversations", Message: fmt.Sprintf("no state %q", state)}
+		}
+		t.s.Conversations = append(t.s.Conversations, machine.Conversation{State: state, Next: 1})
+		t.messages = append(t.messages, machine.MessageRow{State: state, Seq: seq})
+	}
+	t.own.conversations = true
+	return nil
+}
+
+// takeSteps copies the answered steps of the visit under way, numbered anew.
+// Pending ones are not copied: their tools run again when they are asked for.
+func (t *txn) takeSteps(from *machine.State, seq uint64) {
+	s := t.s
+	t.own.steps = true
+	for _, p := range from.Steps {
+		if !isAnswered(&p) {
+			continue
+		}
+		s.LastStep++
+		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq = s.LastStep, seq, seq, seq
+		p.Attempt = min(p.Attempt, toolOf(t.g, p.Tool).Attempts)
+		s.Steps = append(s.Steps, p)
+	}
+	s.Forked.Steps, s.Forked.Keys = s.LastStep, from.Seq
+	if from.Forked != nil {
+		s.Forked.Keys += from.Forked.Keys
+	}
+}
+
+func isAnswered(p *machine.ToolStep) bool {
+	return p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
+}
+
+// takeTurn offers the open turn as attempt 1, with the inputs that waited for it
+// to end. The default keys of its steps stay what they were.
+func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
+	if c.From.Turn == nil {
+		t.s.Awaiting = c.From.Awaiting
+		return
+	}
+	t.openTurn(seq)
+	if c.ReuseSteps {
+		t.s.Turn.Keys = keysOf(c.From)
+		for i := range c.From.Steps {
+			if p := &c.From.Steps[i]; isAnswered(p) && p.TurnSeq == c.From.Turn.Seq {
+				t.s.Turn.Calls++
+			}
+		}
+	}
+	for _, q := range c.Queued {
+		n := t.record(&machine.InputReceived{Parts: q.Parts, MessageID: q.MessageID, Queued: true})
+		t.s.Queue = append(t.s.Queue, n)
+	}
+}
+
+// keysOf is the number that the default keys of the open turn begin with; 0 =
+// none: it is the visit's first turn.
+func keysOf(s *machine.State) uint64 {
+	turn := s.Turn
+	switch {
+	case turn.Keys != 0:
+		return turn.Keys
+	case turn.Seq == s.VisitSeq:
+		return 0
+	case s.Forked != nil:
+		return turn.Seq + s.Forked.Keys
+	}
+	return turn.Seq
+}
+
+// takenBy counts the visits and steps that a fork took over.
+func takenBy(s *machine.State) machine.Forked {
+	if s.Forked == nil {
+		return machine.Forked{}
+	}
+	return *s.Forked
+}
+
+// Resolved lists the steps of a state's visit that a fork of it takes over, in
+// the order of their new numbers from 1.
+func Resolved(s *machine.State) []machine.ToolStep {
+	var steps []machine.ToolStep
+	for i := range s.Steps {
+		if isAnswered(&s.Steps[i]) {
+			steps = append(steps, s.Steps[i])
+		}
+	}
+	return steps
+}

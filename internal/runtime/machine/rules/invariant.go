@@ -1,0 +1,187 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// CheckInvariants proves that a state could have been made by Step on g. All
+// faults are told at once. It is for tests and for the store's check.
+func CheckInvariants(s *machine.State, g *machine.Graph) error {
+	c := &checker{s: s, g: g}
+	if g.States[s.Current] == nil {
+		return fmt.Errorf("run %s: current state %q is not in the graph", s.RunID, s.Current)
+	}
+	c.counters()
+	c.bounds()
+	c.life()
+	c.turn()
+	c.steps()
+	c.artifacts()
+	c.conversations()
+	c.clocks()
+	if err := errors.Join(c.faults...); err != nil {
+		return fmt.Errorf("run %s at %d: %w", s.RunID, s.Seq, err)
+	}
+	return nil
+}
+
+type checker struct {
+	s      *machine.State
+	g      *machine.Graph
+	faults []error
+}
+
+// must notes a fault unless ok.
+func (c *checker) must(ok bool, format string, args ...any) {
+	if !ok {
+		c.faults = append(c.faults, fmt.Errorf(format, args...))
+	}
+}
+
+func (c *checker) counters() {
+	s, sum := c.s, 0
+	for i, v := range s.Visits {
+		sum += v.N
+		c.must(v.N > 0 && c.g.States[v.State] != nil, "visits[%d]: %+v", i, v)
+	}
+	edges := 0
+	for i, e := range s.Edges {
+		edges += e.N
+		from := c.g.States[e.State]
+		c.must(e.N > 0 && from != nil && from.OnEvent[e.Event] != "", "edges[%d]: %+v", i, e)
+	}
+	taken := takenBy(s)
+	c.must(sum == s.TotalVisits+taken.Visits, "visits add up to %d, total_visits is %d and %d were taken over", sum, s.TotalVisits, taken.Visits)
+	c.must(s.Transitions == s.TotalVisits, "%d transitions, %d visits", s.Transitions, s.TotalVisits)
+	c.must(edges < sum, "%d edges followed in %d visits", edges, sum)
+	c.must(visitsOf(s, s.Current) > 0, "current state %q was never visited", s.Current)
+	c.must(s.VisitSeq > 0 && s.VisitSeq <= s.Seq, "visit_seq %d of %d", s.VisitSeq, s.Seq)
+	c.must(s.LastStep >= taken.Steps && s.ToolCalls >= int(s.LastStep-taken.Steps), "%d tool calls, %d steps, %d taken over", s.ToolCalls, s.LastStep, taken.Steps)
+	c.must(s.CreatedAt <= s.At, "created at %d, after %d", s.CreatedAt, s.At)
+}
+
+func (c *checker) bounds() {
+	s, b := c.s, &c.g.Budget
+	for _, v := range s.Visits {
+		n := c.g.States[v.State]
+		c.must(n == nil || n.MaxVisits == 0 || v.N <= n.MaxVisits, "%d visits of %q", v.N, v.State)
+	}
+	for _, e := range s.Edges {
+		if n := c.g.States[e.State]; n != nil {
+			limit, bounded := n.MaxIterations[e.Event]
+			c.must(!bounded || e.N <= limit, "edge %s.%s followed %d times", e.State, e.Event, e.N)
+		}
+	}
+	c.must(b.MaxTotalVisits == 0 || s.TotalVisits <= b.MaxTotalVisits, "%d visits in total", s.TotalVisits)
+	c.must(s.Transitions <= s.Limits.MaxTransitions, "%d transitions", s.Transitions)
+	c.must(s.MaxSteps == 0 || int(s.LastStep-takenBy(s).Steps) <= s.MaxSteps, "%d steps", s.LastStep)
+	c.must(b.MaxReframes == 0 || s.Reframes <= b.MaxReframes, "%d reframes", s.Reframes)
+	if s.Status.Terminal() {
+		return
+	}
+	c.must(b.MaxToolCalls == 0 || s.ToolCalls <= b.MaxToolCalls, "%d tool calls", s.ToolCalls)
+	c.must(b.MaxTokens == 0 || s.Tokens <= b.MaxTokens, "%d tokens", s.Tokens)
+	c.must(b.MaxCostMicroUSD == 0 || s.CostMicro <= b.MaxCostMicroUSD, "%d micro-dollars", s.CostMicro)
+}
+
+// life: status and reason say the same as everything else.
+func (c *checker) life() {
+	s := c.s
+	c.must(s.Status == statusOf(c.g, s), "status %s, should be %s", s.Status, statusOf(c.g, s))
+	c.must(s.Awaiting == awaitingOf(c.g, s), "awaiting %d, should be %d", s.Awaiting, awaitingOf(c.g, s))
+	c.must(s.StatusAt >= s.CreatedAt && s.StatusAt <= s.At, "status since %d, run from %d to %d", s.StatusAt, s.CreatedAt, s.At)
+	c.must(s.Status.Terminal() == (s.Reason != ""), "status %s with reason %q", s.Status, s.Reason)
+	if !s.Status.Terminal() {
+		return
+	}
+	c.must(s.Turn == nil && len(s.Queue) == 0 && !s.Paused, "an ended run has a turn, a queue or is paused")
+	c.must(len(Timers(s)) == 0, "an ended run has timers")
+	c.must(len(pendingSteps(s)) == 0, "an ended run has pending steps")
+}
+
+func (c *checker) turn() {
+	s, t := c.s, c.s.Turn
+	c.must(len(s.Queue) <= s.Limits.MaxQueuedInputs, "%d inputs queued", len(s.Queue))
+	if t == nil {
+		c.must(len(s.Queue) == 0, "inputs queued without an open turn")
+		return
+	}
+	c.must(t.Seq >= s.VisitSeq && t.Seq <= s.Seq, "turn %d outside of visit %d..%d", t.Seq, s.VisitSeq, s.Seq)
+	c.must(t.Attempt >= 1 && t.Attempt <= attemptsOf(c.g), "attempt %d", t.Attempt)
+	c.must(!t.Suspended || len(pendingSteps(s)) > 0, "suspended without a pending step")
+	c.must(!t.Suspended || t.NotBefore == 0, "suspended and in backoff")
+	last := uint64(0)
+	for _, seq := range s.Queue {
+		c.must(seq > last && seq <= s.Seq, "queue %v", s.Queue)
+		last = seq
+	}
+}
+
+func (c *checker) steps() {
+	s := c.s
+	keys := map[string]bool{}
+	last := uint32(0)
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		c.must(p.Step > last && p.Step <= s.LastStep, "step %d after %d of %d", p.Step, last, s.LastStep)
+		c.must(!keys[p.Key], "two steps with key %q", p.Key)
+		c.must(p.Attempt >= 1 && p.Attempt <= toolOf(c.g, p.Tool).Attempts, "step %d attempt %d", p.Step, p.Attempt)
+		pending := p.Status == machine.StepStatusPending
+		c.must(pending == (p.Deadline != 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
+		answered := p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
+		c.must(answered == (p.AnswerSeq != 0), "step %d status %d with answer %d", p.Step, p.Status, p.AnswerSeq)
+		begun := s.VisitSeq + 1
+		if p.Step <= takenBy(s).Steps {
+			begun = s.VisitSeq
+		}
+		c.must(p.RequestSeq >= begun && p.TurnSeq >= s.VisitSeq, "step %d is not of this visit", p.Step)
+		last, keys[p.Key] = p.Step, true
+	}
+	most := orDefault(c.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
+	c.must(len(pendingSteps(s)) <= most, "%d steps pending", len(pendingSteps(s)))
+}
+
+func (c *checker) artifacts() {
+	s, sum := c.s, int64(0)
+	names := map[string]bool{}
+	for i := range s.Artifacts {
+		h := &s.Artifacts[i]
+		decl, ok := c.g.Artifacts[h.Name]
+		c.must(ok && decl.Type == h.Type && decl.Mode == h.Mode, "artifact %q is not as declared", h.Name)
+		c.must(h.Writes > 0 && h.Seq > 0 && h.Seq <= s.Seq && !names[h.Name], "artifact %q: %+v", h.Name, *h)
+		sum += h.Bytes
+		names[h.Name] = true
+	}
+	c.must(sum == s.ArtifactBytes, "artifacts hold %d bytes, counted %d", sum, s.ArtifactBytes)
+	c.must(sum <= s.Limits.MaxRunArtifactBytes, "artifacts hold %d bytes", sum)
+}
+
+func (c *checker) conversations() {
+	names := map[string]bool{}
+	for _, v := range c.s.Conversations {
+		c.must(v.From <= v.Next && v.Next > 0 && !names[v.State], "conversation %+v", v)
+		n := c.g.States[v.State]
+		c.must(n != nil && (!n.Persistent || v.From == 0), "conversation %+v", v)
+		names[v.State] = true
+	}
+	c.must(c.s.MessageBytes >= 0 && c.s.MessageBytes <= c.s.Limits.MaxMessageBytes, "messages hold %d bytes", c.s.MessageBytes)
+}
+
+// clocks: a live run's clock is either running or stopped.
+func (c *checker) clocks() {
+	s := c.s
+	if s.Status.Terminal() {
+		return
+	}
+	c.must(s.Deadline == 0 || s.WallLeft == 0, "the wall clock both runs and stands")
+	c.must(s.Deadline == 0 || s.At < s.Deadline, "deadline %d passed at %d", s.Deadline, s.At)
+	c.must(c.g.Budget.MaxWallTime == 0 || s.Deadline+s.WallLeft != 0, "the wall clock is lost")
+	stands := c.g.WallExcludesWaiting && s.Status == machine.Waiting
+	c.must(s.WallLeft == 0 || stands, "the wall clock stands in status %s", s.Status)
+	c.must(s.Deadline == 0 || !stands, "the wall clock runs in status %s", s.Status)
+	n := c.g.States[s.Current]
+	c.must((n.Timeout != nil && !n.Terminal) == (s.StateTimeoutAt != 0), "state timeout at %d", s.StateTimeoutAt)
+}

@@ -1,0 +1,83 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// outcomeAt is status and reason of a run that completes this terminal state.
+func outcomeAt(n *machine.Node) (machine.Status, string) {
+	if n.Outcome == machine.Failed {
+		return machine.Failed, "outcome:" + n.Name
+	}
+	return machine.Completed, "completed"
+}
+
+// ending is how a run ends.
+type ending struct {
+	status    machine.Status
+	reason    string
+	redirects []machine.Redirect
+	// event was asked for and leads to intended; "" = none is lost.
+	event, intended string
+	// artifacts were checked and are stored with the Ended record.
+	artifacts []machine.ArtifactWrite
+}
+
+// end makes the last record of the run and clears all that could move it.
+func (t *txn) end(e ending) {
+	t.cancelSteps(whyRunEnded)
+	ended := &machine.Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts}
+	if t.rules.endTellsEvent {
+		ended.Event, ended.Intended = e.event, e.intended
+	}
+	seq := t.record(ended)
+	t.write(e.artifacts, seq)
+	s := t.s
+	s.Status, s.Reason = e.status, e.reason
+	s.Turn, s.Queue, s.Paused = nil, nil, false
+	s.Deadline, s.WallLeft, s.StateTimeoutAt = 0, 0, 0
+}
+
+// endIfOverBudget ends a run that is over a budget and says whether it did. event
+// is lost by that; "" = none was asked for.
+func (t *txn) endIfOverBudget(event string, artifacts []machine.ArtifactWrite) bool {
+	reason := t.overBudget()
+	if reason == "" {
+		return false
+	}
+	e := ending{status: machine.BudgetExhausted, reason: reason, artifacts: artifacts, event: event}
+	if event != "" {
+		e.intended = t.node().OnEvent[event]
+	}
+	t.end(e)
+	return true
+}
+
+// pause sets the flag; pausing a paused run changes nothing.
+func (t *txn) pause(c *machine.Pause) error {
+	if err := t.checkOpen(); err != nil || t.s.Paused {
+		return err
+	}
+	t.record(&machine.Paused{Note: c.Note})
+	t.s.Paused = true
+	return nil
+}
+
+// resume clears the flag; a state timeout that passed meanwhile fires then.
+func (t *txn) resume(c *machine.Resume) error {
+	if err := t.checkOpen(); err != nil || !t.s.Paused {
+		return err
+	}
+	t.record(&machine.Resumed{Note: c.Note})
+	t.s.Paused = false
+	return nil
+}
+
+// cancel ends the run CANCELLED; the input's note stays in its entry.
+func (t *txn) cancel() error {
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
+	t.end(ending{status: machine.Cancelled, reason: "cancelled"})
+	return nil
+}

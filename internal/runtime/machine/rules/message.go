@@ -1,0 +1,126 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// sendInput opens the next turn of the visit, or is queued for it.
+func (t *txn) sendInput(c *machine.SendInput) error {
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
+	if len(c.Parts) == 0 {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts", Message: "an input needs a part"}
+	}
+	if c.Step != 0 {
+		return t.answerDelegation(c)
+	}
+	size := partsBytes(c.Parts) + envelopeBytes(c.Envelope)
+	if err := first(t.checkMessageBytes(size), t.checkQueue()); err != nil {
+		return err
+	}
+	queued := t.s.Turn != nil
+	seq := t.record(&machine.InputReceived{Parts: c.Parts, MessageID: t.in.ID, Queued: queued, Envelope: c.Envelope})
+	t.s.MessageBytes += size
+	t.s.Queue = append(slices.Clip(t.s.Queue), seq)
+	if !queued {
+		t.nextTurn()
+	}
+	return nil
+}
+
+// checkQueue bounds the inputs that wait for a turn that is still open.
+func (t *txn) checkQueue() error {
+	limit := t.s.Limits.MaxQueuedInputs
+	if t.s.Turn == nil || len(t.s.Queue) < limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "parts",
+		Message: fmt.Sprintf("%d inputs wait for the open turn to end", limit), Limit: int64(limit), Got: int64(limit) + 1,
+	}
+}
+
+func (t *txn) checkMessageBytes(more int64) error {
+	limit, got := t.s.Limits.MaxMessageBytes, t.s.MessageBytes+more
+	if got <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "MESSAGES_TOO_LARGE", Field: "messages",
+		Message: fmt.Sprintf("the run's messages would hold %d bytes, at most %d", got, limit), Limit: limit, Got: got,
+	}
+}
+
+// nextTurn opens a further turn of the visit for all queued inputs.
+func (t *txn) nextTurn() {
+	seq := t.record(&machine.TurnOpened{State: t.s.Current, Inputs: t.s.Queue})
+	t.openTurn(seq)
+	t.drainQueue()
+}
+
+// drainQueue makes the queued inputs messages of the state visited now.
+func (t *txn) drainQueue() {
+	for _, seq := range t.s.Queue {
+		t.addMessage(seq)
+	}
+	t.s.Queue = nil
+}
+
+// addMessage appends the message row that the record seq holds.
+func (t *txn) addMessage(seq uint64) {
+	c := t.conversation(t.s.Current)
+	t.messages = append(t.messages, machine.MessageRow{State: c.State, N: c.Next, Seq: seq})
+	c.Next++
+}
+
+// resetConversation hides the messages of earlier visits from the next.
+func (t *txn) resetConversation(state string) {
+	for i := range t.s.Conversations {
+		c := &t.s.Conversations[i]
+		if c.State == state && c.From != c.Next {
+			c = t.conversation(state)
+			c.From = c.Next
+			return
+		}
+	}
+}
+
+// conversation returns a state's window for changing.
+func (t *txn) conversation(state string) *machine.Conversation {
+	if !t.own.conversations {
+		t.s.Conversations, t.own.conversations = slices.Clone(t.s.Conversations), true
+	}
+	list := t.s.Conversations
+	for i := range list {
+		if list[i].State == state {
+			return &list[i]
+		}
+	}
+	list = append(list, machine.Conversation{State: state})
+	t.s.Conversations = list
+	return &list[len(list)-1]
+}
+
+// partsBytes is what parts count against the bound of a run's messages.
+func partsBytes(parts []machine.Part) int64 {
+	var n int
+	for i := range parts {
+		p := &parts[i]
+		n += len(p.Text) + len(p.Data) + len(p.MediaType) + len(p.Filename) + len(p.Metadata)
+	}
+	return int64(n)
+}
+
+// messagesBytes counts parts and a model's own tool exchange.
+func messagesBytes(messages []machine.Message) int64 {
+	var n int64
+	for i := range messages {
+		m := &messages[i]
+		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)) + envelopeBytes(m.Envelope)
+	}
+	return n
+}

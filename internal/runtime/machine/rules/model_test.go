@@ -1,0 +1,231 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// TestModel runs the same random inputs on random graphs through the machine
+// and through the naive implementation: records, refusals, dispositions,
+// answers to requests and everything that the state says must agree. The
+// ledger's own checks run along, and each run is replayed at its end.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	for i := range 8 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, checkModel)
+		})
+	}
+}
+
+// checkModel is one random run.
+func checkModel(t *rapid.T) {
+	g := genGraph(t)
+	if err := machine.CheckGraph(g); err != nil {
+		t.Fatal(err)
+	}
+	m := &model{t: t, l: newLedger(t, g), n: &naive{g: g}}
+	at := epoch
+	// The run goes on under a newer program than the one that began it.
+	first := rapid.IntRange(0, 20).Draw(t, "first semantics")
+	m.apply(machine.Input{At: at, Principal: "p", Command: genStart(t), Semantics: machine.SemanticsFirst})
+	for i := range rapid.IntRange(1, 40).Draw(t, "length") {
+		at += int64(rapid.IntRange(-1, 10).Draw(t, "seconds")) * int64(time.Second)
+		in := machine.Input{At: at, Principal: "p", Command: genCommand(t, m.l.state)}
+		in.BodyHash = bodyHash(in.Command)
+		if i >= first {
+			in.Semantics = machine.Current
+		}
+		if chance(t, 3) {
+			in.ID = fmt.Sprintf("id%d", i)
+		}
+		m.apply(in)
+	}
+	m.l.replay()
+}
+
+type model struct {
+	t *rapid.T
+	l *ledger
+	n *naive
+}
+
+func (m *model) apply(in machine.Input) {
+	m.t.Helper()
+	want := m.n.apply(in)
+	got, err := m.l.apply(in)
+	m.t.Logf("%T%+v -> %v", in.Command, in.Command, err)
+	m.refusal(err, want.refusal)
+	if err != nil {
+		return
+	}
+	var records []machine.Record
+	if got.Batch != nil {
+		records = got.Batch.Records
+	}
+	if len(records) != len(want.records) {
+		m.t.Fatalf("machine made %s\nnaive made %s", printRecords(records), printRecords(want.records))
+	}
+	for i := range records {
+		if a, b := plain(records[i]), plain(want.records[i]); !EqualRecords(a, b) {
+			m.t.Fatalf("machine made %s\nnaive made %s", printRecords(records), printRecords(want.records))
+		}
+	}
+	if got.Disposition != want.disposition || (got.Refused != nil) != want.mismatch {
+		m.t.Fatalf("machine says %v, %v, naive %v, %v", got.Disposition, got.Refused, want.disposition, want.mismatch)
+	}
+	if a, b := printOutcomes(got.Steps), printOutcomes(want.outcomes); a != b && !want.mismatch {
+		m.t.Fatalf("machine answers\n%s\nnaive\n%s", a, b)
+	}
+	m.state()
+}
+
+// refusal compares all but the wording.
+func (m *model) refusal(err error, want *machine.Refusal) {
+	m.t.Helper()
+	if (err == nil) != (want == nil) {
+		m.t.Fatalf("machine refuses with %v, naive with %+v", err, want)
+	}
+	if err == nil {
+		return
+	}
+	var r *machine.Refusal
+	if !errors.As(err, &r) {
+		m.t.Fatalf("error of type %T: %v", err, err)
+	}
+	got := *r
+	got.Message = ""
+	if !slices.Equal(got.Allowed, want.Allowed) {
+		m.t.Fatalf("machine allows %v, naive %v", got.Allowed, want.Allowed)
+	}
+	got.Allowed, want.Allowed = nil, nil
+	if !reflect.DeepEqual(got, *want) {
+		m.t.Fatalf("machine refuses with %+v, naive with %+v", got, *want)
+	}
+}
+
+func printRecords(records []machine.Record) string {
+	var p printer
+	for _, r := range records {
+		p.line("\n  at %s %s", printTime(r.At), printRecord(r))
+	}
+	return p.String()
+}
+
+func printOutcomes(outcomes []machine.StepOutcome) string {
+	var p printer
+	for _, o := range outcomes {
+		p.line("%s", printOutcome(o))
+	}
+	return p.String()
+}
+
+// plain leaves the machine's own wording out of a record.
+func plain(r machine.Record) machine.Record {
+	switch b := r.Body.(type) {
+	case *machine.TurnFailed:
+		c := *b
+		c.Error.Message = ""
+		r.Body = &c
+	case *machine.StepRejected:
+		c := *b
+		c.Denial.Message = ""
+		r.Body = &c
+	}
+	return r
+}
+
+// state compares what the machine keeps with what the journal says.
+func (m *model) state() {
+	m.t.Helper()
+	s, v := m.l.state, m.n.view()
+	got := facts(s)
+	want := map[string]any{
+		"seq": v.seq, "visitSeq": v.visitSeq, "at": v.at, "current": v.current, "status": m.n.status(v), "awaiting": m.n.awaiting(v), "paused": v.paused,
+		"visits": v.visits, "edges": v.edges, "total": v.total, "transitions": v.total, "calls": v.calls, "lastStep": v.lastStep,
+		"reframes": v.reframes, "tokens": v.tokens, "cost": v.cost, "deadline": v.deadline, "left": v.left, "timeoutAt": v.timeoutAt,
+		"queue": fmt.Sprint(v.queue), "bytes": v.bytes, "held": v.held(), "windows": v.windows, "artifacts": v.artifacts,
+	}
+	if v.ended != nil {
+		want["reason"] = v.ended.Reason
+	}
+	if v.turn != nil {
+		want["turn"] = *v.turn
+	}
+	for i := range v.steps {
+		v.steps[i].said = ""
+	}
+	want["steps"] = fmt.Sprintf("%+v", v.steps)
+	if !reflect.DeepEqual(got, want) {
+		for _, k := range slices.Sorted(maps.Keys(want)) {
+			if !reflect.DeepEqual(got[k], want[k]) {
+				m.t.Fatalf("%s: machine %+v, naive %+v", k, got[k], want[k])
+			}
+		}
+		m.t.Fatalf("machine %+v, naive %+v", got, want)
+	}
+	if !slices.Equal(m.l.rows, v.rows) {
+		m.t.Fatalf("message rows: machine %v, naive %v", m.l.rows, v.rows)
+	}
+}
+
+// facts writes a State in the naive one's terms.
+func facts(s *machine.State) map[string]any {
+	visits, edges := map[string]int{}, map[string]int{}
+	for _, c := range s.Visits {
+		visits[c.State] = c.N
+	}
+	for _, c := range s.Edges {
+		edges[c.State+"."+c.Event] = c.N
+	}
+	artifacts, windows := map[string]vartifact{}, map[string][2]uint64{}
+	for _, h := range s.Artifacts {
+		artifacts[h.Name] = vartifact{bytes: h.Bytes, writes: h.Writes, seq: h.Seq}
+	}
+	for _, c := range s.Conversations {
+		windows[c.State] = [2]uint64{c.From, c.Next}
+	}
+	facts := map[string]any{
+		"seq": s.Seq, "visitSeq": s.VisitSeq, "at": s.At, "current": s.Current, "status": s.Status, "awaiting": s.Awaiting, "paused": s.Paused,
+		"visits": visits, "edges": edges, "total": s.TotalVisits, "transitions": s.Transitions, "calls": s.ToolCalls, "lastStep": s.LastStep,
+		"reframes": s.Reframes, "tokens": s.Tokens, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
+		"queue": fmt.Sprint(s.Queue), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
+	}
+	if s.Status.Terminal() {
+		facts["reason"] = s.Reason
+	}
+	if t := s.Turn; t != nil {
+		facts["turn"] = vturn{
+			seq: t.Seq, attempt: t.Attempt, notBefore: t.NotBefore, suspended: t.Suspended,
+			assigned: t.Assigned, requests: t.Requests, calls: t.Calls, failure: t.LastFailure,
+		}
+	}
+	facts["steps"] = fmt.Sprintf("%+v", stepFacts(s))
+	return facts
+}
+
+// stepFacts leaves out what the naive one keeps as text: the answers.
+func stepFacts(s *machine.State) []vstep {
+	var steps []vstep
+	for _, p := range s.Steps {
+		var remote vremote
+		if p.Remote != nil {
+			remote = vremote{Remote: *p.Remote, known: true}
+		}
+		steps = append(steps, vstep{
+			remote: remote, n: p.Step, key: p.Key, tool: p.Tool, payload: p.PayloadHash, status: p.Status,
+			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq,
+		})
+	}
+	return steps
+}

@@ -1,0 +1,116 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// What the naive implementation makes of agents and delegations.
+
+// vremote is what a journal says of a delegation's other side, if anything.
+type vremote struct {
+	machine.Remote
+	known bool
+}
+
+func (n *naive) write(c machine.WriteOutput) *machine.Refusal {
+	if r := n.refuse(false, c.TurnSeq, c.Attempt, 0); r != nil {
+		return r
+	}
+	if c.Piece.ID == "" {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "OUTPUT_ID_REQUIRED", Field: "piece.id"}
+	}
+	if len(c.Piece.Parts) == 0 && !c.Piece.Last {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "piece.parts"}
+	}
+	if r := n.refuseMessages(naivePiece(c.Piece)); r != nil {
+		return r
+	}
+	n.assign(c.Assigned)
+	n.add(&machine.OutputWritten{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Piece: c.Piece})
+	return nil
+}
+
+func naivePiece(p machine.OutputPiece) int64 {
+	return naiveBytes(p.Parts) + naiveBytes([]machine.Part{{Text: p.ID, MediaType: p.Name, Filename: p.Description, Metadata: p.Metadata}})
+}
+
+func naiveEnvelope(e *machine.Envelope) int64 {
+	if e == nil {
+		return 0
+	}
+	all := []machine.Part{{Text: e.MessageID, Filename: e.ContextID, Metadata: e.Metadata}}
+	for _, list := range [][]string{e.References, e.Extensions} {
+		for _, s := range list {
+			all = append(all, machine.Part{Text: s})
+		}
+	}
+	return naiveBytes(all)
+}
+
+func (n *naive) note(c machine.NoteDelegation, out *verdict) {
+	v := n.view()
+	step := v.step(c.Step)
+	switch {
+	case v.ended != nil:
+		out.disposition = machine.IgnoredTerminal
+		return
+	case step == nil || step.status != machine.StepStatusPending || step.attempt != c.Attempt:
+		out.disposition = machine.IgnoredStale
+		return
+	}
+	known := step.remote
+	switch {
+	case !n.g.Tools[step.tool].Agent:
+		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NO_DELEGATION", Field: "step"}
+	case known.TaskID != "" && known.TaskID != c.Remote.TaskID:
+		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "DELEGATION_MOVED", Field: "task_id"}
+	case c.Remote.Answer != 0 && c.Remote.Answer != known.Answer:
+		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_ANSWER", Field: "answer"}
+	default:
+		out.refusal = n.refuseMessages(naiveBytes(c.Question))
+	}
+	if out.refusal != nil {
+		return
+	}
+	if known.known && known.Remote == c.Remote {
+		out.disposition = machine.IgnoredDuplicate
+		return
+	}
+	n.add(&machine.StepDelegated{Step: c.Step, Tool: step.tool, Attempt: c.Attempt, Remote: c.Remote, Question: c.Question})
+}
+
+func (n *naive) answer(c machine.SendInput) *machine.Refusal {
+	step := n.view().step(c.Step)
+	if step == nil || step.status != machine.StepStatusPending || step.remote.Asking == machine.AwaitNothing {
+		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ASKING", Field: "step"}
+	}
+	if r := n.refuseMessages(naiveBytes(c.Parts) + naiveEnvelope(c.Envelope)); r != nil {
+		return r
+	}
+	n.add(&machine.InputReceived{Parts: c.Parts, MessageID: n.now.ID, Envelope: c.Envelope, Step: c.Step})
+	return nil
+}
+
+// asks is what the first pending delegation asks for.
+func (v *view) asks() machine.Awaiting {
+	for _, s := range v.steps {
+		if s.status == machine.StepStatusPending && s.remote.Asking != machine.AwaitNothing {
+			return s.remote.Asking
+		}
+	}
+	return machine.AwaitNothing
+}
+
+func (n *naive) awaiting(v *view) machine.Awaiting {
+	switch {
+	case v.ended != nil:
+		return machine.AwaitNothing
+	case v.asks() != machine.AwaitNothing:
+		return v.asks()
+	case v.turn == nil && v.await == machine.AwaitAuth:
+		return machine.AwaitAuth
+	case v.turn == nil, n.g.States[v.current].Orchestration == machine.External:
+		return machine.AwaitInput
+	}
+	return machine.AwaitNothing
+}

@@ -1,0 +1,266 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func (n *naive) emit(c machine.EmitEvent) *machine.Refusal {
+	if r := n.refuse(true, 0, 0, c.ExpectedSeq); r != nil {
+		return r
+	}
+	if n.view().turn == nil && !c.Outside {
+		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "TURN_STALE", Field: "turn_seq"}
+	}
+	if r := n.refuseEvent(c.Event); r != nil {
+		return r
+	}
+	if r := n.refuseWrites(c.Artifacts); r != nil {
+		return r
+	}
+	if c.Outside {
+		n.abandon("outside_event")
+	} else {
+		n.assign(c.Assigned)
+	}
+	n.follow(c.Event, machine.CauseEvent, c.Artifacts)
+	return nil
+}
+
+func (n *naive) abandon(why string) {
+	if turn := n.view().turn; turn != nil {
+		n.add(&machine.TurnAbandoned{TurnSeq: turn.seq, Attempt: turn.attempt, Why: why})
+	}
+}
+
+func (n *naive) follow(event string, cause machine.Cause, writes []machine.ArtifactWrite) {
+	if reason := n.over(); reason != "" {
+		n.endAt(event, n.g.States[n.view().current].OnEvent[event], machine.BudgetExhausted, reason, nil, writes)
+		return
+	}
+	from := n.g.States[n.view().current]
+	n.enter(from, event, from.OnEvent[event], cause, writes)
+}
+
+func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
+	if r := n.refuse(false, c.TurnSeq, c.Attempt, c.ExpectedSeq); r != nil {
+		return r
+	}
+	if c.Outside && c.Event != "" {
+		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event"}
+	}
+	if r := refuseUsage(c.Usage); r != nil {
+		return r
+	}
+	if c.Event != "" && c.Await != machine.AwaitNothing {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "await"}
+	}
+	if c.Event != "" {
+		if r := n.refuseEvent(c.Event); r != nil {
+			return r
+		}
+	}
+	if r := n.refuseWrites(c.Artifacts); r != nil {
+		return r
+	}
+	size := naiveBytes(c.Output)
+	for _, m := range c.Messages {
+		size += naiveBytes(m.Parts)
+	}
+	if r := n.refuseMessages(size); r != nil {
+		return r
+	}
+	n.assign(c.Assigned)
+	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event, Await: c.Await, Reply: c.Reply}
+	n.add(&done)
+	terminal := n.g.States[n.view().current].Terminal && c.Await == machine.AwaitNothing
+	switch reason := n.over(); {
+	case reason != "":
+		node := n.g.States[n.view().current]
+		target := ""
+		if c.Event != "" {
+			target = node.OnEvent[c.Event]
+		}
+		n.endAt(c.Event, target, machine.BudgetExhausted, reason, nil, c.Artifacts)
+	case terminal && n.g.States[n.view().current].Outcome == machine.Failed:
+		n.end(machine.Failed, "outcome:"+n.view().current, nil, c.Artifacts)
+	case terminal:
+		n.end(machine.Completed, "completed", nil, c.Artifacts)
+	case c.Event != "":
+		n.follow(c.Event, machine.CauseEvent, c.Artifacts)
+	default:
+		done.Artifacts = c.Artifacts
+		if v := n.view(); len(v.queue) > 0 {
+			n.add(&machine.TurnOpened{State: v.current, Inputs: v.queue})
+		}
+	}
+	return nil
+}
+
+func refuseUsage(u machine.Usage) *machine.Refusal {
+	if min(u.InputTokens, u.OutputTokens, u.CostMicro, int64(u.ToolCalls)) < 0 {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NEGATIVE_USAGE", Field: "usage"}
+	}
+	return nil
+}
+
+func (n *naive) input(c machine.SendInput) *machine.Refusal {
+	if r := n.refuse(false, 0, 0, c.ExpectedSeq); r != nil {
+		return r
+	}
+	if len(c.Parts) == 0 {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_PARTS", Field: "parts"}
+	}
+	if c.Step != 0 {
+		return n.answer(c)
+	}
+	if r := n.refuseMessages(naiveBytes(c.Parts) + naiveEnvelope(c.Envelope)); r != nil {
+		return r
+	}
+	v, most := n.view(), n.start().Limits.MaxQueuedInputs
+	if v.turn != nil && len(v.queue) >= most {
+		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "parts", Limit: int64(most), Got: int64(most) + 1}
+	}
+	n.add(&machine.InputReceived{Parts: c.Parts, MessageID: n.now.ID, Queued: v.turn != nil, Envelope: c.Envelope})
+	if v.turn == nil {
+		n.add(&machine.TurnOpened{State: v.current, Inputs: n.view().queue})
+	}
+	return nil
+}
+
+func (n *naive) set(c machine.SetArtifacts) *machine.Refusal {
+	if r := n.refuse(false, 0, 0, c.ExpectedSeq); r != nil {
+		return r
+	}
+	if len(c.Artifacts) == 0 {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_ARTIFACTS", Field: "artifacts"}
+	}
+	if r := n.refuseWrites(c.Artifacts); r != nil {
+		return r
+	}
+	n.add(&machine.ArtifactsSet{Artifacts: c.Artifacts})
+	return nil
+}
+
+func (n *naive) fail(c machine.FailTurn, out *verdict) {
+	if out.refusal = n.refuse(false, 0, 0, 0); out.refusal != nil {
+		return
+	}
+	turn := n.view().turn
+	if turn != nil && turn.seq == c.TurnSeq && turn.attempt == c.Attempt+1 && turn.failure == n.now.BodyHash && turn.failure != [32]byte{} {
+		out.disposition = machine.IgnoredDuplicate
+		return
+	}
+	if out.refusal = n.refuse(false, c.TurnSeq, c.Attempt, 0); out.refusal != nil {
+		return
+	}
+	if out.refusal = refuseUsage(c.Usage); out.refusal != nil {
+		return
+	}
+	if c.Reject && c.Retryable {
+		out.refusal = &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable"}
+		return
+	}
+	n.assign(c.Assigned)
+	reason := "turn_failed"
+	if c.Reject {
+		reason = "rejected"
+	}
+	n.failed(c.Error, c.Retryable, c.Usage, reason)
+}
+
+// failed records a failed attempt. Whether the usage passes a budget can be
+// known only with it in the journal.
+func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage, why string) {
+	turn := n.view().turn
+	f := machine.TurnFailed{TurnSeq: turn.seq, Attempt: turn.attempt, Error: fault, Retryable: retryable, Usage: usage}
+	n.add(&f)
+	attempts := n.g.Retry.MaxAttempts
+	if attempts == 0 {
+		attempts = 3
+	}
+	switch reason := n.over(); {
+	case reason != "":
+		n.end(machine.BudgetExhausted, reason, nil, nil)
+	case !retryable:
+		n.end(machine.Failed, why, nil, nil)
+	case turn.attempt >= attempts:
+		n.end(machine.Escalated, why, nil, nil)
+	default:
+		f.Next, f.NotBefore = turn.attempt+1, n.now.At+n.pause(turn.seq, turn.attempt)
+	}
+}
+
+func (n *naive) suspend(c machine.SuspendTurn) *machine.Refusal {
+	if r := n.refuse(false, c.TurnSeq, c.Attempt, 0); r != nil {
+		return r
+	}
+	v := n.view()
+	if v.pending() == nil {
+		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq"}
+	}
+	if !v.turn.suspended {
+		n.assign(c.Assigned)
+		n.add(&machine.TurnSuspended{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Pending: v.pending()})
+	}
+	return nil
+}
+
+func (n *naive) lifecycle(c machine.Command) *machine.Refusal {
+	if r := n.refuse(false, 0, 0, 0); r != nil {
+		return r
+	}
+	paused := n.view().paused
+	switch c := c.(type) {
+	case machine.Pause:
+		if !paused {
+			n.add(&machine.Paused{Note: c.Note})
+		}
+	case machine.Resume:
+		if paused {
+			n.add(&machine.Resumed{Note: c.Note})
+		}
+	case machine.Cancel:
+		n.end(machine.Cancelled, "cancelled", nil, nil)
+	}
+	return nil
+}
+
+func (n *naive) loseTurn(c machine.LoseTurn, out *verdict) {
+	v := n.view()
+	switch {
+	case v.ended != nil:
+		out.disposition = machine.IgnoredTerminal
+	case n.start().Execution == machine.Caller, v.turn == nil, v.turn.seq != c.TurnSeq, v.turn.attempt != c.Attempt:
+		out.disposition = machine.IgnoredStale
+	case c.Undeliverable:
+		n.assign(c.Assigned)
+		n.end(machine.Escalated, "turn_undeliverable", nil, nil)
+	case c.LeaseExpired:
+		n.assign(c.Assigned)
+		n.failed(machine.Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, machine.Usage{}, "turn_failed")
+	}
+}
+
+func (n *naive) fire(c machine.FireTimer, out *verdict) {
+	v := n.view()
+	if v.ended != nil {
+		out.disposition = machine.IgnoredTerminal
+		return
+	}
+	at := n.now.At
+	n.now.At = max(at, c.Due)
+	turn, step := v.turn, v.step(c.Step)
+	switch {
+	case c.Kind == machine.TimerWall && c.Due == v.deadline && c.Due > 0:
+		n.end(machine.BudgetExhausted, "max_wall_time_sec", nil, nil)
+	case c.Kind == machine.TimerRetry && turn != nil && turn.seq == c.Turn && turn.notBefore == c.Due && c.Due > 0:
+		n.add(&machine.TurnReady{TurnSeq: turn.seq, Attempt: turn.attempt})
+	case c.Kind == machine.TimerState && c.Due == v.timeoutAt && c.Due > 0 && !v.paused:
+		n.abandon("state_timeout")
+		n.follow(n.g.States[v.current].Timeout.Event, machine.CauseTimeout, nil)
+	case c.Kind == machine.TimerStep && step != nil && step.status == machine.StepStatusPending && step.deadline == c.Due:
+		n.unknown(step, machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "", out)
+	default:
+		n.now.At, out.disposition = at, machine.IgnoredStale
+	}
+}

@@ -1,0 +1,276 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
+	if r := n.refuse(true, c.TurnSeq, c.Attempt, 0); r != nil {
+		return r
+	}
+	if len(c.Requests) == 0 {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "requests"}
+	}
+	n.assign(c.Assigned)
+	keys := n.keys(c)
+	if bad := n.mismatch(c, keys); bad {
+		out.mismatch = true
+		n.failed(machine.Fault{Code: "STEP_MISMATCH"}, true, machine.Usage{}, "turn_failed")
+		return nil
+	}
+	if r := n.refusePending(c, keys); r != nil {
+		return r
+	}
+	if v := n.view(); v.deadline > 0 && n.now.At >= v.deadline {
+		n.stop(keys, out, machine.BudgetExhausted, "max_wall_time_sec")
+		return nil
+	}
+	for i, req := range c.Requests {
+		if done := n.ask(req, keys[i], out); done {
+			continue
+		}
+		if status, reason := n.stepBound(req); reason != "" {
+			codes := map[string]string{"max_tool_calls": "MAX_TOOL_CALLS", "max_steps": "MAX_STEPS", "max_reframes": "MAX_REFRAMES"}
+			n.add(&machine.StepRejected{Key: keys[i], Tool: req.Tool, TurnSeq: c.TurnSeq, Denial: machine.Denial{Code: codes[reason]}})
+			n.stop(keys[i:], out, status, reason)
+			out.outcomes[i].Denial = &machine.Denial{Code: codes[reason]}
+			return nil
+		}
+		n.issue(req, keys[i], out)
+	}
+	return nil
+}
+
+func (n *naive) keys(c machine.RequestSteps) []string {
+	v := n.view()
+	var keys []string
+	for i, req := range c.Requests {
+		ordinal := c.First + i
+		if c.First == 0 {
+			ordinal = v.turn.requests + 1 + i
+		}
+		switch {
+		case req.Key != "":
+			keys = append(keys, req.Key)
+		case v.turn.seq == v.visitSeq:
+			keys = append(keys, fmt.Sprint(ordinal))
+		default:
+			keys = append(keys, fmt.Sprintf("%d.%d", v.turn.seq, ordinal))
+		}
+	}
+	return keys
+}
+
+// mismatch and refusePending play the request through on a copy of the run.
+func (n *naive) mismatch(c machine.RequestSteps, keys []string) bool {
+	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...)}
+	var ignored verdict
+	for i, req := range c.Requests {
+		for _, s := range sim.view().steps {
+			if s.key == keys[i] && (s.tool != req.Tool || s.payload != sha256.Sum256(req.Payload)) {
+				return true
+			}
+		}
+		if !sim.ask(req, keys[i], &ignored) {
+			sim.issue(req, keys[i], &ignored)
+		}
+	}
+	return false
+}
+
+func (n *naive) refusePending(c machine.RequestSteps, keys []string) *machine.Refusal {
+	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...)}
+	var ignored verdict
+	fresh := false
+	for i, req := range c.Requests {
+		if !sim.ask(req, keys[i], &ignored) {
+			sim.issue(req, keys[i], &ignored)
+			fresh = true
+		}
+	}
+	most := n.g.MaxPendingSteps
+	if most == 0 {
+		most = 8
+	}
+	if got := len(sim.view().pending()); fresh && got > most {
+		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "requests", Limit: int64(most), Got: int64(got)}
+	}
+	return nil
+}
+
+// ask answers a request that issues nothing: known, or refused.
+func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
+	v := n.view()
+	for _, s := range v.steps {
+		if s.key == key {
+			out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Step: s.n, Replayed: true, Status: s.status, AnswerSeq: s.answer})
+			return true
+		}
+	}
+	prompt := n.g.Prompts[n.g.States[v.current].Prompt]
+	var denial *machine.Denial
+	switch {
+	case prompt == nil || !prompt.Tools[req.Tool]:
+		denial = &machine.Denial{Code: "TOOL_NOT_LISTED"}
+	case prompt.Blocklist[req.Tool]:
+		denial = &machine.Denial{Code: "TOOL_BLOCKED"}
+	case req.Denied != nil:
+		denial = req.Denied
+	case prompt.MaxToolCallsPerTurn > 0 && v.turn.calls >= prompt.MaxToolCallsPerTurn:
+		denial = &machine.Denial{Code: "MAX_TOOL_CALLS_PER_TURN"}
+	default:
+		return false
+	}
+	n.add(&machine.StepRejected{Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Denial: *denial})
+	out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Denial: denial})
+	return true
+}
+
+func (n *naive) stepBound(req machine.StepRequest) (machine.Status, string) {
+	v, b := n.view(), n.g.Budget
+	steps := b.MaxSteps
+	if most := n.start().MaxSteps; most > 0 && (steps == 0 || most < steps) {
+		steps = most
+	}
+	switch {
+	case b.MaxToolCalls > 0 && v.calls+1 > b.MaxToolCalls:
+		return machine.BudgetExhausted, "max_tool_calls"
+	case steps > 0 && int(v.lastStep)+1 > steps:
+		return machine.Escalated, "max_steps"
+	case req.Reframe && b.MaxReframes > 0 && v.reframes+1 > b.MaxReframes:
+		return machine.Escalated, "max_reframes"
+	}
+	return 0, ""
+}
+
+func (n *naive) stop(keys []string, out *verdict, status machine.Status, reason string) {
+	for _, key := range keys {
+		out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Denial: &machine.Denial{Code: "RUN_TERMINAL"}})
+	}
+	n.end(status, reason, nil, nil)
+	for i, o := range out.outcomes {
+		if step := n.view().step(o.Step); step != nil {
+			out.outcomes[i].Status = step.status
+		}
+	}
+}
+
+func (n *naive) timeout(tool string) int64 {
+	if d := n.g.Tools[tool].Timeout; d > 0 {
+		return int64(d)
+	}
+	if n.g.Tools[tool].Agent {
+		return int64(24 * time.Hour)
+	}
+	return int64(300 * time.Second)
+}
+
+func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
+	v := n.view()
+	n.add(&machine.StepRequested{
+		Step: v.lastStep + 1, Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Attempt: 1, Payload: req.Payload,
+		Reframe: req.Reframe, Deadline: n.now.At + n.timeout(req.Tool), Delegation: n.g.Tools[req.Tool].Agent,
+	})
+	out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Step: v.lastStep + 1, Status: machine.StepStatusPending})
+}
+
+func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
+	v := n.view()
+	step := v.step(c.Step)
+	switch {
+	case v.ended != nil:
+		out.disposition = machine.IgnoredTerminal
+	case c.Step == 0:
+		out.refusal = &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "STEP_REQUIRED", Field: "step"}
+	case c.Step > v.lastStep:
+		out.disposition = machine.DispEscalated
+		n.end(machine.Escalated, "protocol_violation", nil, nil)
+	case refuseUsage(c.Usage) != nil:
+		out.refusal = refuseUsage(c.Usage)
+	case step == nil:
+		out.disposition = machine.IgnoredStale
+	case step.status != machine.StepStatusPending && step.tool == c.Tool && sameAnswer(step, c):
+		out.disposition = machine.IgnoredDuplicate
+	case step.status != machine.StepStatusPending:
+		out.disposition = machine.IgnoredStale
+	case step.tool != c.Tool:
+		out.disposition = machine.DispEscalated
+		n.end(machine.Escalated, "protocol_violation", nil, nil)
+	case c.Attempt > step.attempt:
+		out.disposition = machine.IgnoredStale
+	case c.OK:
+		writes := n.bound(c)
+		if out.refusal = n.refuseWrites(writes); out.refusal != nil {
+			return
+		}
+		attempt := c.Attempt
+		if attempt == 0 {
+			attempt = step.attempt
+		}
+		n.add(&machine.StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes, Usage: c.Usage})
+		n.wake()
+	case c.Attempt != 0 && c.Attempt != step.attempt:
+		out.disposition = machine.IgnoredStale
+	default:
+		n.stepFailed(step, machine.StepResolved{Error: c.Error, Worker: c.Worker, Usage: c.Usage}, !c.Final, n.g.Tools[step.tool].OnError, out)
+	}
+}
+
+// wake offers a suspended turn again when nothing is pending.
+func (n *naive) wake() {
+	if v := n.view(); v.turn != nil && v.turn.suspended && v.pending() == nil {
+		n.add(&machine.TurnReady{TurnSeq: v.turn.seq, Attempt: v.turn.attempt})
+	}
+}
+
+// stepFailed: the same step again if it may be and attempts remain, else what
+// the policy says.
+func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, policy machine.OnFault, out *verdict) {
+	r.Step, r.Tool, r.Attempt = step.n, step.tool, step.attempt
+	if again && step.attempt < n.g.Tools[step.tool].Attempts {
+		r.Next, r.Deadline = step.attempt+1, n.now.At+n.timeout(step.tool)
+		n.add(&r)
+		return
+	}
+	n.add(&r)
+	if policy == machine.Escalate {
+		out.disposition = machine.DispEscalated
+		if reason := n.over(); reason != "" && n.now.Semantics >= 2 {
+			n.end(machine.BudgetExhausted, reason, nil, nil)
+			return
+		}
+		n.end(machine.Escalated, "tool_error:"+step.tool, nil, nil)
+		return
+	}
+	n.wake()
+}
+
+func (n *naive) unknown(step *vstep, fault machine.Fault, worker string, out *verdict) {
+	tool := n.g.Tools[step.tool]
+	r := machine.StepResolved{Error: fault, Unknown: true, Worker: worker}
+	switch {
+	case tool.OnUnknown == machine.Retry && !tool.Agent:
+		n.stepFailed(step, r, true, tool.OnError, out)
+	case tool.OnUnknown == machine.Escalate:
+		n.stepFailed(step, r, false, machine.Escalate, out)
+	default:
+		n.stepFailed(step, r, false, machine.Return, out)
+	}
+}
+
+func (n *naive) loseStep(c machine.LoseStep, out *verdict) {
+	v := n.view()
+	step := v.step(c.Step)
+	switch {
+	case v.ended != nil:
+		out.disposition = machine.IgnoredTerminal
+	case step == nil || step.status != machine.StepStatusPending || step.attempt != c.Attempt:
+		out.disposition = machine.IgnoredStale
+	default:
+		n.unknown(step, machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}, c.Worker, out)
+	}
+}

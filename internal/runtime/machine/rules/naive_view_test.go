@@ -1,0 +1,336 @@
+package rules
+
+import (
+	"crypto/sha256"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// The second implementation of the semantics, in the plainest way: it keeps
+// nothing but the journal, and to know anything it reads the whole journal
+// again from the first record. It shares the contract's types with the machine
+// and no code.
+
+// naive is one run.
+type naive struct {
+	g       *machine.Graph
+	entries []machine.Entry
+	// now is the input under way, made the records that it has made so far.
+	now  machine.Input
+	made []machine.Record
+}
+
+// view is what a journal says.
+type view struct {
+	at        int64
+	seq       uint64
+	visitSeq  uint64
+	current   string
+	visits    map[string]int
+	edges     map[string]int
+	total     int
+	calls     int
+	steps     []vstep
+	lastStep  uint32
+	reframes  int
+	tokens    int64
+	cost      int64
+	turn      *vturn
+	queue     []uint64
+	artifacts map[string]vartifact
+	windows   map[string][2]uint64
+	rows      []machine.MessageRow
+	bytes     int64
+	paused    bool
+	await     machine.Awaiting
+	ended     *machine.Ended
+	deadline  int64
+	left      int64
+	timeoutAt int64
+}
+
+type vturn struct {
+	seq       uint64
+	attempt   int
+	notBefore int64
+	suspended bool
+	assigned  machine.Assignment
+	requests  int
+	calls     int
+	failure   [32]byte
+}
+
+type vstep struct {
+	n        uint32
+	key      string
+	tool     string
+	payload  [32]byte
+	status   machine.StepStatus
+	attempt  int
+	deadline int64
+	answer   uint64
+	said     string
+	remote   vremote
+}
+
+type vartifact struct {
+	bytes  int64
+	writes int
+	seq    uint64
+}
+
+// view reads the journal and the records made so far.
+func (n *naive) view() *view {
+	v := &view{
+		visits: map[string]int{}, edges: map[string]int{},
+		artifacts: map[string]vartifact{}, windows: map[string][2]uint64{},
+	}
+	for _, e := range n.entries {
+		n.read(v, e.Input, e.Records)
+		n.settleEntry(v, e.Input, e.Records)
+	}
+	n.read(v, n.now, n.made)
+	return v
+}
+
+func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
+	if start, ok := in.Command.(machine.Start); ok && v.seq == 0 {
+		wall := n.g.Budget.MaxWallTime
+		if start.MaxWallTime > 0 && (wall == 0 || start.MaxWallTime < wall) {
+			wall = start.MaxWallTime
+		}
+		if wall > 0 {
+			v.deadline = in.At + int64(wall)
+		}
+	}
+	for _, r := range records {
+		v.seq, v.at = r.Seq, r.At
+		n.readRecord(v, r)
+	}
+}
+
+// settleEntry is what an entry as a whole does: the ordinals of its requests,
+// the report that opened an attempt, and the wall clock that stands or runs.
+func (n *naive) settleEntry(v *view, in machine.Input, records []machine.Record) {
+	if v.turn != nil {
+		opened := false
+		for _, r := range records {
+			if f, ok := r.Body.(*machine.TurnFailed); ok && f.Next > 0 {
+				v.turn.failure, opened = in.BodyHash, true
+			}
+		}
+		if c, ok := in.Command.(machine.RequestSteps); ok && !opened {
+			from := c.First
+			if from == 0 {
+				from = v.turn.requests + 1
+			}
+			v.turn.requests = from + len(c.Requests) - 1
+		}
+	}
+	if v.ended != nil || !n.g.WallExcludesWaiting {
+		return
+	}
+	waiting := n.status(v) == machine.Waiting
+	if waiting && v.deadline > 0 {
+		v.left, v.deadline = v.deadline-v.at, 0
+	}
+	if !waiting && v.left > 0 {
+		v.deadline, v.left = v.at+v.left, 0
+	}
+}
+
+func (n *naive) status(v *view) machine.Status {
+	switch {
+	case v.ended != nil:
+		return v.ended.Status
+	case v.turn == nil, v.asks() != machine.AwaitNothing, v.turn.suspended, v.turn.notBefore > 0, n.g.States[v.current].Orchestration == machine.External:
+		return machine.Waiting
+	}
+	return machine.Running
+}
+
+func (n *naive) readRecord(v *view, r machine.Record) {
+	switch b := r.Body.(type) {
+	case *machine.Transition:
+		v.total++
+		v.visits[b.To]++
+		if b.From != "" && len(b.Redirects) == 0 {
+			v.edges[b.From+"."+b.Event]++
+		}
+		v.current, v.visitSeq, v.steps = b.To, r.Seq, nil
+		v.turn = &vturn{seq: r.Seq, attempt: 1}
+		n.readWrites(v, r.Seq, b.Artifacts)
+		node := n.g.States[b.To]
+		v.timeoutAt = 0
+		if node.Timeout != nil && !node.Terminal {
+			v.timeoutAt = r.At + int64(node.Timeout.After)
+		}
+		if w, ok := v.windows[b.To]; ok && !node.Persistent {
+			v.windows[b.To] = [2]uint64{w[1], w[1]}
+		}
+		v.takeQueue()
+	case *machine.InputReceived:
+		v.bytes += naiveBytes(b.Parts) + naiveEnvelope(b.Envelope)
+		if b.Step != 0 {
+			remote := &v.step(b.Step).remote
+			remote.Asking, remote.Answer = machine.AwaitNothing, r.Seq
+			break
+		}
+		if r.Seq == v.visitSeq+1 && v.total == 1 && b.MessageID == "" && !b.Queued {
+			v.addRow(r.Seq)
+		} else {
+			v.queue = append(v.queue, r.Seq)
+		}
+	case *machine.TurnOpened:
+		v.turn = &vturn{seq: r.Seq, attempt: 1}
+		v.takeQueue()
+	case *machine.TurnCompleted:
+		v.turn, v.await = nil, b.Await
+		v.spend(b.Usage)
+		v.bytes += naiveBytes(b.Output)
+		for _, m := range b.Messages {
+			v.bytes += naiveBytes(m.Parts)
+		}
+		if len(b.Output) > 0 || len(b.Messages) > 0 {
+			v.addRow(r.Seq)
+		}
+		n.readWrites(v, r.Seq, b.Artifacts)
+	case *machine.ArtifactsSet:
+		n.readWrites(v, r.Seq, b.Artifacts)
+	case *machine.Paused:
+		v.paused = true
+	case *machine.Resumed:
+		v.paused = false
+	case *machine.Ended:
+		n.readWrites(v, r.Seq, b.Artifacts)
+		v.ended, v.turn, v.queue, v.paused = b, nil, nil, false
+		v.deadline, v.left, v.timeoutAt = 0, 0, 0
+	default:
+		n.readTurnRecord(v, r)
+	}
+}
+
+func (n *naive) readTurnRecord(v *view, r machine.Record) {
+	switch b := r.Body.(type) {
+	case *machine.TurnAssigned:
+		v.turn.assigned, v.turn.requests, v.turn.notBefore = b.Assigned, 0, 0
+	case *machine.TurnFailed:
+		v.spend(b.Usage)
+		if b.Next > 0 {
+			*v.turn = vturn{seq: v.turn.seq, attempt: b.Next, notBefore: b.NotBefore, calls: v.turn.calls}
+		}
+	case *machine.TurnAbandoned:
+		v.turn = nil
+	case *machine.TurnSuspended:
+		v.turn.suspended, v.turn.notBefore = true, 0
+	case *machine.StepRejected:
+		v.turn.notBefore = 0
+	case *machine.TurnReady:
+		v.turn.suspended, v.turn.notBefore, v.turn.requests = false, 0, 0
+	case *machine.StepRequested:
+		v.calls++
+		v.turn.calls++
+		v.turn.notBefore = 0
+		v.lastStep = b.Step
+		if b.Reframe {
+			v.reframes++
+		}
+		v.steps = append(v.steps, vstep{
+			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
+			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline,
+		})
+	case *machine.Noted:
+		if b.Command == machine.CmdRequestSteps {
+			v.turn.notBefore = 0
+		}
+	case *machine.StepResolved:
+		v.spend(b.Usage)
+		step := v.step(b.Step)
+		switch {
+		case b.OK:
+			step.status, step.said = machine.StepStatusOK, "ok "+string(b.Result)
+		case b.Next > 0:
+			step.attempt, step.deadline, step.remote = b.Next, b.Deadline, vremote{}
+			return
+		default:
+			step.status, step.said = machine.StepStatusError, "error "+b.Error.Code+"/"+b.Error.Message
+		}
+		step.answer, step.deadline = r.Seq, 0
+		n.readWrites(v, r.Seq, b.Artifacts)
+	case *machine.StepDelegated:
+		v.bytes += naiveBytes(b.Question)
+		v.step(b.Step).remote = vremote{Remote: b.Remote, known: true}
+	case *machine.OutputWritten:
+		v.bytes += naivePiece(b.Piece)
+		v.turn.notBefore = 0
+	case *machine.StepCancelled:
+		step := v.step(b.Step)
+		step.status, step.deadline = machine.StepStatusCancelled, 0
+	}
+}
+
+func (v *view) step(n uint32) *vstep {
+	for i := range v.steps {
+		if v.steps[i].n == n {
+			return &v.steps[i]
+		}
+	}
+	return nil
+}
+
+func (v *view) pending() []uint32 {
+	var list []uint32
+	for _, s := range v.steps {
+		if s.status == machine.StepStatusPending {
+			list = append(list, s.n)
+		}
+	}
+	return list
+}
+
+func (v *view) spend(u machine.Usage) {
+	v.calls += u.ToolCalls
+	v.tokens += u.InputTokens + u.OutputTokens
+	v.cost += u.CostMicro
+}
+
+func (v *view) takeQueue() {
+	for _, seq := range v.queue {
+		v.addRow(seq)
+	}
+	v.queue = nil
+}
+
+func (v *view) addRow(seq uint64) {
+	w := v.windows[v.current]
+	v.rows = append(v.rows, machine.MessageRow{State: v.current, N: w[1], Seq: seq})
+	v.windows[v.current] = [2]uint64{w[0], w[1] + 1}
+}
+
+func (n *naive) readWrites(v *view, seq uint64, writes []machine.ArtifactWrite) {
+	for _, w := range writes {
+		a := v.artifacts[w.Name]
+		if n.g.Artifacts[w.Name].Mode == machine.Replace {
+			a.bytes = 0
+		}
+		v.artifacts[w.Name] = vartifact{bytes: a.bytes + int64(len(w.Value)), writes: a.writes + 1, seq: seq}
+	}
+}
+
+func (v *view) held() int64 {
+	var sum int64
+	for _, a := range v.artifacts {
+		sum += a.bytes
+	}
+	return sum
+}
+
+func naiveBytes(parts []machine.Part) int64 {
+	var sum int64
+	for _, p := range parts {
+		for _, s := range []string{p.Text, string(p.Data), p.MediaType, p.Filename, string(p.Metadata)} {
+			sum += int64(len(s))
+		}
+	}
+	return sum
+}

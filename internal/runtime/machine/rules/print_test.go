@@ -1,0 +1,277 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// epoch is time 0 of scenarios; times are printed as seconds since then.
+const epoch = int64(1_700_000_000) * int64(time.Second)
+
+func printTime(at int64) string {
+	if at == 0 {
+		return "0"
+	}
+	return "+" + time.Duration(at-epoch).String()
+}
+
+// printer writes one thing a line, empty fields left out.
+type printer struct{ strings.Builder }
+
+func (p *printer) line(format string, args ...any) {
+	fmt.Fprintf(p, format, args...)
+	p.WriteByte('\n')
+}
+
+// words joins what is not empty.
+func words(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
+}
+
+// opt is "name=value" unless the value is zero.
+func opt[T comparable](name string, value T) string {
+	var zero T
+	if value == zero {
+		return ""
+	}
+	return fmt.Sprintf("%s=%v", name, value)
+}
+
+func optTime(name string, at int64) string {
+	if at == 0 {
+		return ""
+	}
+	return name + "=" + printTime(at)
+}
+
+func flag(name string, on bool) string {
+	if on {
+		return name
+	}
+	return ""
+}
+
+func shorten(v []byte) string {
+	if len(v) > 60 {
+		return fmt.Sprintf("%.8s..(%d bytes)", v, len(v))
+	}
+	return string(v)
+}
+
+func printWrites(writes []machine.ArtifactWrite) string {
+	var out []string
+	for _, w := range writes {
+		out = append(out, fmt.Sprintf("%s:=%s", w.Name, shorten(w.Value)))
+	}
+	return strings.Join(out, " ")
+}
+
+func printParts(parts []machine.Part) string {
+	var out []string
+	for _, p := range parts {
+		out = append(out, p.Text+shorten(p.Data))
+	}
+	return strings.Join(out, "|")
+}
+
+func printRedirects(redirects []machine.Redirect) string {
+	var out []string
+	for _, r := range redirects {
+		out = append(out, r.State+"("+r.Guard+")")
+	}
+	if out == nil {
+		return ""
+	}
+	return "refused=" + strings.Join(out, ",")
+}
+
+func printFault(name string, f machine.Fault) string {
+	if f == (machine.Fault{}) {
+		return ""
+	}
+	return name + "=" + f.Code
+}
+
+func printUsage(u machine.Usage) string {
+	if u == (machine.Usage{}) {
+		return ""
+	}
+	return fmt.Sprintf("usage=%d/%d/%d/%d", u.InputTokens, u.OutputTokens, u.CostMicro, u.ToolCalls)
+}
+
+var causes = map[machine.Cause]string{machine.CauseEntry: "ENTRY", machine.CauseEvent: "EVENT", machine.CauseMaxVisits: "MAX_VISITS", machine.CauseTimeout: "TIMEOUT"}
+
+func printRecord(r machine.Record) string {
+	kind := strings.TrimPrefix(fmt.Sprintf("%T", r.Body), "*machine.")
+	return words(fmt.Sprintf("%d %s", r.Seq, kind), printBody(r.Body))
+}
+
+func printBody(b machine.Body) string {
+	switch b := b.(type) {
+	case *machine.Transition:
+		return words(fmt.Sprintf("%s -%s-> %s", b.From, b.Event, b.To), opt("visit", b.Visit), opt("total", b.Total),
+			"cause="+causes[b.Cause], intended(b), printRedirects(b.Redirects), printWrites(b.Artifacts))
+	case *machine.InputReceived:
+		return words(opt("id", b.MessageID), flag("queued", b.Queued), opt("step", b.Step), printEnvelope(b.Envelope), printParts(b.Parts))
+	case *machine.TurnOpened:
+		return fmt.Sprintf("%s inputs=%v", b.State, b.Inputs)
+	case *machine.TurnAssigned:
+		return words(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("%s/%d", b.Assigned.Worker, b.Assigned.Delivery))
+	case *machine.TurnCompleted:
+		return words(turnName(b.TurnSeq, b.Attempt), opt("event", b.Event), opt("output", printParts(b.Output)),
+			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printWrites(b.Artifacts))
+	case *machine.TurnFailed:
+		return words(turnName(b.TurnSeq, b.Attempt), printFault("error", b.Error), flag("retryable", b.Retryable),
+			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage))
+	case *machine.TurnAbandoned:
+		return words(turnName(b.TurnSeq, b.Attempt), b.Why)
+	case *machine.TurnSuspended:
+		return words(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("pending=%v", b.Pending))
+	case *machine.TurnReady:
+		return turnName(b.TurnSeq, b.Attempt)
+	case *machine.ArtifactsSet:
+		return printWrites(b.Artifacts)
+	case *machine.Paused:
+		return b.Note
+	case *machine.Resumed:
+		return b.Note
+	case *machine.Origin:
+		return printOrigin(b)
+	case *machine.Ended:
+		return words(b.Status.String(), b.Reason, opt("lost", b.Event), opt("intended", b.Intended), printRedirects(b.Redirects), printWrites(b.Artifacts))
+	}
+	return printStepBody(b)
+}
+
+func intended(b *machine.Transition) string {
+	if b.Intended == b.To {
+		return ""
+	}
+	return "intended=" + b.Intended
+}
+
+func turnName(seq uint64, attempt int) string { return fmt.Sprintf("turn=%d/%d", seq, attempt) }
+
+func printStepBody(b machine.Body) string {
+	switch b := b.(type) {
+	case *machine.StepRequested:
+		return words(fmt.Sprintf("step=%d/%d key=%s %s%s", b.Step, b.Attempt, b.Key, b.Tool, b.Payload),
+			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation))
+	case *machine.StepResolved:
+		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
+			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),
+			opt("worker", b.Worker), printUsage(b.Usage), printWrites(b.Artifacts))
+	case *machine.Noted:
+		return fmt.Sprintf("%s id=%s", b.Command, b.ID)
+	case *machine.StepRejected:
+		return words("key="+b.Key, b.Tool, b.Denial.Code)
+	case *machine.OutputWritten:
+		return words(turnName(b.TurnSeq, b.Attempt), "artifact="+b.Piece.ID, flag("append", b.Piece.Append), flag("last", b.Piece.Last), printParts(b.Piece.Parts))
+	case *machine.StepDelegated:
+		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printRemote(&b.Remote), printParts(b.Question))
+	case *machine.StepCancelled:
+		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why)
+	}
+	return fmt.Sprintf("%+v", b)
+}
+
+var awaitings = map[machine.Awaiting]string{machine.AwaitInput: "input", machine.AwaitAuth: "auth"}
+
+func printAwaiting(name string, a machine.Awaiting) string { return opt(name, awaitings[a]) }
+
+func printEnvelope(e *machine.Envelope) string {
+	if e == nil {
+		return ""
+	}
+	return "message=" + e.MessageID
+}
+
+func printRemote(r *machine.Remote) string {
+	return words(opt("task", r.TaskID), opt("card", r.CardURL), printAwaiting("asking", r.Asking), opt("answer", r.Answer))
+}
+
+var timerKinds = map[machine.TimerKind]string{machine.TimerWall: "wall", machine.TimerRetry: "retry", machine.TimerState: "state", machine.TimerStep: "step"}
+
+func printTimer(t machine.Timer) string {
+	return words(timerKinds[t.Kind]+printTime(t.Due), opt("step", t.Step), opt("turn", t.Turn))
+}
+
+var outboxKinds = map[machine.OutboxKind]string{machine.OutboxStep: "step", machine.OutboxDelegation: "delegation", machine.OutboxCancel: "cancel"}
+
+func printOutbox(r machine.OutboxRow) string {
+	return fmt.Sprintf("%s %d/%d due=%s", outboxKinds[r.Kind], r.Step, r.Attempt, printTime(r.Due))
+}
+
+// printBatch writes the records and whatever else the batch changes.
+func (p *printer) batch(b *machine.Batch) {
+	for _, r := range b.Records {
+		p.line("%s", printRecord(r))
+	}
+	for _, d := range b.Consumed {
+		p.line("  consumed %s records %d..%d", words(opt("principal", d.Principal), d.ID), d.First, d.Last)
+	}
+	for _, m := range b.Messages {
+		p.line("  message %s[%d] = record %d", m.State, m.N, m.Seq)
+	}
+	for _, t := range b.TimersCleared {
+		p.line("  timer cleared %s", printTimer(t))
+	}
+	for _, t := range b.TimersSet {
+		p.line("  timer set %s", printTimer(t))
+	}
+	for _, r := range b.OutboxRemoved {
+		p.line("  outbox removed %s", printOutbox(r))
+	}
+	for _, r := range b.OutboxAdded {
+		p.line("  outbox added %s", printOutbox(r))
+	}
+	if b.ReadyChanged {
+		p.line("  ready %v", b.Ready)
+	}
+}
+
+// printState is the one line that says where a run stands.
+func printState(s *machine.State) string {
+	turn := ""
+	if s.Turn != nil {
+		turn = words(turnName(s.Turn.Seq, s.Turn.Attempt), flag("suspended", s.Turn.Suspended), optTime("not_before", s.Turn.NotBefore))
+	}
+	return words("= "+s.Status.String(), printAwaiting("for", s.Awaiting), s.Reason, flag("paused", s.Paused), s.Current, turn)
+}
+
+var dispositions = map[machine.Disposition]string{
+	machine.IgnoredTerminal: "IGNORED_TERMINAL", machine.IgnoredStale: "IGNORED_STALE",
+	machine.IgnoredDuplicate: "IGNORED_DUPLICATE", machine.DispEscalated: "ESCALATED",
+}
+
+var stepStatuses = map[machine.StepStatus]string{
+	machine.StepStatusPending: "pending", machine.StepStatusOK: "ok", machine.StepStatusError: "error", machine.StepStatusCancelled: "cancelled",
+}
+
+func printOutcome(o machine.StepOutcome) string {
+	if o.Denial != nil {
+		return fmt.Sprintf("-> key=%s denied %s", o.Key, o.Denial.Code)
+	}
+	return words(fmt.Sprintf("-> key=%s step=%d %s", o.Key, o.Step, stepStatuses[o.Status]), flag("replayed", o.Replayed), opt("answer", o.AnswerSeq))
+}
+
+func printRefusal(err error) string {
+	r, ok := err.(*machine.Refusal)
+	if !ok {
+		return "error " + err.Error()
+	}
+	codes := map[machine.Code]string{
+		machine.CodeInvalidArgument: "INVALID_ARGUMENT", machine.CodeNotFound: "NOT_FOUND", machine.CodeAlreadyExists: "ALREADY_EXISTS",
+		machine.CodePermissionDenied: "PERMISSION_DENIED", machine.CodeFailedPrecondition: "FAILED_PRECONDITION", machine.CodeAborted: "ABORTED",
+		machine.CodeResourceExhausted: "RESOURCE_EXHAUSTED", machine.CodeInternal: "INTERNAL",
+	}
+	allowed := ""
+	if r.Allowed != nil {
+		allowed = fmt.Sprintf("allowed=%v", r.Allowed)
+	}
+	return words("refused", codes[r.Code], r.Error(), allowed, opt("limit", r.Limit), opt("got", r.Got), opt("seq", r.Seq))
+}

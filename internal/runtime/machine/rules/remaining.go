@@ -1,0 +1,43 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// RemainingAt tells what is left at a time, Unix nanoseconds. Nothing is ever less
+// than 0: what passes a budget ends the run.
+func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining {
+	left := func(limit, used int64) *int64 {
+		if limit == 0 {
+			return nil
+		}
+		n := max(0, limit-used)
+		return &n
+	}
+	b := &g.Budget
+	r := machine.Remaining{
+		Visits:    left(int64(b.MaxTotalVisits), int64(s.TotalVisits)),
+		ToolCalls: left(int64(b.MaxToolCalls), int64(s.ToolCalls)),
+		Steps:     left(int64(s.MaxSteps), int64(s.LastStep-takenBy(s).Steps)),
+		Tokens:    left(b.MaxTokens, s.Tokens), CostMicro: left(b.MaxCostMicroUSD, s.CostMicro),
+	}
+	switch {
+	case s.WallLeft != 0:
+		wall := time.Duration(s.WallLeft)
+		r.WallTime = &wall
+	case s.Deadline != 0:
+		wall := max(0, time.Duration(s.Deadline-at))
+		r.WallTime = &wall
+	}
+	return r
+}
+
+// EffectiveBudget is what holds for a run: its pack's budget, lowered by its start.
+// asked is the wall time that the start asked for; 0 = none.
+func EffectiveBudget(g *machine.Graph, s *machine.State, asked time.Duration) machine.Budget {
+	b := g.Budget
+	b.MaxSteps, b.MaxWallTime = s.MaxSteps, smaller(b.MaxWallTime, asked)
+	return b
+}

@@ -1,0 +1,200 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ask is one request of a RequestSteps and what it turned out to be.
+type ask struct {
+	*machine.StepRequest
+	key    string
+	denial *machine.Denial
+	// known is the index among the visit's steps of the step that the request
+	// repeats, -1 for none; twin the index among the asks.
+	known, twin int
+}
+
+func (a *ask) fresh() bool { return a.denial == nil && a.known < 0 && a.twin < 0 }
+
+// request asks for tool calls. All requests are judged before any takes effect:
+// a key that is known with another call fails the attempt and issues nothing;
+// too many pending steps refuse the whole request.
+func (t *txn) request(c *machine.RequestSteps) error {
+	if err := first(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkRequest(c)); err != nil {
+		return err
+	}
+	t.assign(c.Assigned)
+	from := c.First
+	if from == 0 {
+		from = t.s.Turn.Requests + 1
+	}
+	asks, mismatch := t.judge(c.Requests, from)
+	if mismatch != nil {
+		t.refused = mismatch
+		t.failTurn(machine.Fault{Code: mismatch.Reason, Message: mismatch.Message}, true, machine.Usage{}, turnFailed)
+		return nil
+	}
+	if err := t.checkPending(asks); err != nil {
+		return err
+	}
+	if t.overdue() {
+		t.endAsks(asks, machine.BudgetExhausted, "max_wall_time_sec")
+		return nil
+	}
+	t.begun()
+	t.turn().Requests = from + len(asks) - 1
+	t.takeAsks(asks)
+	return nil
+}
+
+// maxOrdinal bounds RequestSteps.First far above what any turn asks for.
+const maxOrdinal = 1 << 30
+
+func checkRequest(c *machine.RequestSteps) error {
+	if len(c.Requests) == 0 {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "requests", Message: "ask for at least one step"}
+	}
+	if c.First < 0 || c.First > maxOrdinal {
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "BAD_ORDINAL", Field: "first",
+			Message: "ordinals count from 1; 0 goes on", Limit: maxOrdinal, Got: int64(c.First),
+		}
+	}
+	return nil
+}
+
+// judge decides what each request is, in order; a mismatch ends it.
+func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.Refusal) {
+	asks := make([]ask, len(requests))
+	calls := t.s.Turn.Calls
+	for i := range requests {
+		a := &asks[i]
+		*a = ask{StepRequest: &requests[i], key: requests[i].Key, known: -1, twin: -1}
+		if a.key == "" {
+			a.key = t.defaultKey(from + i)
+		}
+		if same := t.lookUp(a, asks[:i]); !same {
+			return nil, &machine.Refusal{
+				Code: machine.CodeFailedPrecondition, Reason: "STEP_MISMATCH", Field: fmt.Sprintf("requests[%d].key", i),
+				Message: fmt.Sprintf("key %q is taken by a step with another tool or payload than this request for %q", a.key, a.Tool),
+			}
+		}
+		if a.known >= 0 || a.twin >= 0 {
+			continue
+		}
+		if a.denial = t.deny(a, calls); a.denial == nil {
+			calls++
+		}
+	}
+	return asks, nil
+}
+
+// lookUp finds the step or earlier request that has a's key. It reports false
+// if that one is another call.
+func (t *txn) lookUp(a *ask, earlier []ask) bool {
+	for i := range t.s.Steps {
+		if s := &t.s.Steps[i]; s.Key == a.key {
+			a.known = i
+			return s.Tool == a.Tool && s.PayloadHash == a.PayloadHash
+		}
+	}
+	for i := range earlier {
+		if e := &earlier[i]; e.key == a.key && e.fresh() {
+			a.twin = i
+			return e.Tool == a.Tool && e.PayloadHash == a.PayloadHash
+		}
+	}
+	return true
+}
+
+// deny is the order of refusals: the prompt's list, its blocklist, the host's
+// verdict, the calls per turn.
+func (t *txn) deny(a *ask, calls int) *machine.Denial {
+	p := t.g.Prompts[t.node().Prompt]
+	switch {
+	case p == nil || !p.Tools[a.Tool]:
+		return &machine.Denial{Code: "TOOL_NOT_LISTED", Message: fmt.Sprintf("the prompt of state %q does not list tool %q", t.s.Current, a.Tool)}
+	case p.Blocklist[a.Tool]:
+		return &machine.Denial{Code: "TOOL_BLOCKED", Message: fmt.Sprintf("the prompt's blocklist names tool %q", a.Tool)}
+	case a.Denied != nil:
+		return a.Denied
+	case p.MaxToolCallsPerTurn > 0 && calls >= p.MaxToolCallsPerTurn:
+		return &machine.Denial{Code: "MAX_TOOL_CALLS_PER_TURN", Message: fmt.Sprintf("the turn has made its %d calls", p.MaxToolCallsPerTurn)}
+	}
+	return nil
+}
+
+func (t *txn) checkPending(asks []ask) error {
+	limit := orDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
+	fresh := 0
+	for i := range asks {
+		if asks[i].fresh() {
+			fresh++
+		}
+	}
+	got := len(pendingSteps(t.s)) + fresh
+	if fresh == 0 || got <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "requests",
+		Message: fmt.Sprintf("%d steps would be pending, at most %d: wait for answers", got, limit),
+		Limit:   int64(limit), Got: int64(got),
+	}
+}
+
+// takeAsks issues, rejects and replays in order. The first step that passes a
+// bound ends the run; those before it were issued.
+func (t *txn) takeAsks(asks []ask) {
+	t.outcomes = make([]machine.StepOutcome, len(asks))
+	for i := range asks {
+		a := &asks[i]
+		switch {
+		case a.twin >= 0:
+			t.outcomes[i] = t.outcomes[a.twin]
+			t.outcomes[i].Replayed = true
+		case a.known >= 0:
+			t.outcomes[i] = outcomeOf(&t.s.Steps[a.known])
+		case a.denial != nil:
+			t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *a.denial})
+			t.outcomes[i] = machine.StepOutcome{Key: a.key, Denial: a.denial}
+		default:
+			if status, reason := t.stepBound(a); reason != "" {
+				t.rejectLast(asks[i:], status, reason)
+				return
+			}
+			t.outcomes[i] = t.issue(a)
+		}
+	}
+}
+
+// rejectLast records the request that passes a bound, without a number, and ends
+// the run with it.
+func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
+	a := &rest[0]
+	denial := &machine.Denial{Code: strings.ToUpper(reason), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
+	t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *denial})
+	t.endAsks(rest, status, reason)
+	t.outcomes[len(t.outcomes)-len(rest)].Denial = denial
+}
+
+// endAsks ends the run before the remaining requests; none is issued.
+func (t *txn) endAsks(rest []ask, status machine.Status, reason string) {
+	if t.outcomes == nil {
+		t.outcomes = make([]machine.StepOutcome, len(rest))
+	}
+	done := len(t.outcomes) - len(rest)
+	for i := range t.outcomes[:done] {
+		if t.outcomes[i].Status == machine.StepStatusPending {
+			t.outcomes[i].Status = machine.StepStatusCancelled
+		}
+	}
+	for i := range rest {
+		denial := &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", status, reason)}
+		t.outcomes[done+i] = machine.StepOutcome{Key: rest[i].key, Denial: denial}
+	}
+	t.end(ending{status: status, reason: reason})
+}

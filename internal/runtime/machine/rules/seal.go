@@ -1,0 +1,228 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// result turns what the input made into a Batch. Status, timers, outbox rows
+// and index changes are not kept track of on the way: they are functions of the
+// state, and the batch holds the difference between before and after.
+func (t *txn) result(d machine.Disposition) machine.Result {
+	if len(t.records) == 0 && !t.note() {
+		return machine.Result{State: t.old, Disposition: d, Steps: t.outcomes, Refused: t.refused}
+	}
+	if !t.s.Status.Terminal() {
+		t.endIfOverBudget("", nil)
+	}
+	t.s.At = t.in.At
+	t.s.Status, t.s.Awaiting = statusOf(t.g, t.s), awaitingOf(t.g, t.s)
+	if t.old == nil || t.old.Status != t.s.Status || t.old.Awaiting != t.s.Awaiting {
+		t.s.StatusAt = t.in.At
+	}
+	if !t.s.Status.Terminal() {
+		t.wallClock(t.s.Status == machine.Waiting)
+	}
+	b := &machine.Batch{
+		Input: t.in, Records: t.records, State: t.s,
+		Prev:   t.records[0].Seq - 1,
+		Writes: t.writes, Messages: t.messages,
+	}
+	t.consume(b)
+	t.diffTimers(b)
+	t.diffSteps(b)
+	b.OutboxAdded = append(b.OutboxAdded, t.cancels...)
+	t.diffIndexes(b)
+	return machine.Result{State: t.s, Batch: b, Disposition: d, Steps: t.outcomes, Refused: t.refused}
+}
+
+// note keeps the id of an input that changes nothing, and says whether it did. A run
+// that has ended answers the same for ever without.
+func (t *txn) note() bool {
+	if t.in.ID == "" || t.s.Status.Terminal() {
+		return false
+	}
+	t.record(&machine.Noted{Command: machine.KindOf(t.in.Command), ID: t.in.ID})
+	return true
+}
+
+// consume uses up the input's idempotency id.
+func (t *txn) consume(b *machine.Batch) {
+	if t.in.ID == "" {
+		return
+	}
+	row := machine.Dedupe{
+		Scope: machine.PerRun, Kind: machine.KindOf(t.in.Command), RunID: t.s.RunID,
+		ID: t.in.ID, BodyHash: t.in.BodyHash, First: b.Prev + 1, Last: t.s.Seq,
+	}
+	if t.old == nil {
+		row.Scope, row.Principal = machine.PerPrincipal, t.in.Principal
+	}
+	b.Consumed = []machine.Dedupe{row}
+}
+
+// wallTimer, stateTimer and retryTimer are the timers that a state implies; a
+// zero Timer is none.
+func wallTimer(s *machine.State) machine.Timer {
+	if s == nil || s.Deadline == 0 {
+		return machine.Timer{}
+	}
+	return machine.Timer{Namespace: s.Namespace, Due: s.Deadline, RunID: s.RunID, Kind: machine.TimerWall}
+}
+
+// stateTimer is off while the run is paused: a paused run takes no events.
+func stateTimer(s *machine.State) machine.Timer {
+	if s == nil || s.StateTimeoutAt == 0 || s.Paused {
+		return machine.Timer{}
+	}
+	return machine.Timer{Namespace: s.Namespace, Due: s.StateTimeoutAt, RunID: s.RunID, Kind: machine.TimerState}
+}
+
+func retryTimer(s *machine.State) machine.Timer {
+	if s == nil || s.Turn == nil || s.Turn.NotBefore == 0 {
+		return machine.Timer{}
+	}
+	return machine.Timer{Namespace: s.Namespace, Due: s.Turn.NotBefore, RunID: s.RunID, Kind: machine.TimerRetry, Turn: s.Turn.Seq}
+}
+
+func stepTimer(s *machine.State, step *machine.ToolStep) machine.Timer {
+	return machine.Timer{Namespace: s.Namespace, Due: step.Deadline, RunID: s.RunID, Kind: machine.TimerStep, Step: step.Step}
+}
+
+// Timers lists the durable timers that a run must have, no more and no less;
+// the store's check compares them with its rows.
+// An imported run has none, no outbox rows and no turn to offer.
+func Timers(s *machine.State) []machine.Timer {
+	if s.Imported {
+		return nil
+	}
+	var timers []machine.Timer
+	for _, timer := range [...]machine.Timer{wallTimer(s), retryTimer(s), stateTimer(s)} {
+		if timer.Kind != 0 {
+			timers = append(timers, timer)
+		}
+	}
+	for i := range s.Steps {
+		if s.Steps[i].Status == machine.StepStatusPending {
+			timers = append(timers, stepTimer(s, &s.Steps[i]))
+		}
+	}
+	return timers
+}
+
+func (t *txn) diffTimers(b *machine.Batch) {
+	diffTimer(b, wallTimer(t.old), wallTimer(t.s))
+	diffTimer(b, retryTimer(t.old), retryTimer(t.s))
+	diffTimer(b, stateTimer(t.old), stateTimer(t.s))
+}
+
+func diffTimer(b *machine.Batch, before, after machine.Timer) {
+	if before == after {
+		return
+	}
+	if before.Kind != 0 {
+		b.TimersCleared = append(b.TimersCleared, before)
+	}
+	if after.Kind != 0 {
+		b.TimersSet = append(b.TimersSet, after)
+	}
+}
+
+// diffSteps removes timer and outbox row of each step execution that is over
+// and adds them for each new one.
+func (t *txn) diffSteps(b *machine.Batch) {
+	if !t.own.steps {
+		return
+	}
+	if t.old != nil {
+		for i := range t.old.Steps {
+			if p := &t.old.Steps[i]; p.Status == machine.StepStatusPending && !stillOut(t.s.Steps, p) {
+				b.TimersCleared = append(b.TimersCleared, stepTimer(t.s, p))
+				b.OutboxRemoved = append(b.OutboxRemoved, outboxRow(t.g, t.s, p))
+			}
+		}
+	}
+	for i := range t.s.Steps {
+		if p := &t.s.Steps[i]; p.Status == machine.StepStatusPending && (t.old == nil || !stillOut(t.old.Steps, p)) {
+			b.TimersSet = append(b.TimersSet, stepTimer(t.s, p))
+			b.OutboxAdded = append(b.OutboxAdded, outboxRow(t.g, t.s, p))
+		}
+	}
+}
+
+// stillOut: the same execution of the step is pending among steps.
+func stillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
+	i := findStep(steps, p.Step)
+	return i >= 0 && steps[i].Status == machine.StepStatusPending && steps[i].Attempt == p.Attempt
+}
+
+// outboxRow is the work that a pending step stands for, due since it was issued.
+func outboxRow(g *machine.Graph, s *machine.State, p *machine.ToolStep) machine.OutboxRow {
+	row := machine.OutboxRow{Namespace: s.Namespace, Kind: machine.OutboxStep, RunID: s.RunID, Step: p.Step, Attempt: p.Attempt}
+	row.Due = p.Deadline - int64(toolOf(g, p.Tool).Timeout)
+	if p.Delegation {
+		row.Kind = machine.OutboxDelegation
+	}
+	return row
+}
+
+// Outbox lists the rows of steps that a run must have; rows of kind
+// [machine.OutboxCancel] outlive what made them and are not among them.
+func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
+	if s.Imported {
+		return nil
+	}
+	var rows []machine.OutboxRow
+	for i := range s.Steps {
+		if s.Steps[i].Status == machine.StepStatusPending {
+			rows = append(rows, outboxRow(g, s, &s.Steps[i]))
+		}
+	}
+	return rows
+}
+
+func (t *txn) diffIndexes(b *machine.Batch) {
+	b.Ready = readyOf(t.g, t.s)
+	b.ReadyChanged = b.Ready
+	if t.old == nil {
+		b.Index = Indexes(t.s)
+		return
+	}
+	b.ReadyChanged = b.Ready != readyOf(t.g, t.old)
+	if t.old.Status != t.s.Status {
+		b.Index = []machine.IndexChange{
+			{Index: "status", Value: t.old.Status.String()},
+			{Index: "status", Value: t.s.Status.String(), Add: true},
+		}
+	}
+	if t.s.Task != nil && t.old.StatusAt != t.s.StatusAt {
+		b.Index = append(b.Index, taskRow(t.old, false), taskRow(t.s, true))
+	}
+}
+
+// Ready reports whether a run's turn belongs in the ready index.
+func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && readyOf(g, s) }
+
+// Indexes lists a run's rows in the list indexes. An imported run is found by
+// pack, label and, if it had ended, by status: it is not one that goes on, nor
+// anybody's child or task.
+func Indexes(s *machine.State) []machine.IndexChange {
+	var rows []machine.IndexChange
+	if !s.Imported || s.Status.Terminal() {
+		rows = append(rows, machine.IndexChange{Index: "status", Value: s.Status.String(), Add: true})
+	}
+	rows = append(rows, []machine.IndexChange{
+		{Index: "pack", Value: s.PackID, Add: true},
+		{Index: "pack", Value: s.PackID + "@" + s.PackVersion, Add: true},
+		{Index: "pack", Value: s.Digest, Add: true},
+	}...)
+	for _, l := range s.Labels {
+		rows = append(rows, machine.IndexChange{Index: "label", Value: l.Key + "=" + l.Value, Add: true})
+	}
+	if s.Imported {
+		return rows
+	}
+	if s.Parent != nil {
+		rows = append(rows, machine.IndexChange{Index: "parent", Value: s.Parent.RunID, Add: true})
+	}
+	return append(rows, taskIndexes(s)...)
+}

@@ -1,0 +1,39 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ruleset is what one version does in another way than another one.
+type ruleset struct {
+	// jitter moves the pause before a further attempt of a turn.
+	jitter func(run string, turnSeq uint64, attempt int) uint32
+	// endTellsEvent: Ended names the event that was asked for, and its target.
+	endTellsEvent bool
+	// budgetsBeforeEscalation: a failed step of policy escalate in a run that is over
+	// a budget ends it BUDGET_EXHAUSTED.
+	budgetsBeforeEscalation bool
+}
+
+// versions holds the rules of each version, from the first on. What stands here for
+// a version that was ever released never changes.
+var versions = [...]ruleset{
+	machine.SemanticsFirst: {jitter: jitter},
+	machine.SemanticsEnds:  {jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true},
+}
+
+// rulesOf finds the rules of an input. An unknown version is of a newer program: to
+// guess at its rules would make another run of it.
+func rulesOf(v machine.Semantics) (*ruleset, error) {
+	v = max(v, machine.SemanticsFirst)
+	if int(v) < len(versions) {
+		return &versions[v], nil
+	}
+	return nil, &machine.Refusal{
+		Code: machine.CodeDataLoss, Reason: "SEMANTICS_UNKNOWN",
+		Message: fmt.Sprintf("semantics %d, this program knows 1 to %d: use a newer one", v, machine.Current),
+		Limit:   int64(machine.Current), Got: int64(v),
+	}
+}

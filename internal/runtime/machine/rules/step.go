@@ -1,0 +1,90 @@
+package rules
+
+import (
+	"strconv"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// toolOf is how a tool's steps are run, defaults filled in.
+func toolOf(g *machine.Graph, name string) machine.Tool {
+	tool := g.Tools[name]
+	if tool.Agent {
+		tool.Timeout = orDefault(tool.Timeout, machine.DefaultDelegationTimeout)
+	}
+	tool.Timeout = orDefault(tool.Timeout, machine.DefaultStepTimeout)
+	tool.Attempts = orDefault(tool.Attempts, 1)
+	return tool
+}
+
+// stepBound returns how the run ends if one more step is asked for.
+func (t *txn) stepBound(a *ask) (machine.Status, string) {
+	b := &t.g.Budget
+	switch {
+	case b.MaxToolCalls > 0 && t.s.ToolCalls >= b.MaxToolCalls:
+		return machine.BudgetExhausted, "max_tool_calls"
+	case t.s.MaxSteps > 0 && int64(t.s.LastStep-takenBy(t.s).Steps) >= int64(t.s.MaxSteps):
+		return machine.Escalated, "max_steps"
+	case a.Reframe && b.MaxReframes > 0 && t.s.Reframes >= b.MaxReframes:
+		return machine.Escalated, "max_reframes"
+	}
+	return machine.Running, ""
+}
+
+// issue gives the request the run's next step number and makes it pending.
+func (t *txn) issue(a *ask) machine.StepOutcome {
+	tool := toolOf(t.g, a.Tool)
+	s, turn := t.s, t.turn()
+	s.LastStep++
+	s.ToolCalls = int(addCapped(int64(s.ToolCalls), 1))
+	turn.Calls++
+	if a.Reframe {
+		s.Reframes++
+	}
+	deadline := addCapped(t.in.At, int64(tool.Timeout))
+	seq := t.record(&machine.StepRequested{
+		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
+		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent,
+	})
+	s.Steps = append(t.steps(), machine.ToolStep{
+		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
+		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq, RequestSeq: seq,
+		Deadline: deadline, Delegation: tool.Agent,
+	})
+	return machine.StepOutcome{Key: a.key, Step: s.LastStep, Status: machine.StepStatusPending}
+}
+
+// outcomeOf is the answer to the repeat of a known request.
+func outcomeOf(s *machine.ToolStep) machine.StepOutcome {
+	return machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
+}
+
+// pendingSteps lists the numbers of the steps that are not answered, in issue order.
+func pendingSteps(s *machine.State) []uint32 {
+	var steps []uint32
+	for i := range s.Steps {
+		if s.Steps[i].Status == machine.StepStatusPending {
+			steps = append(steps, s.Steps[i].Step)
+		}
+	}
+	return steps
+}
+
+// findStep returns the index of a step of the visit, or -1.
+func findStep(steps []machine.ToolStep, step uint32) int {
+	for i := range steps {
+		if steps[i].Step == step {
+			return i
+		}
+	}
+	return -1
+}
+
+// defaultKey is a request's ordinal among the turn's requests; in further turns
+// of a visit prefixed by the turn, since keys are unique in the visit.
+func (t *txn) defaultKey(ordinal int) string {
+	if turn := keysOf(t.s); turn != 0 {
+		return strconv.FormatUint(turn, 10) + "." + strconv.Itoa(ordinal)
+	}
+	return strconv.Itoa(ordinal)
+}

@@ -1,0 +1,50 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// fire takes a durable timer that came due. One that no longer matches the
+// state was replaced or cleared meanwhile and changes nothing.
+func (t *txn) fire(c *machine.FireTimer) machine.Disposition {
+	if t.s.Status.Terminal() {
+		return machine.IgnoredTerminal
+	}
+	// A timer that fired proves that its time has come, whatever a clock that
+	// was set back says.
+	at := t.in.At
+	t.in.At = max(at, c.Due)
+	disposition := t.fireOne(c)
+	if disposition == machine.IgnoredStale {
+		t.in.At = at
+	}
+	return disposition
+}
+
+// fireOne acts on the timer if it is one of the state's own.
+func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
+	switch c.Kind {
+	case machine.TimerWall:
+		if timer := wallTimer(t.s); timer.Due != 0 && timer.Due == c.Due {
+			t.end(ending{status: machine.BudgetExhausted, reason: "max_wall_time_sec"})
+			return machine.Accepted
+		}
+	case machine.TimerRetry:
+		if timer := retryTimer(t.s); timer.Due != 0 && timer.Due == c.Due && timer.Turn == c.Turn {
+			t.offerAgain()
+			return machine.Accepted
+		}
+	case machine.TimerState:
+		if timer := stateTimer(t.s); timer.Due != 0 && timer.Due == c.Due {
+			t.abandonTurn(whyStateTimeout)
+			t.move(t.node().Timeout.Event, machine.CauseTimeout, nil)
+			return machine.Accepted
+		}
+	case machine.TimerStep:
+		i := findStep(t.s.Steps, c.Step)
+		if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Deadline == c.Due {
+			return t.unknown(i, machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "")
+		}
+	}
+	return machine.IgnoredStale
+}

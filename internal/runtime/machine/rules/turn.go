@@ -1,0 +1,99 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// complete ends the open turn. Its artifacts are stored once: with the
+// Transition or Ended that follows, else with TurnCompleted.
+func (t *txn) complete(c *machine.CompleteTurn) error {
+	if err := t.checkComplete(c); err != nil {
+		return err
+	}
+	size := partsBytes(c.Output) + messagesBytes(c.Messages)
+	if err := first(t.checkWrites(c.Artifacts), t.checkMessageBytes(size)); err != nil {
+		return err
+	}
+	t.assign(c.Assigned)
+	done := &machine.TurnCompleted{
+		TurnSeq: c.TurnSeq, Attempt: c.Attempt,
+		Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event,
+		Await: c.Await, Reply: c.Reply,
+	}
+	seq := t.record(done)
+	t.s.MessageBytes += size
+	if len(c.Output)+len(c.Messages) > 0 {
+		t.addMessage(seq)
+	}
+	t.s.Turn, t.s.Awaiting = nil, c.Await
+	t.settle(c.Usage)
+	t.proceed(c, done, seq)
+	return nil
+}
+
+// proceed is what follows a completed turn.
+func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq uint64) {
+	switch {
+	case t.endIfOverBudget(c.Event, c.Artifacts):
+	case t.node().Terminal && c.Await == machine.AwaitNothing:
+		status, reason := outcomeAt(t.node())
+		t.end(ending{status: status, reason: reason, artifacts: c.Artifacts})
+	case c.Event != "":
+		t.move(c.Event, machine.CauseEvent, c.Artifacts)
+	default:
+		done.Artifacts = c.Artifacts
+		t.write(c.Artifacts, seq)
+		if len(t.s.Queue) > 0 {
+			t.nextTurn()
+		}
+	}
+}
+
+func (t *txn) checkComplete(c *machine.CompleteTurn) error {
+	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+		return err
+	}
+	if c.Outside && c.Event != "" {
+		return &machine.Refusal{
+			Code: machine.CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event",
+			Message: fmt.Sprintf("state %q is moved by EmitEvent, its turn is completed without an event", t.s.Current),
+		}
+	}
+	if err := checkUsage(c.Usage); err != nil {
+		return err
+	}
+	if c.Event != "" && c.Await != machine.AwaitNothing {
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "await",
+			Message: "a turn either moves the run or waits for an input",
+		}
+	}
+	if c.Event != "" {
+		return t.checkEvent(c.Event)
+	}
+	return nil
+}
+
+// assign records the delivery that executes the open turn, once, with the
+// turn's next record. A new delivery is a new execution: its default step keys
+// count from 1 again.
+func (t *txn) assign(a *machine.Assignment) {
+	if a == nil || t.s.Turn == nil || *a == t.s.Turn.Assigned {
+		return
+	}
+	turn := t.turn()
+	turn.Assigned, turn.Requests = *a, 0
+	if a.Worker != "" {
+		t.record(&machine.TurnAssigned{TurnSeq: turn.Seq, Attempt: turn.Attempt, Assigned: *a})
+	}
+}
+
+// begun ends the backoff: work on the current attempt shows that its executor
+// did not wait for it.
+func (t *txn) begun() {
+	if t.s.Turn.NotBefore != 0 {
+		t.turn().NotBefore = 0
+	}
+}

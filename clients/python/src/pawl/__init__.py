@@ -146,8 +146,8 @@ from pawl._runs import (
 )
 from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
 from pawl._tool_call import ToolCall, current_call
-from pawl._turn import AsyncTurn, Turn, TurnView
 from pawl._turn_requests import StepCall
+from pawl._turn_view import AsyncTurn, Turn, TurnView
 from pawl._values import (
     Artifact,
     ArtifactHead,

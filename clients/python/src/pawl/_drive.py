@@ -31,8 +31,8 @@ from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
 from pawl._runs import RunInfo, Step, TurnInfo, TurnRef
 from pawl._settings import Settings
 from pawl._tool_call import ToolCall, within
-from pawl._turn import default_key, denied, next_piece, result_of
 from pawl._turn_requests import StepCall
+from pawl._turn_view import default_key, denied, next_piece, result_of
 from pawl._values import ArtifactLike, Fault, Json, OutputPiece, parts_of
 
 log = logging.getLogger("pawl")

@@ -17,7 +17,7 @@ from pawl._errors import FailTurnError
 from pawl._outcomes import Reply
 from pawl._requests import dump_json
 from pawl._runs import ArtifactSlot
-from pawl._turn import TurnView
+from pawl._turn_view import TurnView
 from pawl._values import Json, JsonValue, Message, Part, Usage
 
 LEAVE = "leave_state"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pawl._async_driven_turn import DrivenTurn
 from pawl._drive import Driver, Holder
-from pawl._driven_turn import DrivenTurn
 from pawl._history import RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._outcomes import (
@@ -29,8 +29,8 @@ from pawl._runs import (
     TurnInfo,
     TurnRef,
 )
-from pawl._turn import Turn
 from pawl._turn_requests import StepCall
+from pawl._turn_view import Turn
 from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from pawl._binary import sidecar_path
 from pawl._client import Client
 from pawl._errors import SidecarError
 from pawl._outcomes import Reply
-from pawl._turn import TurnView
+from pawl._turn_view import TurnView
 
 __all__ = ["Answer", "Script", "Sidecar"]
 

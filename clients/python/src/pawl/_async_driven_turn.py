@@ -10,8 +10,8 @@ from pawl._caller import Caller
 from pawl._drive import Holder
 from pawl._flow import check_timeout
 from pawl._runs import TurnInfo
-from pawl._turn import AsyncTurn, Turn
 from pawl._turn_requests import StepCall
+from pawl._turn_view import AsyncTurn, Turn
 from pawl._values import ArtifactLike, Json, OutputPiece
 
 

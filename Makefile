@@ -33,6 +33,7 @@ deps: ## Fetch modules and build the tools, so that all else works offline
 	$(MAKE) tools
 	.ci/python-env test
 	.ci/python-env generate
+	.ci/python-env sync
 	.ci/ui-env
 	.ci/browser-env
 
@@ -98,11 +99,12 @@ fuzz: ## Fuzz every target for FUZZTIME
 	GO="$(GO)" FUZZTIME="$(FUZZTIME)" .ci/fuzz
 
 .PHONY: generate
-generate: $(TOOLS) ## Regenerate all code from proto files
+generate: $(TOOLS) ## Regenerate all code: from proto files, and the blocking Python client
 	rm -rf gen/go gen/openapi
 	OUT=. TOOLBIN="$(TOOLBIN)" .ci/generate
 	OUT=. .ci/generate-python
 	OUT=. TOOLBIN="$(TOOLBIN)" .ci/generate-ts
+	OUT=. .ci/generate-sync
 
 .PHONY: checkgenerate
 checkgenerate: $(TOOLS) ## Fail if committed generated code differs from a fresh one

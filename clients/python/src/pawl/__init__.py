@@ -9,6 +9,7 @@ The raw messages and stubs are in `pawl.v1`.
 
 from pawl._async_client import AsyncClient
 from pawl._async_run import AsyncHandler, AsyncHandlers, AsyncRun, AsyncTool
+from pawl._async_turn import AsyncTurn
 from pawl._binary import sidecar_path
 from pawl._blobs import AsyncBlobData, BlobData
 from pawl._client import Client
@@ -146,8 +147,9 @@ from pawl._runs import (
 )
 from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
 from pawl._tool_call import ToolCall, current_call
+from pawl._turn import Turn
 from pawl._turn_requests import StepCall
-from pawl._turn_view import AsyncTurn, Turn, TurnView
+from pawl._turn_view import TurnView
 from pawl._values import (
     Artifact,
     ArtifactHead,

@@ -1,16 +1,14 @@
-"""Performs the calls of the asynchronous client."""
+"""Performs the calls of a client."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
 
+from pawl._awaiting import Line, called, closing, sleep
 from pawl._base import BaseClient
 from pawl._errors import PawlError
 from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Send, Sleep
@@ -22,38 +20,23 @@ T = TypeVar("T")
 
 
 class AsyncCaller(BaseClient):
-    """The channel of a client, and how flows are performed by awaiting."""
+    """The channel of a client, and how its flows are performed."""
 
     def _connect(self) -> None:
-        # The channel belongs to an event loop, which need not run yet.
-        self._opened: grpc.aio.Channel | None = None
+        self._line = Line(self._settings)
         self._methods: dict[str, Callable[..., Any]] = {}
-
-    @property
-    def _channel(self) -> grpc.aio.Channel:
-        if self._opened is None:
-            settings = self._settings
-            if settings.tls is None:
-                self._opened = grpc.aio.insecure_channel(settings.address, settings.options())
-            else:
-                self._opened = grpc.aio.secure_channel(
-                    settings.address, settings.tls.credentials(), settings.options()
-                )
-        return self._opened
 
     async def close(self) -> None:
         """Closes the connection. Calls under way end with CallCancelledError."""
-        channel, self._opened = self._opened, None
         self._methods = {}
-        if channel is not None:
-            await channel.close()
+        await self._line.close()
 
     async def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
         """Makes one call with repetitions."""
         return await self.perform(self._attempt(operation, timeout))
 
     async def perform(self, flow: Flow[T]) -> T:
-        """Runs a flow to its end by awaiting."""
+        """Runs a flow to its end."""
         result: Any = None
         error: BaseException | None = None
         while True:
@@ -73,28 +56,26 @@ class AsyncCaller(BaseClient):
         if isinstance(effect, Send):
             return await self._send(effect)
         if isinstance(effect, Sleep):
-            return await asyncio.sleep(effect.seconds)
+            return await sleep(effect.seconds)
         if isinstance(effect, Handle):
-            value = effect.function(*effect.arguments)
-            return await value if inspect.isawaitable(value) else value
+            return await called(effect.function, effect.arguments)
         return await self._follow(effect)
 
     async def _invoke(self, effect: Invoke) -> Any:
         operation = effect.operation
         method = self._methods.get(operation.path)
         if method is None:
-            method = self._channel.unary_unary(
+            method = self._methods[operation.path] = self._line.channel.unary_unary(
                 operation.path,
                 request_serializer=type(operation.request).SerializeToString,
                 response_deserializer=operation.response.FromString,
             )
-            self._methods[operation.path] = method
         return await self._with_token(
             lambda metadata: method(operation.request, timeout=effect.timeout, metadata=metadata)
         )
 
     async def _send(self, effect: Send) -> Any:
-        method = self._channel.stream_unary(
+        method = self._line.channel.stream_unary(
             effect.path,
             request_serializer=effect.request.SerializeToString,
             response_deserializer=effect.response.FromString,
@@ -120,7 +101,7 @@ class AsyncCaller(BaseClient):
 
     async def _follow(self, effect: Follow) -> Record | None:
         tail = self._follower(effect)
-        async with contextlib.aclosing(self.read(tail, timeout=effect.timeout)) as records:
+        async with closing(self.read(tail, timeout=effect.timeout)) as records:
             async for record in records:
                 if effect.enough(record):
                     return record
@@ -134,7 +115,7 @@ class AsyncCaller(BaseClient):
         renewed = False
         while True:
             try:
-                async with contextlib.aclosing(self._read_once(reader, end)) as values:
+                async with closing(self._read_once(reader, end)) as values:
                     async for value in values:
                         renewed = False
                         yield value
@@ -147,10 +128,10 @@ class AsyncCaller(BaseClient):
                     renewed = True
                     continue
                 pause = reader.pause(error)
-            await asyncio.sleep(pause)
+            await sleep(pause)
 
     async def _read_once(self, reader: Reader[T], end: float | None) -> AsyncGenerator[T, None]:
-        stream: Callable[..., Any] = self._channel.unary_stream(
+        stream: Callable[..., Any] = self._line.channel.unary_stream(
             reader.path,
             request_serializer=lambda request: request.SerializeToString(),
             response_deserializer=reader.response.FromString,

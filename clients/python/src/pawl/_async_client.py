@@ -23,14 +23,20 @@ from pawl._values import BlobHead, BlobPiece, Content, Json
 class AsyncClient(AsyncCaller):
     """A client of one sidecar for coroutines. Belongs to one event loop.
 
-    Settings and errors are those of `Client`. Cancelling a task cancels its call; a
-    writing call that was cancelled may still happen. Use it in an `async with`
-    statement or call `close`.
+    `address` is "HOST:PORT" or "unix:PATH" (default 127.0.0.1:7291). `token` is a bearer
+    token or a function that returns one. `timeout` bounds each call in seconds,
+    repetitions included; `retry_for` how long a call is repeated while the sidecar is
+    away or asks to wait. Every writing call has an idempotency id that is kept over its
+    repetitions, so that it takes effect once.
 
-    >>> AsyncClient(address="")
+    Cancelling a task cancels its call; a writing call that was cancelled may still
+    happen. Use it in an `async with` statement or call `close`.
+    Errors: see `PawlError`.
+
+    >>> AsyncClient(address="127.0.0.1:7291", timeout=0)
     Traceback (most recent call last):
     ...
-    ValueError: address: HOST:PORT or unix:PATH, not ''
+    ValueError: timeout: more than 0, not 0
     """
 
     async def __aenter__(self) -> AsyncClient:

@@ -1,4 +1,4 @@
-"""The turn as handlers see it in a run that this process drives."""
+"""The turn of a run that this client drives, for coroutines."""
 
 from __future__ import annotations
 
@@ -6,56 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pawl._async_caller import AsyncCaller
-from pawl._caller import Caller
+from pawl._async_turn import AsyncTurn
 from pawl._drive import Holder
 from pawl._flow import check_timeout
 from pawl._runs import TurnInfo
 from pawl._turn_requests import StepCall
-from pawl._turn_view import AsyncTurn, Turn
 from pawl._values import ArtifactLike, Json, OutputPiece
 
 
-class DrivenTurn(Turn):
-    """A turn of a run that this client drives."""
-
-    def __init__(
-        self,
-        client: Caller,
-        info: TurnInfo,
-        holder: Holder,
-        tools: Mapping[str, Callable[[Any], Any]],
-    ) -> None:
-        super().__init__(info)
-        self._client, self._holder, self._tools = client, holder, tools
-
-    def step(
-        self,
-        tool: str,
-        payload: Mapping[str, Json] | None = None,
-        *,
-        key: str = "",
-        reframe: bool = False,
-        timeout: float | None = None,
-    ) -> Json:
-        check_timeout(timeout)
-        self.check_payload(tool, dict(payload or {}))
-        call = StepCall(tool, dict(payload or {}), key, reframe)
-        return self._client.perform(self._holder.step(call, tool_of(self._tools, tool), timeout))
-
-    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
-        self._client.perform(self._holder.set_artifacts(artifacts))
-
-    def output(self, text: str, *, durable: bool = False) -> None:
-        """Nobody watches the output of a run that the caller drives, but records stay."""
-        if durable:
-            self._client.perform(self._holder.output(text))
-
-    def write_output(self, piece: OutputPiece) -> None:
-        self._client.perform(self._holder.write_output(piece))
-
-
 class AsyncDrivenTurn(AsyncTurn):
-    """A turn of a run that an asynchronous client drives."""
+    """A turn of a run that this client drives."""
 
     def __init__(
         self,

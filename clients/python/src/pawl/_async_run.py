@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from pawl._async_caller import AsyncCaller
 from pawl._async_driven_turn import AsyncDrivenTurn
+from pawl._async_turn import AsyncTurn
 from pawl._drive import Driver, Holder
 from pawl._history import RunDiff, Verification
 from pawl._history_operations import Fork
@@ -30,11 +32,7 @@ from pawl._runs import (
     TurnRef,
 )
 from pawl._turn_requests import StepCall
-from pawl._turn_view import AsyncTurn
 from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
-
-if TYPE_CHECKING:
-    from pawl._async_client import AsyncClient
 
 AsyncHandler: TypeAlias = "Callable[[AsyncTurn], Awaitable[Reply | None] | Reply | None]"
 AsyncHandlers: TypeAlias = "AsyncHandler | Mapping[str, AsyncHandler]"
@@ -49,7 +47,7 @@ class AsyncRun:
     that the caller has seen (`RunInfo.visit_seq`), 0: not asked.
     """
 
-    def __init__(self, client: AsyncClient, run_id: str, started: Started | None = None) -> None:
+    def __init__(self, client: AsyncCaller, run_id: str, started: Started | None = None) -> None:
         self._client = client
         self._runs = client._runs
         self.id = run_id

@@ -8,8 +8,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import grpc
-
+from pawl._awaiting import open_channel
 from pawl._errors import (
     AuthenticationError,
     DeadlineError,
@@ -83,13 +82,7 @@ class Link:
         once the sidecar refuses the worker for good."""
         self._names = {"prompts": prompts, "agents": agents, "tools": tools}
         settings, backoff = self._settings, Backoff()
-        if settings.tls is None:
-            channel = grpc.aio.insecure_channel(settings.address, settings.options())
-        else:
-            channel = grpc.aio.secure_channel(
-                settings.address, settings.tls.credentials(), settings.options()
-            )
-        async with channel:
+        async with open_channel(settings) as channel:
             work = channel.stream_stream(
                 WORK,
                 request_serializer=worker_pb2.WorkRequest.SerializeToString,

@@ -1,8 +1,7 @@
-"""The turn as a handler sees it."""
+"""What a handler can read of its turn, and what answers to its steps mean to it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -10,7 +9,7 @@ from pawl import _schema
 from pawl._enums import StepStatus
 from pawl._errors import StepCancelledError, StepDeniedError, StepFailedError
 from pawl._runs import ArtifactSlot, PackRef, Step, StepOutcome, ToolSpec, TurnInfo
-from pawl._values import ArtifactLike, Json, Message, OutputPiece, Part
+from pawl._values import Json, Message, OutputPiece, Part
 
 
 class TurnView:
@@ -113,80 +112,6 @@ class TurnView:
         for spec in self.tools:
             if spec.name == tool and spec.parameters is not None:
                 _schema.check(payload, spec.parameters, f"payload of tool {tool}")
-
-
-class Turn(TurnView, ABC):
-    """A turn for a handler that blocks."""
-
-    @abstractmethod
-    def step(
-        self,
-        tool: str,
-        payload: Mapping[str, Json] | None = None,
-        *,
-        key: str = "",
-        reframe: bool = False,
-        timeout: float | None = None,
-    ) -> Json:
-        """Makes a durable tool call through the sidecar and returns its result.
-
-        The call is recorded before it is made. If this turn is executed again, the
-        same key gives the recorded answer and no tool runs twice. `key` is by default
-        the ordinal of the call in this execution, so a handler must ask for its calls
-        in the same order each time, or name its keys. `timeout` is in seconds; None
-        waits as long as the step's own deadline.
-
-        Raises SchemaError (payload), StepDeniedError, StepFailedError,
-        StepCancelledError, StepMismatchError, DeadlineError; and SuspendTurn, which is
-        no error, in a worker with `suspend_after`.
-        """
-
-    @abstractmethod
-    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
-        """Writes artifacts in the midst of the turn; durable when it returns."""
-
-    @abstractmethod
-    def output(self, text: str, *, durable: bool = False) -> None:
-        """Shows a piece of output to those who read `Run.output`. Not a record: the final
-        output is that of the reply. In a run that the caller drives it does nothing.
-
-        `durable`: it is a record as well, and senders of A2A messages see it at once, as a
-        further part of the artifact `output` of their task, which the reply's output
-        replaces in the end. One commit a call: for sentences, not for tokens."""
-
-    @abstractmethod
-    def write_output(self, piece: OutputPiece) -> None:
-        """Keeps a piece of output as a record, durable when it returns. Senders of A2A
-        messages see it at once, as part of the artifact `piece.id` of their task. A turn
-        that is executed again begins by replacing what it wrote (`append=False`)."""
-
-
-class AsyncTurn(TurnView, ABC):
-    """A turn for a handler that is a coroutine function. See `Turn`."""
-
-    @abstractmethod
-    async def step(
-        self,
-        tool: str,
-        payload: Mapping[str, Json] | None = None,
-        *,
-        key: str = "",
-        reframe: bool = False,
-        timeout: float | None = None,
-    ) -> Json:
-        """See `Turn.step`."""
-
-    @abstractmethod
-    async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
-        """See `Turn.set_artifacts`."""
-
-    @abstractmethod
-    async def output(self, text: str, *, durable: bool = False) -> None:
-        """See `Turn.output`."""
-
-    @abstractmethod
-    async def write_output(self, piece: OutputPiece) -> None:
-        """See `Turn.write_output`."""
 
 
 def next_piece(text: str, *, first: bool) -> OutputPiece:

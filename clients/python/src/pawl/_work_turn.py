@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
+from pawl._async_turn import AsyncTurn
 from pawl._convert import from_proto
 from pawl._enums import StepStatus
 from pawl._errors import DeadlineError, PawlError
@@ -15,8 +16,9 @@ from pawl._held import HeldTurn, stale
 from pawl._link import Link
 from pawl._requests import artifacts as wire_artifacts
 from pawl._runs import Step, StepOutcome
+from pawl._turn import Turn
 from pawl._turn_requests import StepCall, output_request, step_request, suspend_request
-from pawl._turn_view import AsyncTurn, Turn, default_key, denied, next_piece, result_of
+from pawl._turn_view import default_key, denied, next_piece, result_of
 from pawl._values import ArtifactLike, Json, OutputPiece
 from pawl.v1 import run_pb2, worker_pb2
 

@@ -1,0 +1,56 @@
+"""How the asynchronous client waits and reaches its sidecar.
+
+Its counterpart is `_blocking`: what is generated for the blocking client imports the same
+names from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from contextlib import aclosing as closing
+from typing import Any
+
+import grpc
+
+from pawl._settings import Settings
+
+__all__ = ["Line", "called", "closing", "open_channel", "sleep"]
+
+sleep = asyncio.sleep
+
+
+def open_channel(settings: Settings) -> grpc.aio.Channel:
+    """A channel of the running event loop."""
+    if settings.tls is None:
+        return grpc.aio.insecure_channel(settings.address, settings.options())
+    return grpc.aio.secure_channel(settings.address, settings.tls.credentials(), settings.options())
+
+
+class Line:
+    """The channel of a client. It belongs to an event loop, which need not run yet when
+    the client is made: the first call opens it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._channel: grpc.aio.Channel | None = None
+
+    @property
+    def channel(self) -> grpc.aio.Channel:
+        """The channel, opened if it is not."""
+        if self._channel is None:
+            self._channel = open_channel(self._settings)
+        return self._channel
+
+    async def close(self) -> None:
+        """Ends the calls under way. The next call would open it again."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+
+async def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """What a function of the user returns, awaited if that is what it needs."""
+    value = function(*arguments)
+    return await value if inspect.isawaitable(value) else value

@@ -1,5 +1,6 @@
 /** Driving a run: fetch the turn, call the handler, complete or fail the turn. */
 
+import { Ending } from "./ending.js";
 import { failTurn, PawlError } from "./errors.js";
 import { PartSchema, RunStatus } from "./gen/pawl/v1/record_pb.js";
 import { faultOf } from "./handler_fault.js";
@@ -41,6 +42,7 @@ export class Driver {
   readonly #handler: Handlers;
   readonly #tools: Tools;
   readonly #signal: AbortSignal | undefined;
+  readonly #wanted: { readonly signal: AbortSignal };
   readonly #log: Log;
   readonly #errors: unknown[] = [];
   #output: readonly Part[] = [];
@@ -54,6 +56,7 @@ export class Driver {
     this.#handler = handler;
     this.#tools = options.tools ?? {};
     this.#signal = options.signal;
+    this.#wanted = options.signal ? { signal: options.signal } : new Ending();
     this.#log = options.log;
   }
 
@@ -87,13 +90,12 @@ export class Driver {
     if (!info.turn) {
       throw new PawlError("server", "an open turn without identity");
     }
-    const signal = this.#signal ?? new AbortController().signal;
-    const holder = new Holder(this.#run, info.turn, info.artifactSlots, this.#tools, signal);
+    const holder = new Holder(this.#run, info.turn, info.artifactSlots, this.#tools, this.#signal);
     let reply: Reply;
     try {
-      reply = replyOf(await this.#handlerOf(info)(new Turn(holder, info, signal)));
+      reply = replyOf(await this.#handlerOf(info)(new Turn(holder, info, this.#wanted)));
     } catch (error) {
-      signal.throwIfAborted();
+      this.#signal?.throwIfAborted();
       return this.#fail(holder, error);
     }
     return this.#complete(holder, reply);

@@ -63,7 +63,7 @@ export class Executor {
 
   /** Executes a turn and completes it; true: the credit for the next one went along. */
   async #execute(held: HeldTurn): Promise<boolean> {
-    const turn = new Turn(held, held.info, held.handlerSignal, held);
+    const turn = new Turn(held, held.info, held.handling, held);
     const work = () => traced(held.traceparent, async () => this.#handlers.ofTurn(held)(turn));
     const reply = replyOf(await held.execute(this.#limitMs, work));
     const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
@@ -74,7 +74,7 @@ export class Executor {
         ...(this.#host.draining ? {} : ONE_TURN),
         item: { case: "completeTurn", value: request },
       };
-    }, held.signal);
+    }, held);
     return !this.#host.draining;
   }
 
@@ -94,9 +94,7 @@ export class Executor {
     const make = (): WorkInit => {
       return { item: { case: "failTurn", value: { ...value, ...turnTarget("", held.ref) } } };
     };
-    await this.#host
-      .ask(make, held.signal)
-      .catch((refused: unknown) => this.#host.told(refused, held));
+    await this.#host.ask(make, held).catch((refused: unknown) => this.#host.told(refused, held));
   }
 
   /** Makes a tool call and answers its step. */
@@ -123,7 +121,7 @@ export class Executor {
   async #resolve(held: HeldStep, answer: Answer): Promise<void> {
     try {
       const value = answerOf(answer);
-      await this.#host.ask(() => held.resolution(value), held.signal);
+      await this.#host.ask(() => held.resolution(value), held);
     } catch (error) {
       if (held.revoked || "error" in answer) {
         throw error;
@@ -131,7 +129,7 @@ export class Executor {
       // The result cannot be taken (too large, no JSON); that is the tool's error.
       this.#host.told(error, held);
       const value = answerOf({ error: faultOf(error) });
-      await this.#host.ask(() => held.resolution(value), held.signal);
+      await this.#host.ask(() => held.resolution(value), held);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { WorkerRegistered } from "./gen/pawl/v1/worker_pb.js";
+import type { HeldTurn } from "./held_turn.js";
 import type { Holdings } from "./holdings.js";
 import type { Session } from "./session.js";
 
@@ -27,18 +28,12 @@ export class Heartbeat {
     this.#session = session;
     this.#holdings = holdings;
     this.#intervalMs = interval ? durationMs(interval) : DEFAULT_MS;
-    this.turnsChanged();
+    this.#plan();
   }
 
   /** A turn was taken: its lease may ask for an earlier heartbeat. */
-  turnsChanged(): void {
-    const due = performance.now() + this.#pauseMs();
-    if (this.#stopped || this.#holdings.turns.size === 0 || due >= this.#due) {
-      return;
-    }
-    clearTimeout(this.#timer);
-    this.#due = due;
-    this.#timer = setTimeout(() => void this.#beat(), this.#pauseMs());
+  taken({ lease }: HeldTurn): void {
+    this.#within(this.#pauseMs(lease.duration && durationMs(lease.duration)));
   }
 
   stop(): void {
@@ -46,9 +41,27 @@ export class Heartbeat {
     clearTimeout(this.#timer);
   }
 
-  #pauseMs(): number {
-    // Three chances within a lease.
-    const third = (this.#holdings.shortestLeaseMs() ?? Number.POSITIVE_INFINITY) / 3;
+  /** The next heartbeat for all that is held. */
+  #plan(): void {
+    if (this.#holdings.turns.size > 0) {
+      this.#within(this.#pauseMs(this.#holdings.shortestLeaseMs()));
+    }
+  }
+
+  /** The next heartbeat is not later than in so many milliseconds. */
+  #within(pauseMs: number): void {
+    const due = performance.now() + pauseMs;
+    if (this.#stopped || due >= this.#due) {
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#due = due;
+    this.#timer = setTimeout(() => void this.#beat(), pauseMs);
+  }
+
+  #pauseMs(leaseMs: number | undefined): number {
+    // Three chances within a lease; one of 0 does not end by time.
+    const third = (leaseMs || Number.POSITIVE_INFINITY) / 3;
     return Math.max(SHORTEST_MS, Math.min(this.#intervalMs, third, LONGEST_MS));
   }
 
@@ -60,6 +73,6 @@ export class Heartbeat {
       this.#holdings.lost(receipt.answer.value.lost);
     }
     this.#due = Number.POSITIVE_INFINITY;
-    this.turnsChanged();
+    this.#plan();
   }
 }

@@ -1,42 +1,49 @@
 /** A piece of work that a worker holds. */
 
+import { Ending, type Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
 import { RevokeCause } from "./gen/pawl/v1/worker_pb.js";
 
 /** Work with the two things that may end its handler: the loss of the work, and time. */
-export abstract class Held {
-  readonly #work = new AbortController();
-  readonly #handler = new AbortController();
+export abstract class Held implements Wanted {
+  readonly #work = new Ending();
+  /** Ends when the handler is to stop: with the work, or when its time is up. */
+  readonly handling = new Ending();
 
   /** Aborted when the work is the worker's no more. */
   get signal(): AbortSignal {
     return this.#work.signal;
   }
 
-  /** Aborted when the handler is to stop: with the work, or when its time is up. */
-  get handlerSignal(): AbortSignal {
-    return this.#handler.signal;
+  /** Why the work is the worker's no more; undefined: it still is. */
+  get reason(): unknown {
+    return this.#work.reason;
   }
 
   get revoked(): boolean {
-    return this.signal.aborted;
+    return this.#work.ended;
   }
 
+  /** As errors name it. */
+  abstract get title(): string;
+
   /** Takes the work away and stops its handler. The first reason counts. */
-  revoke(why: PawlError): void {
-    this.#work.abort(why);
-    this.#handler.abort(why);
+  revoke(why: () => PawlError): void {
+    this.#work.end(why);
+    this.handling.end(() => this.#work.reason);
+  }
+
+  /** It is not this worker's any more, or over. */
+  lose(cause = RevokeCause.UNSPECIFIED): void {
+    this.revoke(() => stale(this.title, cause));
   }
 
   /** Executes the handler for as long as it may take (0: no bound) and is wanted. */
   async execute<T>(limitMs: number, handler: () => Promise<T>): Promise<T> {
-    const late = () => {
-      const text = `the handler did not return within ${limitMs} ms`;
-      this.#handler.abort(new PawlError("handler", text, { reason: "HANDLER_TIMEOUT" }));
-    };
+    const late = () => this.handling.end(() => tooLate(limitMs));
     const timer = limitMs > 0 ? setTimeout(late, limitMs) : undefined;
     try {
-      return await unless(this.handlerSignal, handler());
+      return await this.handling.unless(handler());
     } finally {
       clearTimeout(timer);
     }
@@ -55,8 +62,13 @@ export function unless<T>(signal: AbortSignal, awaited: Promise<T>): Promise<T> 
   });
 }
 
+function tooLate(limitMs: number): PawlError {
+  const text = `the handler did not return within ${limitMs} ms`;
+  return new PawlError("handler", text, { reason: "HANDLER_TIMEOUT" });
+}
+
 /** The error of work that is the worker's no more. */
-export function stale(what: string, cause = RevokeCause.UNSPECIFIED): PawlError {
+function stale(what: string, cause: RevokeCause): PawlError {
   const word = RevokeCause[cause] ?? "UNSPECIFIED";
   return new PawlError("state", `${what} is not this worker's any more (${word})`, {
     reason: "TURN_STALE",

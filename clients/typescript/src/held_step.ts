@@ -49,8 +49,20 @@ export class HeldStep extends Held {
     );
     this.payload = payload ?? {};
     const { runId, step, tool, attempt } = lease;
-    const signal = this.handlerSignal;
-    this.call = { runId, step, tool, attempt, key, idempotencyKey, turnSeq, deadline, signal };
+    const { handling } = this;
+    this.call = {
+      runId,
+      step,
+      tool,
+      attempt,
+      key,
+      idempotencyKey,
+      turnSeq,
+      deadline,
+      get signal() {
+        return handling.signal;
+      },
+    };
   }
 
   /** As errors name it. */

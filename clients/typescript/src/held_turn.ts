@@ -2,6 +2,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import { AwaitedSteps } from "./awaited_steps.js";
+import type { Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { GetTurnResponseSchema, StepOutcomeSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
@@ -22,7 +23,7 @@ import { TurnOutput } from "./turn_output.js";
 import { type Artifacts, toJsonText, writesOf } from "./values.js";
 
 /** Sends a request, again over new streams, until it has its receipt. */
-export type Ask = (make: () => WorkInit, signal: AbortSignal) => Promise<WorkReceipt>;
+export type Ask = (make: () => WorkInit, wanted: Wanted) => Promise<WorkReceipt>;
 
 /** A turn that is held. Its lease changes when the worker connects again. */
 export class HeldTurn extends Held implements TurnHost {
@@ -53,7 +54,6 @@ export class HeldTurn extends Held implements TurnHost {
     this.#idleness = new Idleness(suspendAfterMs, waits, () => {
       this.#suspending = this.#suspend();
     });
-    this.signal.addEventListener("abort", () => this.#idleness.end(), { once: true });
   }
 
   /** As errors name it. */
@@ -64,8 +64,13 @@ export class HeldTurn extends Held implements TurnHost {
   /** Whether it was given back until its steps are answered, or just is. */
   async isSuspended(): Promise<boolean> {
     await this.#suspending;
-    const { reason } = this.signal;
+    const { reason } = this;
     return reason instanceof PawlError && reason.kind === "suspended";
+  }
+
+  override revoke(why: () => PawlError): void {
+    super.revoke(why);
+    this.#idleness.end();
   }
 
   /** The turn with the token of its lease as it is now. */
@@ -143,7 +148,7 @@ export class HeldTurn extends Held implements TurnHost {
   }
 
   #tell(make: () => WorkInit): Promise<WorkReceipt> {
-    return this.#idleness.during(() => this.#ask(make, this.signal));
+    return this.#idleness.during(() => this.#ask(make, this));
   }
 
   /** Gives the turn back until its steps are answered. */
@@ -154,12 +159,12 @@ export class HeldTurn extends Held implements TurnHost {
       return { item: { case: "suspendTurn", value } };
     };
     try {
-      await this.#ask(make, this.signal);
+      await this.#ask(make, this);
     } catch {
       // The answers are on their way, or the turn is lost, which is told by itself.
       return;
     }
     const text = `${this.title} waits for its steps and is executed again with their answers`;
-    this.revoke(new PawlError("suspended", text, { reason: "TURN_SUSPENDED" }));
+    this.revoke(() => new PawlError("suspended", text, { reason: "TURN_SUSPENDED" }));
   }
 }

@@ -8,7 +8,6 @@ import type {
   WorkerRegistered,
   WorkerRegistrationSchema,
 } from "./gen/pawl/v1/worker_pb.js";
-import { stale } from "./held.js";
 import type { HeldStep } from "./held_step.js";
 import type { HeldTurn } from "./held_turn.js";
 
@@ -21,7 +20,7 @@ export class Holdings {
   drop(held: HeldTurn | HeldStep): void {
     this.turns.delete(held as HeldTurn);
     this.steps.delete(held as HeldStep);
-    held.revoke(stale(held.title));
+    held.lose();
   }
 
   /** As a registration names them. */
@@ -39,7 +38,7 @@ export class Holdings {
       const kept = keptTurns.find((lease) => lease.runId === runId && lease.turnSeq === turnSeq);
       held.lease = kept ?? held.lease;
       if (!kept) {
-        held.revoke(stale(held.title));
+        held.lose();
       }
     }
     for (const held of this.steps) {
@@ -47,7 +46,7 @@ export class Holdings {
       const kept = keptSteps.find((lease) => lease.runId === runId && lease.step === step);
       held.lease = kept ?? held.lease;
       if (!kept) {
-        held.revoke(stale(held.title));
+        held.lose();
       }
     }
   }
@@ -56,7 +55,7 @@ export class Holdings {
   revoke({ work, cause }: Revocation): void {
     for (const held of work.case === "turn" ? this.turns : this.steps) {
       if (held.lease.token === work.value?.token) {
-        held.revoke(stale(held.title, cause));
+        held.lose(cause);
       }
     }
   }
@@ -65,7 +64,7 @@ export class Holdings {
   lost(tokens: readonly string[]): void {
     for (const held of this.turns) {
       if (tokens.includes(held.lease.token)) {
-        held.revoke(stale(held.title));
+        held.lose();
       }
     }
   }
@@ -82,7 +81,7 @@ export class Holdings {
   /** Stops everything. */
   revokeAll(): void {
     for (const held of [...this.turns, ...this.steps]) {
-      held.revoke(stale(held.title));
+      held.lose();
     }
   }
 

@@ -2,6 +2,7 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Connection } from "./connection.js";
+import type { Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
 import type {
   WorkerRegistered,
@@ -69,15 +70,15 @@ export class Link {
   }
 
   /** Sends a request, again over new streams, until it has its receipt. */
-  readonly ask = async (make: () => WorkInit, signal: AbortSignal): Promise<WorkReceipt> => {
+  readonly ask = async (make: () => WorkInit, wanted: Wanted): Promise<WorkReceipt> => {
     const backoff = new Backoff();
     for (;;) {
-      if (signal.aborted) {
-        throw aborted(signal);
+      if (wanted.reason !== undefined) {
+        throw aborted(wanted);
       }
       const session = this.#session;
       if (!session) {
-        await unless(signal, this.#connected.promise);
+        await unless(wanted.signal, this.#connected.promise);
         continue;
       }
       try {
@@ -86,7 +87,7 @@ export class Link {
         if (!(error instanceof PawlError) || !repeatable(error)) {
           throw error;
         }
-        await sleep(Math.max(backoff.next(), error.retryAfterMs ?? 0), signal);
+        await sleep(Math.max(backoff.next(), error.retryAfterMs ?? 0), wanted.signal);
       }
     }
   };

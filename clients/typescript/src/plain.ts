@@ -1,6 +1,6 @@
 /** Messages of the wire as plain read-only values. */
 
-import type { DescField, DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
+import type { DescField, DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { type Duration, durationMs, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import type { ArtifactValue } from "./gen/pawl/v1/record_pb.js";
 
@@ -44,12 +44,15 @@ export type Plain<T> = T extends bigint
 type Shape = Record<string, unknown>;
 type Oneof = { case?: string; value?: unknown };
 
+/** Reads a value of one type. */
+type Read = (from: unknown) => unknown;
+
 /** Reads a message of the wire. */
 export function plain<D extends DescMessage>(
   schema: D,
   message: MessageShape<D>,
 ): Plain<MessageShape<D>> {
-  return shape(schema, message) as Plain<MessageShape<D>>;
+  return reader(schema)(message) as Plain<MessageShape<D>>;
 }
 
 /** Reads JSON text that a server sent; empty text is undefined. */
@@ -57,30 +60,59 @@ export function parseJson(text: string): Json | undefined {
   return text === "" ? undefined : (JSON.parse(text) as Json);
 }
 
-function shape(schema: DescMessage, message: Message): unknown {
-  const from = message as unknown as Shape;
-  switch (schema.typeName) {
-    case "google.protobuf.Timestamp":
-      return timestampDate(message as Timestamp);
-    case "google.protobuf.Duration":
-      return durationMs(message as Duration);
-    case "pawl.v1.ArtifactValue":
-      return artifactData((message as ArtifactValue).value);
+/** What reads each type, made from its descriptor once. */
+const readers = new WeakMap<DescMessage, Read>();
+
+function reader(schema: DescMessage): Read {
+  const known = readers.get(schema);
+  if (known) {
+    return known;
   }
-  const out: Shape = {};
-  for (const member of schema.members) {
-    if (member.kind === "oneof") {
-      out[member.localName] = oneof(member.fields, from[member.localName] as Oneof);
-    } else {
-      out[nameOf(member)] = value(member, from[member.localName]);
-    }
-  }
-  return out;
+  const read = special(schema) ?? fieldwise(schema);
+  readers.set(schema, read);
+  return read;
 }
 
-function oneof(fields: readonly DescField[], from: Oneof): Oneof {
-  const field = fields.find((candidate) => candidate.localName === from.case);
-  return field ? { case: from.case, value: value(field, from.value) } : { case: undefined };
+function special(schema: DescMessage): Read | undefined {
+  switch (schema.typeName) {
+    case "google.protobuf.Timestamp":
+      return (from) => timestampDate(from as Timestamp);
+    case "google.protobuf.Duration":
+      return (from) => durationMs(from as Duration);
+    case "pawl.v1.ArtifactValue":
+      return (from) => artifactData((from as ArtifactValue).value);
+  }
+  return undefined;
+}
+
+/** Reads all fields. A type that holds itself is looked up when it is met. */
+function fieldwise(schema: DescMessage): Read {
+  const members = schema.members.map((member) => {
+    const from = member.localName;
+    return member.kind === "oneof"
+      ? { from, to: from, read: oneof(member.fields) }
+      : { from, to: nameOf(member), read: optional(value(member)) };
+  });
+  return (message) => {
+    const out: Shape = {};
+    for (const { from, to, read } of members) {
+      out[to] = read((message as Shape)[from]);
+    }
+    return out;
+  };
+}
+
+function optional(read: Read): Read {
+  return (from) => (from === undefined ? undefined : read(from));
+}
+
+function oneof(fields: readonly DescField[]): Read {
+  const cases = new Map(fields.map((field) => [field.localName, value(field)]));
+  return (given) => {
+    const from = given as Oneof;
+    const read = from.case === undefined ? undefined : cases.get(from.case);
+    return read ? { case: from.case, value: read(from.value) } : { case: undefined };
+  };
 }
 
 function artifactData(from: Oneof): unknown {
@@ -95,32 +127,32 @@ function nameOf(field: DescField): string {
   return isJsonField(field) ? field.localName.slice(0, -"Json".length) : field.localName;
 }
 
-function value(field: DescField, from: unknown): unknown {
-  if (from === undefined) {
-    return undefined;
-  }
+function value(field: DescField): Read {
   switch (field.fieldKind) {
     case "scalar":
-      return isJsonField(field) ? parseJson(from as string) : number(from);
+      return isJsonField(field) ? (from) => parseJson(from as string) : number;
     case "message":
-      return shape(field.message, from as Message);
-    case "list":
-      return (from as unknown[]).map((item) => element(field, item));
-    case "map":
-      return Object.fromEntries(
-        Object.entries(from as Shape).map(([key, item]) => [key, element(field, item)]),
-      );
+      return (from) => reader(field.message)(from);
+    case "list": {
+      const read = element(field);
+      return (from) => (from as unknown[]).map(read);
+    }
+    case "map": {
+      const read = element(field);
+      return (from) =>
+        Object.fromEntries(Object.entries(from as Shape).map(([key, item]) => [key, read(item)]));
+    }
     default:
-      return from;
+      return (from) => from;
   }
 }
 
-function element(field: DescField & { fieldKind: "list" | "map" }, item: unknown): unknown {
+function element(field: DescField & { fieldKind: "list" | "map" }): Read {
   const kind = field.fieldKind === "list" ? field.listKind : field.mapKind;
   if (kind === "message") {
-    return shape(field.message as DescMessage, item as Message);
+    return (item) => reader(field.message as DescMessage)(item);
   }
-  return kind === "scalar" ? number(item) : item;
+  return kind === "scalar" ? number : (item) => item;
 }
 
 /** 64-bit integers of the contract are counts and sizes, far below 2^53. */

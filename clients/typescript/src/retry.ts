@@ -20,10 +20,23 @@ export interface Patience {
   readonly retryForMs: number;
 }
 
+/** Random bytes for ids, fetched for many at once: asking costs more than the bytes. */
+const random = new Uint8Array(4096);
+let used = random.length;
+const ID_BYTES = 16;
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
 /** A fresh idempotency id. It is made once per intent and kept over repetitions. */
 export function newId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  if (used === random.length) {
+    crypto.getRandomValues(random);
+    used = 0;
+  }
+  let id = "";
+  for (const end = used + ID_BYTES; used < end; used += 1) {
+    id += HEX[random[used] as number];
+  }
+  return id;
 }
 
 const FIRST_PAUSE_MS = 50;
@@ -73,7 +86,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /** The error of a call whose signal was aborted. */
-export function aborted(signal?: AbortSignal): PawlError {
+export function aborted(signal?: { readonly reason: unknown }): PawlError {
   if (signal?.reason instanceof PawlError) {
     return signal.reason;
   }

@@ -6,8 +6,12 @@ type Api = typeof import("@opentelemetry/api");
 const api: Promise<Api | undefined> = import("@opentelemetry/api").catch(() => undefined);
 
 /** Runs work with W3C trace context as the current one; empty: as it is. */
-export async function traced<T>(traceparent: string, work: () => Promise<T>): Promise<T> {
-  const found = traceparent ? await api : undefined;
+export function traced<T>(traceparent: string, work: () => Promise<T>): Promise<T> {
+  return traceparent === "" ? work() : within(traceparent, work);
+}
+
+async function within<T>(traceparent: string, work: () => Promise<T>): Promise<T> {
+  const found = await api;
   const parent = found && spanContextOf(traceparent);
   if (!parent) {
     return work();

@@ -67,12 +67,11 @@ export class Turn {
   readonly #host: TurnHost;
   /** Everything, as it was read. */
   readonly info: TurnInfo;
-  /** Aborted when the turn is not wanted any more: stop then. */
-  readonly signal: AbortSignal;
   /** Member key, for a run of an agent handed to a worker; else empty. */
   readonly agent: string;
   /** Labels of the run, where the turn was handed to a worker. */
   readonly labels: Readonly<Record<string, string>>;
+  readonly #wanted: { readonly signal: AbortSignal };
   #asked = 0;
   /** A piece of `output` is a record. */
   #written = false;
@@ -80,16 +79,20 @@ export class Turn {
   constructor(
     host: TurnHost,
     info: TurnInfo,
-    signal: AbortSignal,
+    wanted: { readonly signal: AbortSignal },
     about: { agent?: string; labels?: Readonly<Record<string, string>> } = {},
   ) {
     this.#host = host;
     this.info = info;
-    this.signal = signal;
+    this.#wanted = wanted;
     this.agent = about.agent ?? "";
     this.labels = about.labels ?? {};
   }
 
+  /** Aborted when the turn is not wanted any more: stop then. */
+  get signal(): AbortSignal {
+    return this.#wanted.signal;
+  }
   /** The run. */
   get runId(): string {
     return this.info.turn?.runId ?? "";

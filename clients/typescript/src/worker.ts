@@ -182,7 +182,7 @@ export class Worker {
       const { suspendAfterMs } = this.#settings;
       const held = new HeldTurn(item.value, item.value.lease, this.#link.ask, suspendAfterMs);
       this.#holdings.turns.add(held);
-      this.#heartbeat?.turnsChanged();
+      this.#heartbeat?.taken(held);
       this.#spawn(held, this.#executor.turn(held));
     } else if (item.case === "step" && item.value.lease) {
       const held = new HeldStep(item.value, item.value.lease);

@@ -9,6 +9,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/diagram"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -71,7 +72,7 @@ func drawFile(p *cli.Printer, path, strict, format string) error {
 	if loaded == nil {
 		return refusedPack(p, path, found)
 	}
-	return printDiagram(p, loaded.Diagram(), format)
+	return printDiagram(p, diagram.Of(loaded), format)
 }
 
 // drawRun draws the run into the pack that it was started with.
@@ -93,13 +94,13 @@ func drawRun(ctx context.Context, p *cli.Printer, c *client, conn *grpc.ClientCo
 	if loaded == nil {
 		return refusedPack(p, got.GetRun().GetPack().GetDigest(), found)
 	}
-	diagram := loaded.Diagram()
-	diagram.Mark(marksOf(got.GetRun()))
-	return printDiagram(p, diagram, format)
+	drawing := diagram.Of(loaded)
+	drawing.Mark(marksOf(got.GetRun()))
+	return printDiagram(p, drawing, format)
 }
 
-func marksOf(run *pawlv1.Run) pack.RunMarks {
-	marks := pack.RunMarks{Visits: map[string]int64{}, Followed: map[[2]string]int64{}, Current: run.GetState()}
+func marksOf(run *pawlv1.Run) diagram.Marks {
+	marks := diagram.Marks{Visits: map[string]int64{}, Followed: map[[2]string]int64{}, Current: run.GetState()}
 	for state, n := range run.GetVisits() {
 		marks.Visits[state] = int64(n)
 	}
@@ -109,7 +110,7 @@ func marksOf(run *pawlv1.Run) pack.RunMarks {
 	return marks
 }
 
-func printDiagram(p *cli.Printer, d *pack.Diagram, format string) error {
+func printDiagram(p *cli.Printer, d *diagram.Diagram, format string) error {
 	switch format {
 	case "json":
 		return cli.WriteJSON(p.Out, d)

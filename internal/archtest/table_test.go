@@ -34,6 +34,7 @@ var table = []rule{
 	{dir: "internal/policy", pure: true},
 	{dir: "internal/prompt", pure: true},
 	{dir: "internal/pack", may: []string{machineDir, "internal/prompt"}},
+	{dir: "internal/diagram", may: []string{machineDir, "internal/pack"}},
 	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true, badger: true},
 	{dir: "internal/runtime", may: []string{machineDir, rulesDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
@@ -43,7 +44,7 @@ var table = []rule{
 	{dir: "internal/dispatch", may: []string{machineDir}},
 	{dir: "internal/outbox", may: []string{machineDir}},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime"}},
-	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", "internal/runtime/blob", "internal/pack", "internal/secretfile", genDir}, wire: true},
+	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", "internal/runtime/blob", "internal/pack", "internal/diagram", "internal/secretfile", genDir}, wire: true},
 	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/pack", "internal/secretfile", genDir}, wire: true},
 
 	// Leaves that need nothing of ours, and the host's own tools.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/diagram"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -109,9 +110,9 @@ func exitOf(s *pack.State) string {
 
 // graphToProto converts one entry's control flow, with the drawings of the pack.
 func graphToProto(p *pack.Pack, g *machine.Graph) *pawlv1.GetPackGraphResponse {
-	drawing := p.Diagram()
+	drawing := diagram.Of(p)
 	if g.Agent != "" {
-		drawing = drawingOf(drawing, g)
+		drawing = drawing.Reached(g)
 	}
 	out := &pawlv1.GetPackGraphResponse{
 		Pack: packRefToProto(p.ID, p.Version, p.Digest), Entry: g.Entry, Mermaid: drawing.Mermaid(), Dot: drawing.DOT(),
@@ -167,22 +168,4 @@ func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
 		})
 	}
 	return out
-}
-
-// drawingOf keeps of a drawing what one entry reaches.
-func drawingOf(whole *pack.Diagram, g *machine.Graph) *pack.Diagram {
-	out := *whole
-	out.Entry, out.Nodes, out.Edges = g.Entry, nil, nil
-	for _, n := range whole.Nodes {
-		if g.States[n.ID] != nil {
-			n.Entry = n.ID == g.Entry
-			out.Nodes = append(out.Nodes, n)
-		}
-	}
-	for _, e := range whole.Edges {
-		if g.States[e.From] != nil && g.States[e.To] != nil {
-			out.Edges = append(out.Edges, e)
-		}
-	}
-	return &out
 }

@@ -22,7 +22,7 @@ func (c *checker) agents() {
 		c.f.warn("PP0007-3", "/agents/entry", "Add it to members.", "the entry agent %s is not listed in members; it is exposed anyway", quote(a.Entry))
 	}
 	if n := len(c.p.stateBacked()); n > maxStateBacked {
-		c.f.err(ruleAgents, "/agents/members", "", "the agents start in %d different states; the limit is %d", n, maxStateBacked)
+		c.f.err(ruleAgents, "/agents/members", "", "the agents Start in %d different states; the limit is %d", n, maxStateBacked)
 	}
 	for _, key := range c.p.Members() {
 		c.member(key, a.Members[key])
@@ -57,9 +57,9 @@ func (c *checker) member(key string, def *AgentDef) {
 	switch {
 	case def.State == "":
 	case c.doc.Workflow == nil:
-		c.f.err("PP0011-2", at+"/state", "Add a workflow, or remove state.", "the agent %s starts in a state but the pack has no workflow", quote(key))
+		c.f.err("PP0011-2", at+"/state", "Add a workflow, or remove state.", "the agent %s Starts in a state but the pack has no workflow", quote(key))
 	case c.doc.Workflow.States[def.State] == nil:
-		c.f.err("PP0011-1", at+"/state", "", "the agent %s starts in %s, which is not a state; states: %s", quote(key), quote(def.State), c.stateNames())
+		c.f.err("PP0011-1", at+"/state", "", "the agent %s Starts in %s, which is not a state; states: %s", quote(key), quote(def.State), c.stateNames())
 	}
 }
 
@@ -75,21 +75,21 @@ func (c *checker) modes(at string, modes []string) {
 // entries checks what depends on where runs begin: reachability, termination and
 // the variables of each entry. Entries that do not exist are reported elsewhere.
 func (c *checker) entries() {
-	var starts []start
+	var starts []Start
 	if w := c.doc.Workflow; w != nil {
 		if w.States[w.Entry] != nil {
-			starts = append(starts, start{state: w.Entry})
+			starts = append(starts, Start{State: w.Entry})
 		}
 		for _, s := range c.p.stateBacked() {
 			if s != w.Entry && w.States[s] != nil && len(starts) <= maxStateBacked {
-				starts = append(starts, start{state: s})
+				starts = append(starts, Start{State: s})
 			}
 		}
 		c.reachability(starts)
 		c.endless(starts)
 	}
 	for _, member := range c.p.Agents() {
-		if s := c.p.agentStart(member); s.prompt && c.doc.Prompts[member] != nil {
+		if s := c.p.agentStart(member); s.Prompt && c.doc.Prompts[member] != nil {
 			starts = append(starts, s)
 		}
 	}
@@ -101,22 +101,22 @@ func (c *checker) entries() {
 
 // reachability warns of states that no entry leads to, refuses reachable
 // composition states, and warns of entries from which no end can be reached.
-func (c *checker) reachability(starts []start) {
+func (c *checker) reachability(starts []Start) {
 	states := c.doc.Workflow.States
 	f := newFlow(states, nil)
 	reached := make([]bool, len(f.states))
 	for _, s := range starts {
 		ends := false
-		for i, in := range f.reach(f.at(s.state)) {
+		for i, in := range f.reach(f.at(s.State)) {
 			if !in {
 				continue
 			}
 			reached[i] = true
-			ends = ends || states[f.states[i].name].ends()
+			ends = ends || states[f.states[i].name].Ends()
 		}
 		if !ends {
-			c.f.warn(ruleNoEnd, pointer("workflow", "states", s.state), "Add a terminal state, or rely on budgets and CancelRun.",
-				"from the state %s no terminal state can be reached", quote(s.state))
+			c.f.warn(ruleNoEnd, pointer("workflow", "states", s.State), "Add a terminal state, or rely on budgets and CancelRun.",
+				"from the state %s no terminal state can be reached", quote(s.State))
 		}
 	}
 	for i, in := range reached {
@@ -135,7 +135,7 @@ func (c *checker) reachability(starts []start) {
 // endless tells of entries whose runs need not end: warnings, or errors where bounds
 // are required. A pack with errors is not
 // analysed: its graph is not what the author meant.
-func (c *checker) endless(starts []start) {
+func (c *checker) endless(starts []Start) {
 	if c.f.errors > 0 {
 		return
 	}
@@ -145,7 +145,7 @@ func (c *checker) endless(starts []start) {
 	}
 	a := c.p.newAnalysis()
 	for _, s := range starts {
-		t := a.state(s.state)
+		t := a.state(s.State)
 		if t.Bounded {
 			continue
 		}
@@ -154,13 +154,13 @@ func (c *checker) endless(starts []start) {
 			what = "cannot be shown to end"
 		}
 		tell("PP0005-2", pointer("workflow", "states", t.CycleStart), "Set max_visits on a state of the cycle, or engine.budget.max_total_visits.",
-			"from %s the cycle through %s by the events %s %s; also limited by %s", quote(s.state), quote(t.CycleStart), names(t.Cycle), what, names(t.AlsoLimitedBy))
+			"from %s the cycle through %s by the events %s %s; also limited by %s", quote(s.State), quote(t.CycleStart), names(t.Cycle), what, names(t.AlsoLimitedBy))
 	}
 }
 
 // entryVariables checks that the prompts of one entry agree on their variables,
 // and warns of names that none of them declares.
-func (c *checker) entryVariables(s start, undeclared map[string]bool) {
+func (c *checker) entryVariables(s Start, undeclared map[string]bool) {
 	prompts := c.p.promptsFrom(s)
 	type decl struct{ prompt, typ, def string }
 	first := map[string]decl{}
@@ -188,7 +188,7 @@ func (c *checker) entryVariables(s start, undeclared map[string]bool) {
 			}
 			undeclared[key+"\x00"+name] = true
 			c.f.warn("PP0003-1", pointer("prompts", key, "system_template"), "Declare it under variables, or give it at start.",
-				"the template uses %s, which no prompt reachable from %s declares; it is empty unless given", quote(name), quote(s.state))
+				"the template uses %s, which no prompt reachable from %s declares; it is empty unless given", quote(name), quote(s.State))
 		}
 	}
 }

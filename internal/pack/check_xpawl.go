@@ -3,7 +3,7 @@ package pack
 // xpawl checks that the settings of this product name what exists. Their shape
 // is checked by the schema.
 func (c *checker) xpawl() {
-	x := c.p.xpawl()
+	x := c.p.XPawl()
 	at := func(tokens ...string) string {
 		return pointer(append([]string{"workflow", "engine", "x_pawl"}, tokens...)...)
 	}
@@ -29,7 +29,7 @@ func (c *checker) xpawl() {
 		switch s := c.doc.Workflow.States[state]; {
 		case s == nil:
 			c.f.err(ruleXPawlRef, at("outcome", state), "", "%s is not a state; states: %s", quote(state), c.stateNames())
-		case !s.ends():
+		case !s.Ends():
 			c.f.err(ruleXPawlRef, at("outcome", state), "Make the state terminal.",
 				"the state %s is not terminal: no run ends by completing it", quote(state))
 		}

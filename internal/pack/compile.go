@@ -25,22 +25,22 @@ const (
 // entry can reach. Errors: [*EntryError]; any other is a fault of this package,
 // since [Load] refuses what has no sound graph.
 func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
-	start, err := p.resolve(entry)
+	start, err := p.Start(entry)
 	if err != nil {
 		return nil, err
 	}
 	g := &machine.Graph{
 		Digest: p.Digest, PackID: p.ID, PackVersion: p.Version,
-		Entry: start.state, Agent: start.agent,
+		Entry: start.State, Agent: start.Agent,
 		States:    map[string]*machine.Node{},
 		Prompts:   map[string]*machine.Prompt{},
 		Artifacts: map[string]machine.Artifact{},
 		Tools:     map[string]machine.Tool{},
 	}
-	if start.prompt {
-		g.States[start.state] = &machine.Node{Name: start.state, Prompt: start.agent, Terminal: true}
+	if start.Prompt {
+		g.States[start.State] = &machine.Node{Name: start.State, Prompt: start.Agent, Terminal: true}
 	} else {
-		p.compileStates(g, start.state)
+		p.compileStates(g, start.State)
 	}
 	for _, n := range g.States {
 		g.Prompts[n.Prompt] = p.compilePrompt(n.Prompt)
@@ -48,7 +48,7 @@ func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	p.compileEngine(g)
 	p.compileTools(g)
 	if err := machine.CheckGraph(g); err != nil {
-		return nil, fmt.Errorf("pack %s@%s: the graph of %s is unsound: %w", p.ID, p.Version, start.state, err)
+		return nil, fmt.Errorf("pack %s@%s: the graph of %s is unsound: %w", p.ID, p.Version, start.State, err)
 	}
 	return g, nil
 }
@@ -56,11 +56,11 @@ func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 // compileStates adds the states that start can reach, forced exits included.
 func (p *Pack) compileStates(g *machine.Graph, start string) {
 	states := p.Doc.Workflow.States
-	x := p.xpawl()
+	x := p.XPawl()
 	for _, name := range reachable(states, start) {
 		s := states[name]
 		n := &machine.Node{
-			Name: name, Prompt: s.PromptTask, Terminal: s.ends(),
+			Name: name, Prompt: s.PromptTask, Terminal: s.Ends(),
 			MaxVisits:     clampInt(s.MaxVisits),
 			OnMaxVisits:   deref(s.OnMaxVisits),
 			Orchestration: orchestrationOf(s.Orchestration),
@@ -113,7 +113,7 @@ func (p *Pack) compilePrompt(key string) *machine.Prompt {
 // compileEngine sets budgets and runtime settings. engine belongs to the
 // workflow; a prompt-backed agent of a pack without one has the defaults.
 func (p *Pack) compileEngine(g *machine.Graph) {
-	x := p.xpawl()
+	x := p.XPawl()
 	g.Lease = secondsOr(x.LeaseSec, defaultLease)
 	g.MaxPendingSteps = clampInt(valueOr(x.MaxPendingSteps, defaultPending))
 	g.MaxArtifactBytes = valueOr(x.MaxArtifactBytes, 0)
@@ -143,7 +143,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 // compileTools adds every tool that a prompt of the graph lists. A run of a
 // prompt-backed agent has no artifacts, so no answer is bound to one there.
 func (p *Pack) compileTools(g *machine.Graph) {
-	x, members := p.xpawl(), set(p.Members())
+	x, members := p.XPawl(), set(p.Members())
 	for _, prompt := range g.Prompts {
 		for name := range prompt.Tools {
 			limits, bound := x.Tools[name], x.ResultBindings[name]
@@ -171,8 +171,8 @@ func timeoutOf(agent bool) time.Duration {
 	return defaultToolTimeout
 }
 
-// xpawl returns engine.x_pawl; the zero value if there is none.
-func (p *Pack) xpawl() *XPawl {
+// XPawl returns engine.x_pawl; the zero value if there is none.
+func (p *Pack) XPawl() *XPawl {
 	if w := p.Doc.Workflow; w != nil && w.Engine != nil && w.Engine.XPawl != nil {
 		return w.Engine.XPawl
 	}

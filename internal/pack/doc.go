@@ -8,9 +8,8 @@
 // exactly.
 //
 // From a pack: [Pack.Compile] makes the control flow that the machine runs,
-// [Pack.Analyze] says whether that control flow ends, [Pack.Diagram] draws it,
-// [Pack.CheckVariables] resolves the variables of a run and [Pack.CheckPayload]
-// checks a tool call.
+// [Pack.Analyze] says whether that control flow ends, [Pack.CheckVariables] resolves
+// the variables of a run and [Pack.CheckPayload] checks a tool call.
 //
 // Input is foreign: no document makes this package panic, hang or use memory
 // out of proportion (see [Limits]).

@@ -28,8 +28,8 @@ type State struct {
 	Artifacts   map[string]*Artifact `json:"artifacts"`
 }
 
-// ends says whether no event leaves the state: terminal, or without events.
-func (s *State) ends() bool { return s.Terminal || len(s.OnEvent) == 0 }
+// Ends says whether no event leaves the state: terminal, or without events.
+func (s *State) Ends() bool { return s.Terminal || len(s.OnEvent) == 0 }
 
 // Artifact declares a slot of the workflow-scoped namespace (RFC 0009).
 type Artifact struct {

@@ -48,41 +48,42 @@ func (e *EntryError) Text() string {
 	return fmt.Sprintf("%s %q does not exist", e.Field, e.Name)
 }
 
-// start is a resolved entry.
-type start struct {
-	// state is the first state: of the workflow, or of the one-state graph of a
-	// prompt-backed agent when prompt is set.
-	state string
-	// agent is the member key of a run of an agent, else "".
-	agent  string
-	prompt bool
+// Start is a resolved entry.
+type Start struct {
+	// State is the first state: of the workflow, or of the one-state graph of a
+	// prompt-backed agent when Prompt is set.
+	State string
+	// Agent is the member key of a run of an agent, else "".
+	Agent string
+	// Prompt says that the agent is backed by a prompt: its State is of no workflow.
+	Prompt bool
 }
 
-// resolve turns an entry into the state that a run enters first.
-func (p *Pack) resolve(entry Entry) (start, error) {
+// Start turns an entry into the state that a run enters first.
+func (p *Pack) Start(entry Entry) (Start, error) {
 	agents, states := p.Agents(), p.States()
 	switch {
 	case entry.Agent != "" && entry.State != "":
-		return start{}, &EntryError{Field: "entry", Name: entry.Agent + " and " + entry.State, Allowed: []string{"an agent or a state, not both"}}
+		return Start{}, &EntryError{Field: "entry", Name: entry.Agent + " and " + entry.State, Allowed: []string{"an agent or a state, not both"}}
 	case entry.State != "":
 		if !slices.Contains(states, entry.State) {
-			return start{}, &EntryError{Field: "state", Name: entry.State, Allowed: states}
+			return Start{}, &EntryError{Field: "state", Name: entry.State, Allowed: states}
 		}
-		return start{state: entry.State}, nil
+		return Start{State: entry.State}, nil
 	case entry.Agent != "":
 		if !slices.Contains(agents, entry.Agent) {
-			return start{}, &EntryError{Field: "agent", Name: entry.Agent, Allowed: agents}
+			return Start{}, &EntryError{Field: "agent", Name: entry.Agent, Allowed: agents}
 		}
 		return p.agentStart(entry.Agent), nil
 	case p.Doc.Workflow != nil:
-		return start{state: p.Doc.Workflow.Entry}, nil
+		return Start{State: p.Doc.Workflow.Entry}, nil
 	case p.Doc.Agents != nil:
 		return p.agentStart(p.Doc.Agents.Entry), nil
 	}
 	if len(agents) == 1 {
 		return p.agentStart(agents[0]), nil
 	}
-	return start{}, &EntryError{Field: "agent", Allowed: agents}
+	return Start{}, &EntryError{Field: "agent", Allowed: agents}
 }
 
 // Overrides reports whether an entry begins at another state than the workflow's
@@ -93,14 +94,14 @@ func (p *Pack) Overrides(entry Entry) bool {
 
 // agentStart is where a member's runs begin: in its workflow state (RFC 0011) or
 // in the one-state graph of its prompt.
-func (p *Pack) agentStart(member string) start {
+func (p *Pack) agentStart(member string) Start {
 	if p.bare() {
-		return start{state: agentPrefix + member, agent: member, prompt: true}
+		return Start{State: agentPrefix + member, Agent: member, Prompt: true}
 	}
 	if def := p.Doc.Agents.Members[member]; def != nil && def.State != "" {
-		return start{state: def.State, agent: member}
+		return Start{State: def.State, Agent: member}
 	}
-	return start{state: agentPrefix + member, agent: member, prompt: true}
+	return Start{State: agentPrefix + member, Agent: member, Prompt: true}
 }
 
 // stateBacked lists the distinct states that agents start in, sorted.

@@ -79,16 +79,3 @@ func ExamplePack_Compile() {
 	// done 1 <nil>
 	// pack: state "gone" does not exist; allowed: done, work
 }
-
-func ExampleDiagram_Mermaid() {
-	p, _, _ := pack.Load([]byte(source), pack.Options{})
-	fmt.Print(p.Diagram().Mermaid())
-	// Output:
-	// flowchart TD
-	//   n0(["done<br/>prompt: work"])
-	//   n1["work<br/>prompt: work<br/>max_visits: 3"]
-	//   start(( )) --> n1
-	//   n1 -->|"Failed"| n1
-	//   n1 -->|"Worked"| n0
-	//   n1 -.->|"on max_visits"| n0
-}

@@ -50,7 +50,7 @@ func (p *Pack) Analyze() *Termination {
 
 // AnalyzeEntry is the termination analysis of one entry. Errors: [*EntryError].
 func (p *Pack) AnalyzeEntry(entry Entry) (*Termination, error) {
-	start, err := p.resolve(entry)
+	start, err := p.Start(entry)
 	if err != nil {
 		return nil, err
 	}
@@ -70,19 +70,19 @@ type analysis struct {
 func (p *Pack) newAnalysis() *analysis {
 	a := &analysis{pack: p, done: map[string]*Termination{}, work: maxWork}
 	if w := p.Doc.Workflow; w != nil {
-		a.flow = newFlow(w.States, p.xpawl().MaxIterations)
+		a.flow = newFlow(w.States, p.XPawl().MaxIterations)
 		a.residue = a.flow.residue()
 		a.work = maxWork / (1 + len(p.stateBacked()))
 	}
 	return a
 }
 
-func (a *analysis) start(s start) *Termination {
-	if !s.prompt {
-		return a.state(s.state)
+func (a *analysis) start(s Start) *Termination {
+	if !s.Prompt {
+		return a.state(s.State)
 	}
 	one := int64(1)
-	return &Termination{Entry: s.state, Bounded: true, BoundedBy: []string{"acyclic"}, MaxVisits: &one, Exact: true,
+	return &Termination{Entry: s.State, Bounded: true, BoundedBy: []string{"acyclic"}, MaxVisits: &one, Exact: true,
 		Cycle: []string{}, AlsoLimitedBy: a.pack.otherLimits()}
 }
 
@@ -166,7 +166,7 @@ func (f *flow) boundedBy(within []bool) []string {
 // otherLimits names the limits of a run that the analysis does not count.
 func (p *Pack) otherLimits() []string {
 	out := []string{"max_transitions"}
-	x, b := p.xpawl(), p.budget()
+	x, b := p.XPawl(), p.budget()
 	if b != nil && b.MaxWallTimeSec != nil {
 		out = append(out, "max_wall_time_sec")
 	}

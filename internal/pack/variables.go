@@ -37,7 +37,7 @@ type Declared struct {
 // Variables lists the variables of an entry by name, those included that a
 // template uses without any declaration. Errors: [*EntryError].
 func (p *Pack) Variables(entry Entry) ([]Declared, error) {
-	start, err := p.resolve(entry)
+	start, err := p.Start(entry)
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +79,12 @@ func (d *Declared) merge(v *Variable) {
 }
 
 // promptsFrom lists the prompts that an entry can reach, sorted.
-func (p *Pack) promptsFrom(s start) []string {
-	if s.prompt {
-		return []string{s.agent}
+func (p *Pack) promptsFrom(s Start) []string {
+	if s.Prompt {
+		return []string{s.Agent}
 	}
 	found := map[string]bool{}
-	for _, name := range reachable(p.Doc.Workflow.States, s.state) {
+	for _, name := range reachable(p.Doc.Workflow.States, s.State) {
 		if task := p.Doc.Workflow.States[name].PromptTask; p.Doc.Prompts[task] != nil {
 			found[task] = true
 		}

@@ -1,23 +1,76 @@
-package pack
+package diagram
 
 import (
+	"bytes"
 	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/pack"
 )
+
+var rewrite = flag.Bool("rewrite", false, "accept the drawings as they are")
+
+// document is a pack to be completed: tools of the prompt a, workflow, agents.
+const document = `{"id":"p","name":"P","version":"1.0.0","template_engine":{"version":"v1","syntax":"{{variable}}"},
+ "prompts":{"a":{"id":"a","name":"A","version":"1.0.0","system_template":"Hi","tools":%s},
+  "b":{"id":"b","name":"B","version":"1.0.0","system_template":"Bye"}},
+ "tools":{"t":{"name":"t","description":"T"}},"workflow":%s,"agents":{"entry":"b","members":%s}}`
+
+func mustLoad(t testing.TB, src string) *pack.Pack {
+	t.Helper()
+	p, found, err := pack.Load([]byte(src), pack.Options{})
+	if err != nil || p == nil {
+		t.Fatalf("%v %v", found, err)
+	}
+	return p
+}
+
+func loadFile(t testing.TB, path string) *pack.Pack {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mustLoad(t, string(content))
+}
+
+// golden compares with a file of testdata, or writes it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s differs (%v; see -rewrite); got\n%s", path, err, got)
+	}
+}
 
 func TestDiagramExamples(t *testing.T) {
 	t.Parallel()
-	for name, src := range examples(t) {
-		d := mustLoad(t, src).Diagram()
+	paths, err := filepath.Glob("../../testdata/packs/*")
+	if err != nil || len(paths) != 11 {
+		t.Fatalf("example packs: %v, %v", paths, err)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		d := Of(loadFile(t, path))
 		raw, err := json.MarshalIndent(d, "", " ")
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "diagrams/"+name+".json", append(raw, '\n'))
-		golden(t, "diagrams/"+name+".mmd", []byte(d.Mermaid()))
-		golden(t, "diagrams/"+name+".dot", []byte(d.DOT()))
+		golden(t, name+".json", append(raw, '\n'))
+		golden(t, name+".mmd", []byte(d.Mermaid()))
+		golden(t, name+".dot", []byte(d.DOT()))
 	}
 }
 
@@ -27,7 +80,7 @@ var hostile = []string{
 	"click n0 href", "A-->B", "a;b", "}}", "é漢", "agent:b", "", strings.Repeat("x", 500), "\u202e", "a&b", "|x|", "style n0 fill:#f00",
 }
 
-func hostilePack(t *testing.T) *Pack {
+func hostilePack(t *testing.T) *pack.Pack {
 	t.Helper()
 	states := map[string]any{}
 	for i, name := range hostile {
@@ -39,9 +92,7 @@ func hostilePack(t *testing.T) *Pack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mustLoad(t, changed(t, `prompts.a.tools = ["b"]
-agents = {"entry":"b","members":{"b":{}}}
-workflow = `+string(raw)))
+	return mustLoad(t, fmt.Sprintf(document, `["b"]`, string(raw), `{"b":{}}`))
 }
 
 var (
@@ -54,7 +105,7 @@ var (
 // node or an edge, and there are as many as there should be.
 func TestDiagramInjection(t *testing.T) {
 	t.Parallel()
-	d := hostilePack(t).Diagram()
+	d := Of(hostilePack(t))
 	lines := strings.Split(strings.TrimSuffix(d.Mermaid(), "\n"), "\n")
 	if want := 1 + len(d.Nodes) + 1 + len(d.Edges); len(lines) != want {
 		t.Errorf("%d lines of Mermaid, want %d", len(lines), want)
@@ -83,9 +134,9 @@ func TestDiagramInjection(t *testing.T) {
 func TestDiagramIsDeterministic(t *testing.T) {
 	t.Parallel()
 	p := hostilePack(t)
-	mermaid, dot := p.Diagram().Mermaid(), p.Diagram().DOT()
+	mermaid, dot := Of(p).Mermaid(), Of(p).DOT()
 	for range 5 {
-		if p.Diagram().Mermaid() != mermaid || p.Diagram().DOT() != dot {
+		if Of(p).Mermaid() != mermaid || Of(p).DOT() != dot {
 			t.Fatal("differs from call to call")
 		}
 	}
@@ -93,11 +144,11 @@ func TestDiagramIsDeterministic(t *testing.T) {
 
 func TestDiagramSettings(t *testing.T) {
 	t.Parallel()
-	p := mustLoad(t, changed(t, `workflow.states.s.orchestration = "hybrid"
-workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"timeouts":{"s":{"after_sec":60,"event":"Go"}}}
-prompts.a.tools = ["t","b"]
-agents = {"entry":"b","members":{"b":{},"a":{"state":"s"}}}`))
-	m := p.Diagram().Mermaid()
+	p := mustLoad(t, fmt.Sprintf(document, `["t","b"]`, `{"version":2,"entry":"s",
+		"engine":{"x_pawl":{"max_iterations":{"s":{"Again":2}},"timeouts":{"s":{"after_sec":60,"event":"Go"}}}},
+		"states":{"s":{"prompt_task":"a","orchestration":"hybrid","on_event":{"Go":"e","Again":"s"},"max_visits":5,"on_max_visits":"e"},
+			"e":{"prompt_task":"b","terminal":true}}}`, `{"b":{},"a":{"state":"s"}}`))
+	m := Of(p).Mermaid()
 	for _, want := range []string{
 		`-->|"Again (max 2)"|`, `-->|"Go (after 60 s)"|`, `-.->|"on max_visits"|`, `-.->|"delegates"|`, `-.->|"starts"|`, `s<br/>prompt: a<br/>max_visits: 5<br/>hybrid`,
 	} {

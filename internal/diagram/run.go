@@ -1,7 +1,7 @@
-package pack
+package diagram
 
-// RunMarks is how far a run has come, to be drawn into the diagram of its pack.
-type RunMarks struct {
+// Marks is how far a run has come, to be drawn into the diagram of its pack.
+type Marks struct {
 	// Visits by state.
 	Visits map[string]int64
 	// Followed counts events that were followed, by state and event.
@@ -12,7 +12,7 @@ type RunMarks struct {
 
 // Mark draws a run into the diagram: its visits, the events it followed and where
 // it is.
-func (d *Diagram) Mark(m RunMarks) {
+func (d *Diagram) Mark(m Marks) {
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Kind == NodeState {
 			n.Visits, n.Current = m.Visits[n.ID], n.ID == m.Current

@@ -1,4 +1,4 @@
-package pack
+package diagram
 
 import (
 	"encoding/xml"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"testing"
 )
@@ -17,19 +16,11 @@ func TestSVGOfEveryPack(t *testing.T) {
 	t.Parallel()
 	packs := map[string]*Diagram{}
 	for _, file := range []string{"rfc0005-3-orchestrated-agent.json", "rfc0009-3-self-correcting.json", "rfc0011-1-security-review.yaml"} {
-		content, err := os.ReadFile("../../testdata/packs/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		loaded, found, err := Load(content, Options{})
-		if err != nil || loaded == nil {
-			t.Fatalf("%s: %v %v", file, found, err)
-		}
-		packs[file] = loaded.Diagram()
+		packs[file] = Of(loadFile(t, "../../testdata/packs/"+file))
 	}
-	packs["bad names"] = &Diagram{Pack: `"><script>`, Nodes: []DiagramNode{
+	packs["bad names"] = &Diagram{Pack: `"><script>`, Nodes: []Node{
 		{ID: "</text><script>alert(1)</script>", Kind: NodeState, Entry: true}, {ID: "b\x00\x1b", Kind: NodeState},
-	}, Edges: []DiagramEdge{
+	}, Edges: []Edge{
 		{From: "</text><script>alert(1)</script>", To: "b\x00\x1b", Kind: EdgeEvent, Event: `"/><a href="x">`},
 		{From: "b\x00\x1b", To: "b\x00\x1b", Kind: EdgeEvent, Event: "Self"}, {From: "b\x00\x1b", To: "ghost", Kind: EdgeEvent, Event: "No"},
 	}}
@@ -38,7 +29,7 @@ func TestSVGOfEveryPack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if len(d.Nodes) > 0 {
-				d.Mark(RunMarks{Visits: map[string]int64{d.Nodes[0].ID: 3}, Current: d.Nodes[0].ID})
+				d.Mark(Marks{Visits: map[string]int64{d.Nodes[0].ID: 3}, Current: d.Nodes[0].ID})
 			}
 			checkSVG(t, d)
 		})

@@ -1,9 +1,10 @@
-package pack
+package diagram
 
 import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // numbered gives every node an identifier that no name can break out of.
@@ -16,7 +17,7 @@ func (d *Diagram) numbered() map[string]string {
 }
 
 // ends returns the identifiers of an edge's nodes.
-func (e *DiagramEdge) ends(ids map[string]string) (from, to string) {
+func (e *Edge) ends(ids map[string]string) (from, to string) {
 	fromKind, toKind := NodeState, NodeState
 	if e.Kind == EdgeStart {
 		fromKind = NodeAgent
@@ -31,7 +32,7 @@ func (e *DiagramEdge) ends(ids map[string]string) (from, to string) {
 }
 
 // label is the text of an edge.
-func (e *DiagramEdge) label() string {
+func (e *Edge) label() string {
 	switch e.Kind {
 	case EdgeRedirect:
 		return "on max_visits"
@@ -54,7 +55,7 @@ func (e *DiagramEdge) label() string {
 }
 
 // lines are the texts inside a node.
-func (n *DiagramNode) lines() []string {
+func (n *Node) lines() []string {
 	out := []string{n.ID}
 	if n.Prompt != "" && n.Kind == NodeState {
 		out = append(out, "prompt: "+n.Prompt)
@@ -184,4 +185,15 @@ func dotText(lines ...string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
+}
+
+// clip shortens a text, at a character boundary.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }

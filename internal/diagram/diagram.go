@@ -1,0 +1,170 @@
+package diagram
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Diagram is the graph of a pack for people and tools: states, agents and what
+// leads from one to the other. Its order depends on the content alone.
+type Diagram struct {
+	Pack    string `json:"pack"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+	// Entry is the node at which a run begins without further say; "" if there is none.
+	Entry string `json:"entry"`
+	Nodes []Node `json:"nodes"`
+	Edges []Edge `json:"edges"`
+}
+
+// Kinds of nodes and edges.
+const (
+	NodeState = "state"
+	NodeAgent = "agent"
+
+	// EdgeEvent: a declared event.
+	EdgeEvent = "event"
+	// EdgeRedirect: the forced exit of a used-up guard.
+	EdgeRedirect = "redirect"
+	// EdgeStart: where the runs of an agent begin.
+	EdgeStart = "start"
+	// EdgeDelegation: a prompt lists an agent as its tool.
+	EdgeDelegation = "delegation"
+)
+
+// Node is a workflow state or an agent.
+type Node struct {
+	// ID is the state's name, or "agent:" and the member key.
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	// Prompt that runs there; "" for an agent that begins in a state.
+	Prompt   string `json:"prompt,omitempty"`
+	Entry    bool   `json:"entry,omitempty"`
+	Terminal bool   `json:"terminal,omitempty"`
+	// MaxVisits is the guard; 0 = none.
+	MaxVisits     int64    `json:"max_visits,omitempty"`
+	Orchestration string   `json:"orchestration,omitempty"`
+	Persistent    bool     `json:"persistent,omitempty"`
+	Artifacts     []string `json:"artifacts,omitempty"`
+	// Visits of a run ([Diagram.Mark]); Current: it is there now, or was last.
+	Visits  int64 `json:"visits,omitempty"`
+	Current bool  `json:"current,omitempty"`
+}
+
+// Edge leads from one node to another, both by ID.
+type Edge struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Kind string `json:"kind"`
+	// Event of an event edge.
+	Event string `json:"event,omitempty"`
+	// MaxIterations bounds the edge; 0 = no bound.
+	MaxIterations int64 `json:"max_iterations,omitempty"`
+	// TimeoutSec: the event fires by itself after so many seconds; 0 = never.
+	TimeoutSec int64 `json:"timeout_sec,omitempty"`
+	// Guard of a redirect, for example "max_visits:implement".
+	Guard string `json:"guard,omitempty"`
+	// Followed is how often a run has followed the event.
+	Followed int64 `json:"followed,omitempty"`
+}
+
+// agentMark is what the identifiers of agents begin with.
+const agentMark = "agent:"
+
+// sketch is a diagram on the way.
+type sketch struct {
+	*Diagram
+	pack *pack.Pack
+	// members are the agents of the pack, sorted.
+	members []string
+}
+
+// Of draws a pack. States come by name, then agents; edges by their node.
+func Of(p *pack.Pack) *Diagram {
+	d := sketch{
+		Diagram: &Diagram{Pack: p.ID, Version: p.Version, Digest: p.Digest, Nodes: []Node{}, Edges: []Edge{}},
+		pack:    p, members: p.Members(),
+	}
+	if s, err := p.Start(pack.Entry{}); err == nil {
+		d.Entry = s.State
+	}
+	for _, name := range p.States() {
+		d.state(name)
+	}
+	for _, agent := range p.Agents() {
+		d.agent(agent)
+	}
+	return d.Diagram
+}
+
+func (d sketch) state(name string) {
+	s, x := d.pack.Doc.Workflow.States[name], d.pack.XPawl()
+	n := Node{
+		ID: name, Kind: NodeState, Prompt: s.PromptTask, Entry: name == d.Entry, Terminal: s.Ends(),
+		MaxVisits: s.MaxVisits, Orchestration: s.Orchestration, Persistent: s.Persistence == "persistent",
+		Artifacts: slices.Sorted(maps.Keys(s.Artifacts)),
+	}
+	if n.Orchestration == "" {
+		n.Orchestration = "internal"
+	}
+	d.Nodes = append(d.Nodes, n)
+	for _, event := range slices.Sorted(maps.Keys(s.OnEvent)) {
+		e := Edge{From: name, To: s.OnEvent[event], Kind: EdgeEvent, Event: event, MaxIterations: x.MaxIterations[name][event]}
+		if t := x.Timeouts[name]; t.Event == event {
+			e.TimeoutSec = t.AfterSec
+		}
+		d.Edges = append(d.Edges, e)
+	}
+	if s.OnMaxVisits != nil {
+		d.Edges = append(d.Edges, Edge{From: name, To: *s.OnMaxVisits, Kind: EdgeRedirect, Guard: "max_visits:" + name})
+	}
+	d.delegations(name, s.PromptTask)
+}
+
+func (d sketch) agent(member string) {
+	start, err := d.pack.Start(pack.Entry{Agent: member})
+	if err != nil {
+		return
+	}
+	id := agentMark + member
+	if !start.Prompt {
+		d.Nodes = append(d.Nodes, Node{ID: id, Kind: NodeAgent})
+		d.Edges = append(d.Edges, Edge{From: id, To: start.State, Kind: EdgeStart})
+		return
+	}
+	d.Nodes = append(d.Nodes, Node{ID: id, Kind: NodeAgent, Prompt: member, Entry: id == d.Entry, Terminal: true})
+	d.delegations(id, member)
+}
+
+func (d sketch) delegations(from, prompt string) {
+	doc := d.pack.Doc.Prompts[prompt]
+	if doc == nil {
+		return
+	}
+	for _, tool := range doc.Tools {
+		if _, ok := slices.BinarySearch(d.members, tool); ok {
+			d.Edges = append(d.Edges, Edge{From: from, To: agentMark + tool, Kind: EdgeDelegation})
+		}
+	}
+}
+
+// Reached keeps of a drawing what one entry's graph reaches.
+func (d *Diagram) Reached(g *machine.Graph) *Diagram {
+	out := *d
+	out.Entry, out.Nodes, out.Edges = g.Entry, nil, nil
+	for _, n := range d.Nodes {
+		if g.States[n.ID] != nil {
+			n.Entry = n.ID == g.Entry
+			out.Nodes = append(out.Nodes, n)
+		}
+	}
+	for _, e := range d.Edges {
+		if g.States[e.From] != nil && g.States[e.To] != nil {
+			out.Edges = append(out.Edges, e)
+		}
+	}
+	return &out
+}

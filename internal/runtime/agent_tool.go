@@ -8,13 +8,13 @@ import (
 
 // agentParameters is the JSON Schema of what a turn gives an agent whose tool the
 // pack does not declare (semantics §10).
-var agentParameters = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["message"],"properties":{` +
+var AgentParameters = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["message"],"properties":{` +
 	`"message":{"type":"string","description":"What the agent is to do"},` +
 	`"variables":{"type":"object","description":"Values of the agent's variables"},` +
 	`"data":{"type":"array","items":{},"description":"Structured parts of the message"}}}`)
 
 // checkAgentPayload says what is wrong with the payload of a delegation, or "".
-func checkAgentPayload(payload []byte) string {
+func CheckAgentPayload(payload []byte) string {
 	var p struct {
 		Message   *string                    `json:"message"`
 		Variables map[string]json.RawMessage `json:"variables"`

@@ -18,11 +18,11 @@ func TestAgentPayload(t *testing.T) {
 		`{"message":"go","data":{}}`:    "data",
 		`[]`:                            "want",
 	} {
-		if got := checkAgentPayload([]byte(payload)); want == "" && got != "" || !strings.Contains(got, want) {
+		if got := CheckAgentPayload([]byte(payload)); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", payload, got, want)
 		}
 	}
-	if !json.Valid(agentParameters) {
+	if !json.Valid(AgentParameters) {
 		t.Error("the schema is no JSON")
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // change is one input on its way through the engine.
 type change struct {
-	key       runKey
+	key       RunKey
 	principal Principal
 	id        string
 	// natural: id names the execution of a turn, not a wish of the caller's.
@@ -22,7 +22,7 @@ type change struct {
 	worker  *Worker
 	command machine.Command
 	// start is the program of a run that begins; nil for all other inputs.
-	start *program
+	start *Program
 	// hash is the body hash of a start; other hashes are made on the way.
 	hash [32]byte
 	// engine: the engine's own input (timers, cascades); no authority is asked.
@@ -38,7 +38,7 @@ type change struct {
 // Errors are *[machine.Refusal], or ctx's own. An answer may come with an error
 // (STEP_MISMATCH): then the input was committed, and the error says what it met.
 func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
-	key, err := e.find(req.RunRef)
+	key, err := e.Find(req.RunRef)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -125,7 +125,7 @@ type transit struct {
 	// state and program are the run's; nil state = not loaded, or forgotten after
 	// a commit that failed.
 	state   *machine.State
-	program *program
+	program *Program
 	input   machine.Input
 	// asked is the token that the request was granted by, if any.
 	asked turnToken
@@ -146,7 +146,7 @@ func (t *transit) run(ctx context.Context) (Answer, error) {
 	if err != nil {
 		return t.refuse(ctx, err)
 	}
-	result, err := rules.Step(t.program.graph, t.state, t.input)
+	result, err := rules.Step(t.program.Graph, t.state, t.input)
 	switch {
 	case err != nil:
 		return t.refuse(ctx, err)
@@ -167,17 +167,17 @@ func (t *transit) load(ctx context.Context) error {
 		return nil
 	}
 	if t.state == nil {
-		state, err := t.e.store.Head(ctx, t.c.key.ns, t.c.key.id)
+		state, err := t.e.store.Head(ctx, t.c.key.Namespace, t.c.key.ID)
 		if errors.Is(err, machine.ErrNoRun) {
 			return t.missing()
 		}
 		if err != nil {
-			return fmt.Errorf("runtime: load run %s: %w", t.c.key.id, err)
+			return fmt.Errorf("runtime: load run %s: %w", t.c.key.ID, err)
 		}
 		t.state = state
 	}
 	if t.program == nil {
-		prog, err := t.e.programs.of(ctx, t.c.key.ns, t.state)
+		prog, err := t.e.programs.Of(ctx, t.c.key.Namespace, t.state)
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (t *transit) load(ctx context.Context) error {
 // missing is the answer for a run that is not there.
 func (t *transit) missing() error {
 	if _, ok := t.c.command.(machine.ResolveStep); !ok {
-		return runNotFound()
+		return RunNotFound()
 	}
 	if _, err := t.decide(policy.Ask{Act: policy.Resolve}); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (t *transit) uncommitted(ctx context.Context, err error) (Answer, error) {
 	case errors.Is(err, machine.ErrSeqConflict):
 		return Answer{}, &machine.Refusal{
 			Code: machine.CodeInternal, Reason: "SEQ_CONFLICT",
-			Message: fmt.Sprintf("run %s changed outside its queue: %v", t.c.key.id, err),
+			Message: fmt.Sprintf("run %s changed outside its queue: %v", t.c.key.ID, err),
 		}
 	}
 	t.e.gate.fail()
@@ -262,7 +262,7 @@ func (t *transit) unchanged(ctx context.Context, result machine.Result) (Answer,
 	if err := t.recorded(ctx, &answer); err != nil {
 		return Answer{}, err
 	}
-	answer.Turn = t.openTurn(t.program.graph, t.state)
+	answer.Turn = t.openTurn(t.program.Graph, t.state)
 	t.count()
 	return t.withSteps(ctx, answer, result)
 }
@@ -279,9 +279,9 @@ func (t *transit) recorded(ctx context.Context, answer *Answer) error {
 		if step.Step != cmd.Step {
 			continue
 		}
-		entry, err := t.e.store.Entry(ctx, t.c.key.ns, t.c.key.id, step.AnswerSeq)
+		entry, err := t.e.store.Entry(ctx, t.c.key.Namespace, t.c.key.ID, step.AnswerSeq)
 		if err != nil {
-			return fmt.Errorf("runtime: read record %d of run %s: %w", step.AnswerSeq, t.c.key.id, err)
+			return fmt.Errorf("runtime: read record %d of run %s: %w", step.AnswerSeq, t.c.key.ID, err)
 		}
 		answer.Entry = entry
 	}

@@ -11,7 +11,7 @@ import (
 
 // artifactsAt reads the values of a state's artifacts as of record seq, in the
 // order of their names.
-func (e *Engine) artifactsAt(ctx context.Context, key runKey, s *machine.State, seq uint64) ([]ArtifactValue, error) {
+func (e *Engine) artifactsAt(ctx context.Context, key RunKey, s *machine.State, seq uint64) ([]ArtifactValue, error) {
 	values := make([]ArtifactValue, 0, len(s.Artifacts))
 	for i := range s.Artifacts {
 		value, written, err := e.artifact(ctx, key, &s.Artifacts[i], seq)
@@ -28,7 +28,7 @@ func (e *Engine) artifactsAt(ctx context.Context, key runKey, s *machine.State, 
 
 // artifact folds the writes of one artifact up to record seq; false: there was
 // none yet.
-func (e *Engine) artifact(ctx context.Context, key runKey, head *machine.ArtifactHead, seq uint64) (ArtifactValue, bool, error) {
+func (e *Engine) artifact(ctx context.Context, key RunKey, head *machine.ArtifactHead, seq uint64) (ArtifactValue, bool, error) {
 	value := ArtifactValue{Name: head.Name, Type: head.Type, Mode: head.Mode}
 	at := segmentKey{run: key, name: head.Name}
 	f := &folding{head: head}
@@ -62,21 +62,21 @@ func (e *Engine) artifact(ctx context.Context, key runKey, head *machine.Artifac
 
 // versions lists the writes of an artifact in (after, seq]; of one that is replaced
 // the last alone.
-func (e *Engine) versions(ctx context.Context, key runKey, head *machine.ArtifactHead, after, seq uint64) (versions []machine.ArtifactVersion, err error) {
+func (e *Engine) versions(ctx context.Context, key RunKey, head *machine.ArtifactHead, after, seq uint64) (versions []machine.ArtifactVersion, err error) {
 	if head.Mode == machine.Replace {
-		versions, err = e.store.ArtifactVersions(ctx, key.ns, key.id, head.Name, seq, true)
+		versions, err = e.store.ArtifactVersions(ctx, key.Namespace, key.ID, head.Name, seq, true)
 	} else {
-		versions, err = e.store.ArtifactVersionsAfter(ctx, key.ns, key.id, head.Name, after, seq)
+		versions, err = e.store.ArtifactVersionsAfter(ctx, key.Namespace, key.ID, head.Name, after, seq)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("runtime: versions of artifact %q of run %s: %w", head.Name, key.id, err)
+		return nil, fmt.Errorf("runtime: versions of artifact %q of run %s: %w", head.Name, key.ID, err)
 	}
 	return versions, nil
 }
 
 // written is the value that a record wrote to an artifact.
-func (e *Engine) written(ctx context.Context, key runKey, name string, seq uint64) ([]byte, error) {
-	body, err := e.record(ctx, key, seq)
+func (e *Engine) written(ctx context.Context, key RunKey, name string, seq uint64) ([]byte, error) {
+	body, err := e.RecordBody(ctx, key, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (e *Engine) written(ctx context.Context, key runKey, name string, seq uint6
 			return w.Value, nil
 		}
 	}
-	return nil, fmt.Errorf("runtime: record %d of run %s wrote no artifact %q", seq, key.id, name)
+	return nil, fmt.Errorf("runtime: record %d of run %s wrote no artifact %q", seq, key.ID, name)
 }
 
 // Writes lists the artifacts that a record wrote.

@@ -43,7 +43,7 @@ func (t *transit) authorize() (outside bool, err error) {
 		}
 	}
 	verdict, err := t.decide(policy.Ask{
-		Act: act, Orchestration: orchestration(t.program.graph, t.state),
+		Act: act, Orchestration: orchestration(t.program.Graph, t.state),
 		Leased: t.state.Execution == machine.Workers,
 	})
 	return verdict.Outside, err
@@ -66,7 +66,7 @@ func (t *transit) decide(ask policy.Ask) (policy.Verdict, error) {
 
 // byLease judges the request of a worker by its leases alone.
 func (t *transit) byLease(ask *policy.Ask) {
-	t.asked, ask.HoldsLease = t.c.worker.holding(t.c.key.id, ask.Act, t.c)
+	t.asked, ask.HoldsLease = t.c.worker.holding(t.c.key.ID, ask.Act, t.c)
 	ask.Leased = false
 	if !ask.HoldsLease && t.c.token != "" && ask.Act != policy.Resolve {
 		ask.Token = policy.TokenStale
@@ -75,7 +75,7 @@ func (t *transit) byLease(ask *policy.Ask) {
 
 // deny tells whoever lost a race for the state which record won.
 func (t *transit) deny(err error) error {
-	err = denied(err)
+	err = Denied(err)
 	var refusal *machine.Refusal
 	if t.state != nil && errors.As(err, &refusal) {
 		refusal.Seq = t.state.VisitSeq
@@ -129,12 +129,12 @@ func (t *transit) turnAfter(before *machine.State) *TurnRef {
 	case before != nil && before.Turn != nil && (opened || turn == nil):
 		t.e.slots.retire(t.c.key, turn)
 	}
-	return t.openTurn(t.program.graph, t.state)
+	return t.openTurn(t.program.Graph, t.state)
 }
 
 func (t *transit) givesToken() bool {
 	return !t.c.engine && t.state.Execution == machine.Caller &&
-		mayHoldTurn(t.c.principal, orchestration(t.program.graph, t.state))
+		mayHoldTurn(t.c.principal, orchestration(t.program.Graph, t.state))
 }
 
 // mayHoldTurn: a token would be of use to the principal.
@@ -153,7 +153,7 @@ func (t *transit) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
 	}
 	ref := turnRef(g, s)
 	if !t.c.engine {
-		ref.Token = t.e.slots.current(runKey{ns: t.c.key.ns, id: s.RunID}, s.Turn, t.c.principal.Name)
+		ref.Token = t.e.slots.current(RunKey{Namespace: t.c.key.Namespace, ID: s.RunID}, s.Turn, t.c.principal.Name)
 	}
 	return ref
 }

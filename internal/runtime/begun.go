@@ -32,24 +32,24 @@ func (e *Engine) BeginningOf(ctx context.Context, namespace string, s *machine.S
 	if err != nil {
 		return Beginning{}, err
 	}
-	prog, err := e.programs.of(ctx, ns, s)
+	prog, err := e.programs.Of(ctx, ns, s)
 	if err != nil {
 		return Beginning{}, err
 	}
-	first, err := e.firstInput(ctx, runKey{ns: ns, id: s.RunID})
+	first, err := e.firstInput(ctx, RunKey{Namespace: ns, ID: s.RunID})
 	if err != nil {
 		return Beginning{}, err
 	}
 	variables, input, wall := startedWith(first.Command)
 	return Beginning{
 		RequestID: first.ID, Variables: variables, Goal: goalOf(input, variables),
-		Budget:              rules.EffectiveBudget(prog.graph, s, wall),
-		WallExcludesWaiting: prog.graph.WallExcludesWaiting,
+		Budget:              rules.EffectiveBudget(prog.Graph, s, wall),
+		WallExcludesWaiting: prog.Graph.WallExcludesWaiting,
 	}, nil
 }
 
 // startVariablesOf is the object that a run was started or forked with.
-func (e *Engine) startVariablesOf(ctx context.Context, key runKey) ([]byte, error) {
+func (e *Engine) startVariablesOf(ctx context.Context, key RunKey) ([]byte, error) {
 	first, err := e.firstInput(ctx, key)
 	if err != nil {
 		return nil, err
@@ -59,13 +59,13 @@ func (e *Engine) startVariablesOf(ctx context.Context, key runKey) ([]byte, erro
 }
 
 // firstInput is the one that made a run.
-func (e *Engine) firstInput(ctx context.Context, key runKey) (*machine.Input, error) {
-	first, err := e.store.Entry(ctx, key.ns, key.id, 1)
+func (e *Engine) firstInput(ctx context.Context, key RunKey) (*machine.Input, error) {
+	first, err := e.store.Entry(ctx, key.Namespace, key.ID, 1)
 	if errors.Is(err, machine.ErrNoRecord) {
-		return nil, runNotFound()
+		return nil, RunNotFound()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.id, err)
+		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.ID, err)
 	}
 	return &first.Input, nil
 }

@@ -20,7 +20,7 @@ func (e *Engine) CancelRun(ctx context.Context, req ControlRequest) (Answer, err
 	if err != nil || !req.Cascade {
 		return answer, err
 	}
-	key, err := e.find(req.RunRef)
+	key, err := e.Find(req.RunRef)
 	if err != nil {
 		return answer, err
 	}
@@ -28,18 +28,18 @@ func (e *Engine) CancelRun(ctx context.Context, req ControlRequest) (Answer, err
 }
 
 // cancelChildren follows the parent index downwards.
-func (e *Engine) cancelChildren(ctx context.Context, parent runKey, by Principal, note string, depth int) error {
+func (e *Engine) cancelChildren(ctx context.Context, parent RunKey, by Principal, note string, depth int) error {
 	if depth > machine.MaxDepth {
 		return nil
 	}
-	filter := machine.RunFilter{Parent: parent.id, Oldest: true}
+	filter := machine.RunFilter{Parent: parent.ID, Oldest: true}
 	for after := ""; ; {
-		children, next, err := e.store.ListRuns(ctx, parent.ns, filter, after, cascadePage)
+		children, next, err := e.store.ListRuns(ctx, parent.Namespace, filter, after, cascadePage)
 		if err != nil {
-			return fmt.Errorf("runtime: children of run %s: %w", parent.id, err)
+			return fmt.Errorf("runtime: children of run %s: %w", parent.ID, err)
 		}
 		for _, child := range children {
-			key := runKey{ns: parent.ns, id: child.RunID}
+			key := RunKey{Namespace: parent.Namespace, ID: child.RunID}
 			if err := e.cancelChild(ctx, key, by, note); err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func (e *Engine) cancelChildren(ctx context.Context, parent runKey, by Principal
 }
 
 // cancelChild ends one child; one that has ended already is no error.
-func (e *Engine) cancelChild(ctx context.Context, key runKey, by Principal, note string) error {
+func (e *Engine) cancelChild(ctx context.Context, key RunKey, by Principal, note string) error {
 	_, err := e.apply(ctx, &change{key: key, principal: by, command: machine.Cancel{Note: note}, engine: true})
 	var refusal *machine.Refusal
 	if errors.As(err, &refusal) && refusal.Reason == "RUN_TERMINAL" {

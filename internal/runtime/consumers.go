@@ -111,7 +111,7 @@ func (e *Engine) resume(ctx context.Context, ns uint32, req *WatchRequest) (*mac
 
 // consume makes the watch the one of its consumer, which is stored if it is new.
 func (w *Watch) consume(ctx context.Context, req *WatchRequest, known bool) error {
-	key := consumerKey(w.key.ns, req.Consumer)
+	key := consumerKey(w.key.Namespace, req.Consumer)
 	if !known {
 		if err := w.e.addConsumer(ctx, key, req.Principal.Name, w.at); err != nil {
 			return err

@@ -33,8 +33,8 @@ func (e *Engine) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 
 // Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is over.
 func (e *Engine) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
-	key := runKey{ns: row.Namespace, id: row.RunID}
-	s, err := e.head(ctx, key)
+	key := RunKey{Namespace: row.Namespace, ID: row.RunID}
+	s, err := e.Head(ctx, key)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
@@ -50,7 +50,7 @@ func (e *Engine) Delegation(ctx context.Context, row machine.OutboxRow) (machine
 	if del.Remote.Answer == 0 {
 		return del, nil
 	}
-	rec, err := e.recordAt(ctx, key, del.Remote.Answer)
+	rec, err := e.RecordAt(ctx, key, del.Remote.Answer)
 	if input, ok := rec.Body.(*machine.InputReceived); ok {
 		del.Answer, del.Answerer = input.Parts, machine.Answerer{Name: rec.Principal, Scopes: input.Scopes}
 	}
@@ -70,8 +70,8 @@ func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolSte
 // CalledOff reads a delegation that is over as it was last known. Its visit may
 // be left, so the journal is read for it.
 func (e *Engine) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
-	key := runKey{ns: row.Namespace, id: row.RunID}
-	s, err := e.head(ctx, key)
+	key := RunKey{Namespace: row.Namespace, ID: row.RunID}
+	s, err := e.Head(ctx, key)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
@@ -86,11 +86,11 @@ func (e *Engine) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.
 
 // findDelegation looks for the record that asked for a step, and for the last news
 // of the row's attempt.
-func (e *Engine) findDelegation(ctx context.Context, key runKey, row machine.OutboxRow) (request uint64, remote machine.Remote, err error) {
+func (e *Engine) findDelegation(ctx context.Context, key RunKey, row machine.OutboxRow) (request uint64, remote machine.Remote, err error) {
 	for from := uint64(1); ; {
-		entries, err := e.store.Entries(ctx, key.ns, key.id, from, machine.Page{})
+		entries, err := e.store.Entries(ctx, key.Namespace, key.ID, from, machine.Page{})
 		if err != nil {
-			return 0, remote, fmt.Errorf("runtime: journal of run %s: %w", key.id, err)
+			return 0, remote, fmt.Errorf("runtime: journal of run %s: %w", key.ID, err)
 		}
 		for i := range entries {
 			for _, rec := range entries[i].Records {
@@ -119,12 +119,12 @@ func (e *Engine) findDelegation(ctx context.Context, key runKey, row machine.Out
 // delegationOf reads what a delegation says. What was left of the wall time is
 // that of the moment when the step was asked for, so that it is the same whenever
 // it is read, also behind the end of the run.
-func (e *Engine) delegationOf(ctx context.Context, key runKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
-	entry, err := e.store.Entry(ctx, key.ns, key.id, request)
+func (e *Engine) delegationOf(ctx context.Context, key RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
+	entry, err := e.store.Entry(ctx, key.Namespace, key.ID, request)
 	if err != nil {
-		return machine.Delegation{}, fmt.Errorf("runtime: read record %d of run %s: %w", request, key.id, err)
+		return machine.Delegation{}, fmt.Errorf("runtime: read record %d of run %s: %w", request, key.ID, err)
 	}
-	prog, err := e.programs.of(ctx, key.ns, s)
+	prog, err := e.programs.Of(ctx, key.Namespace, s)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
@@ -135,18 +135,18 @@ func (e *Engine) delegationOf(ctx context.Context, key runKey, s *machine.State,
 	}
 	del := machine.Delegation{
 		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth,
-		Traceparent: trace.Delegation(s, row.Step, row.Attempt), OnUnknown: prog.graph.Tools[asked.Tool].OnUnknown,
+		Traceparent: trace.Delegation(s, row.Step, row.Attempt), OnUnknown: prog.Graph.Tools[asked.Tool].OnUnknown,
 	}
-	del.WallTime, err = e.wallLeft(ctx, key, prog.graph, s, rec)
+	del.WallTime, err = e.wallLeft(ctx, key, prog.Graph, s, rec)
 	return del, err
 }
 
 // wallLeft is what was left of a run's wall time at a record; 0 = no bound. Where
 // the head has forgotten it, because the run has ended or its clock stood in
 // between, the state of that time knows.
-func (e *Engine) wallLeft(ctx context.Context, key runKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
+func (e *Engine) wallLeft(ctx context.Context, key RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
 	if s.Status.Terminal() || g.WallExcludesWaiting {
-		past, err := e.replay(ctx, key, g, rec.Seq)
+		past, err := e.Replay(ctx, key, g, rec.Seq)
 		if err != nil {
 			return 0, err
 		}
@@ -168,7 +168,7 @@ func (e *Engine) NoteDelegation(ctx context.Context, row machine.OutboxRow, remo
 
 // ResolveDelegation answers the step of a delegation.
 func (e *Engine) ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error {
-	s, err := e.head(ctx, runKey{ns: row.Namespace, id: row.RunID})
+	s, err := e.Head(ctx, RunKey{Namespace: row.Namespace, ID: row.RunID})
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (e *Engine) ResolveDelegation(ctx context.Context, row machine.OutboxRow, o
 // deliver makes an input of the engine's own; one that comes too late is no error.
 func (e *Engine) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
 	_, err := e.apply(ctx, &change{
-		key: runKey{ns: row.Namespace, id: row.RunID}, principal: Principal{Name: enginePrincipal}, engine: true, command: command,
+		key: RunKey{Namespace: row.Namespace, ID: row.RunID}, principal: Principal{Name: enginePrincipal}, engine: true, command: command,
 	})
 	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == "RUN_TERMINAL" {
 		return nil

@@ -16,11 +16,11 @@ func (e *Engine) Graph(ctx context.Context, namespace string, s *machine.State) 
 	if err != nil {
 		return nil, err
 	}
-	prog, err := e.programs.of(ctx, ns, s)
+	prog, err := e.programs.Of(ctx, ns, s)
 	if err != nil {
 		return nil, err
 	}
-	return prog.graph, nil
+	return prog.Graph, nil
 }
 
 // PackOf returns the pack that a state's run was started with. Read only.
@@ -29,11 +29,11 @@ func (e *Engine) PackOf(ctx context.Context, namespace string, s *machine.State)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := e.programs.of(ctx, ns, s)
+	prog, err := e.programs.Of(ctx, ns, s)
 	if err != nil {
 		return nil, err
 	}
-	return prog.pack, nil
+	return prog.Pack, nil
 }
 
 // PackContent returns a registered pack by its digest, without the diagnostics
@@ -43,7 +43,7 @@ func (e *Engine) PackContent(ctx context.Context, namespace, digest string) (*pa
 	if err != nil {
 		return nil, err
 	}
-	return e.programs.pack(ctx, ns, digest)
+	return e.programs.Pack(ctx, ns, digest)
 }
 
 // VariablesOf returns the variables that a state's run was started or forked with,
@@ -53,7 +53,7 @@ func (e *Engine) VariablesOf(ctx context.Context, namespace string, s *machine.S
 	if err != nil {
 		return nil, err
 	}
-	return e.startVariablesOf(ctx, runKey{ns: ns, id: s.RunID})
+	return e.startVariablesOf(ctx, RunKey{Namespace: ns, ID: s.RunID})
 }
 
 // CursorAt is the place behind the i-th record of a committed entry, as a watch

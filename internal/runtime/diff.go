@@ -57,13 +57,13 @@ type Diff struct {
 
 // DiffRuns compares two points of a run, or of two runs (§12). It only reads.
 func (e *Engine) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
-	key, err := e.findReadable(req.RunRef)
+	key, err := e.FindReadable(req.RunRef)
 	if err != nil {
 		return Diff{}, err
 	}
 	other := key
 	if req.Other != "" {
-		other.id = req.Other
+		other.ID = req.Other
 	}
 	base, err := e.point(ctx, key, req.Seq)
 	if err != nil {
@@ -94,7 +94,7 @@ type point struct {
 	variables []byte
 }
 
-func (e *Engine) point(ctx context.Context, key runKey, seq uint64) (point, error) {
+func (e *Engine) point(ctx context.Context, key RunKey, seq uint64) (point, error) {
 	var p point
 	var err error
 	if p.State, err = e.stateAt(ctx, key, seq); err != nil {
@@ -121,15 +121,15 @@ func (e *Engine) point(ctx context.Context, key runKey, seq uint64) (point, erro
 
 // path lists the states that a run entered up to a record. The way of a fork
 // begins with that of its source, if that is here.
-func (e *Engine) path(ctx context.Context, key runKey, last uint64, depth int) ([]PathStep, error) {
+func (e *Engine) path(ctx context.Context, key RunKey, last uint64, depth int) ([]PathStep, error) {
 	var path []PathStep
 	for next := uint64(1); next <= last; {
-		entries, err := e.store.Entries(ctx, key.ns, key.id, next, replayPage)
+		entries, err := e.store.Entries(ctx, key.Namespace, key.ID, next, replayPage)
 		if err != nil {
-			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.id, next, err)
+			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, next, err)
 		}
 		if len(entries) == 0 {
-			return nil, fmt.Errorf("runtime: run %s: %w: %d", key.id, machine.ErrNoRecord, next)
+			return nil, fmt.Errorf("runtime: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
 		}
 		for i := range entries {
 			for j := range entries[i].Records {
@@ -149,17 +149,17 @@ func (e *Engine) path(ctx context.Context, key runKey, last uint64, depth int) (
 	return path, nil
 }
 
-func (e *Engine) stepOf(ctx context.Context, key runKey, r *machine.Record, depth int) ([]PathStep, error) {
+func (e *Engine) stepOf(ctx context.Context, key RunKey, r *machine.Record, depth int) ([]PathStep, error) {
 	switch b := r.Body.(type) {
 	case *machine.Transition:
-		return []PathStep{{RunID: key.id, Seq: r.Seq, Event: b.Event, State: b.To}}, nil
+		return []PathStep{{RunID: key.ID, Seq: r.Seq, Event: b.Event, State: b.To}}, nil
 	case *machine.Origin:
-		alone := []PathStep{{RunID: key.id, Seq: r.Seq, State: b.State.Current}}
+		alone := []PathStep{{RunID: key.ID, Seq: r.Seq, State: b.State.Current}}
 		if depth == maxForkDepth {
 			return alone, nil
 		}
-		source := runKey{ns: key.ns, id: b.RunID}
-		if head, err := e.head(ctx, source); err != nil || head.Seq < b.State.Seq {
+		source := RunKey{Namespace: key.Namespace, ID: b.RunID}
+		if head, err := e.Head(ctx, source); err != nil || head.Seq < b.State.Seq {
 			return alone, notFoundIsNil(err)
 		}
 		return e.path(ctx, source, b.State.Seq, depth+1)

@@ -19,7 +19,7 @@ type Engine struct {
 	allow    policy.Allowlist
 	gate     *gate
 	slots    *slots
-	programs *programs
+	programs *Cache
 	hub      *hub
 	pages    *pages
 	timers   *timers
@@ -44,7 +44,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(),
 		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
-		programs: newPrograms(cfg.Store, cfg.Pack),
+		programs: NewCache(cfg.Store, cfg.Pack),
 		hub:      newHub(cfg.TailBytes), pages: &pages{limit: cfg.WatchBytes},
 		segments: newSegments(), consumers: newConsumers(), turns: newSubscriptionTurns(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
@@ -140,38 +140,38 @@ func (e *Engine) NamespaceName(number uint32) string {
 }
 
 // find resolves the address of a run that a principal may see.
-func (e *Engine) find(ref RunRef) (runKey, error) {
+func (e *Engine) Find(ref RunRef) (RunKey, error) {
 	ns, err := e.namespace(ref.Namespace)
 	if err != nil {
-		return runKey{}, err
+		return RunKey{}, err
 	}
 	if ref.RunID == "" {
-		return runKey{}, &machine.Refusal{
+		return RunKey{}, &machine.Refusal{
 			Code: machine.CodeInvalidArgument, Reason: "RUN_ID_REQUIRED", Field: "run_id", Message: "must not be empty",
 		}
 	}
 	if !ref.Principal.MaySeeRuns() && ref.Worker == nil {
-		return runKey{}, runNotFound()
+		return RunKey{}, RunNotFound()
 	}
-	return runKey{ns: ns, id: ref.RunID}, nil
+	return RunKey{Namespace: ns, ID: ref.RunID}, nil
 }
 
 // head returns a run's newest state.
-func (e *Engine) head(ctx context.Context, key runKey) (*machine.State, error) {
+func (e *Engine) Head(ctx context.Context, key RunKey) (*machine.State, error) {
 	if s := e.slots.peek(key); s != nil {
 		return s, nil
 	}
-	s, err := e.store.Head(ctx, key.ns, key.id)
+	s, err := e.store.Head(ctx, key.Namespace, key.ID)
 	if errors.Is(err, machine.ErrNoRun) {
-		return nil, runNotFound()
+		return nil, RunNotFound()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("runtime: load run %s: %w", key.id, err)
+		return nil, fmt.Errorf("runtime: load run %s: %w", key.ID, err)
 	}
 	return s, nil
 }
 
-func runNotFound() error {
+func RunNotFound() error {
 	return &machine.Refusal{
 		Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see",
 	}

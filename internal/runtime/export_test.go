@@ -4,7 +4,7 @@ import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
 // Waiting is how many inputs wait for a run.
 func (e *Engine) Waiting(ns uint32, run string) int {
-	key := runKey{ns: ns, id: run}
+	key := RunKey{Namespace: ns, ID: run}
 	shard := e.slots.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -28,7 +28,7 @@ func (e *Engine) Cached() (slots int, bytes int64) {
 
 // CachedState is a run's state in the cache, or nil.
 func (e *Engine) CachedState(ns uint32, run string) *machine.State {
-	return e.slots.peek(runKey{ns: ns, id: run})
+	return e.slots.peek(RunKey{Namespace: ns, ID: run})
 }
 
 // HoldWaiting bounds the ready work that is held in memory, per pack of a namespace.

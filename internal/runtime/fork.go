@@ -55,18 +55,18 @@ type ForkRequest struct {
 // FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables
 // and labels, and of SetArtifacts for artifacts.
 func (e *Engine) ForkRun(ctx context.Context, req ForkRequest) (Answer, error) {
-	source, err := e.findReadable(req.RunRef)
+	source, err := e.FindReadable(req.RunRef)
 	if err != nil {
 		return Answer{}, err
 	}
 	if err := policy.Require(req.Principal, policy.RunsWrite); err != nil {
-		return Answer{}, denied(err)
+		return Answer{}, Denied(err)
 	}
 	if err := e.checkFork(&req); err != nil {
 		return Answer{}, err
 	}
 	c := &change{principal: req.Principal, id: req.RequestID, hash: forkHash(&req), command: machine.Fork{}}
-	c.key = runKey{ns: source.ns, id: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
+	c.key = RunKey{Namespace: source.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
 	fork, err := e.prepareFork(ctx, source, &req, c)
 	if err != nil {
 		return e.refuseStart(ctx, c, err)
@@ -86,16 +86,16 @@ func (e *Engine) checkFork(req *ForkRequest) error {
 }
 
 // prepareFork reads everything that is copied.
-func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkRequest, c *change) (machine.Fork, error) {
+func (e *Engine) prepareFork(ctx context.Context, source RunKey, req *ForkRequest, c *change) (machine.Fork, error) {
 	from, err := e.stateAt(ctx, source, req.AtSeq)
 	if err != nil {
 		return machine.Fork{}, err
 	}
-	prog, entry, err := e.forkProgram(ctx, source.ns, req.Pack, from)
+	prog, entry, err := e.forkProgram(ctx, source.Namespace, req.Pack, from)
 	if err != nil {
 		return machine.Fork{}, err
 	}
-	if err := e.checkApproval(ctx, source.ns, req.Principal, prog.graph, from); err != nil {
+	if err := e.checkApproval(ctx, source.Namespace, req.Principal, prog.Graph, from); err != nil {
 		return machine.Fork{}, err
 	}
 	own := *from
@@ -106,9 +106,9 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 		return machine.Fork{}, err
 	}
 	fork := machine.Fork{
-		Namespace: source.ns, RunID: c.key.id, EntryOverride: from.EntryOverride, Execution: req.Execution,
-		Labels: setOver(untraced(from.Labels), req.Labels), Limits: e.cfg.Limits, MaxWallTime: e.wallTime(prog.graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
-		Seq: req.AtSeq, From: from, Changes: compactWrites(prog.graph, req.Artifacts),
+		Namespace: source.Namespace, RunID: c.key.ID, EntryOverride: from.EntryOverride, Execution: req.Execution,
+		Labels: setOver(untraced(from.Labels), req.Labels), Limits: e.cfg.Limits, MaxWallTime: e.wallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
+		Seq: req.AtSeq, From: from, Changes: compactWrites(prog.Graph, req.Artifacts),
 	}
 	if fork.Execution == machine.ExecutionUnset {
 		fork.Execution = from.Execution
@@ -120,14 +120,14 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 		return machine.Fork{}, err
 	}
 	fork.Labels = e.traced(fork.RunID, fork.Labels, req.Traceparent)
-	fork.ReuseSteps = from.Digest == prog.graph.Digest && len(req.Artifacts) == 0
+	fork.ReuseSteps = from.Digest == prog.Graph.Digest && len(req.Artifacts) == 0
 	if req.ReuseSteps != nil {
 		fork.ReuseSteps = *req.ReuseSteps
 	}
 	if fork.Variables, err = e.forkVariables(ctx, source, prog, entry, from.Digest, req.Variables); err != nil {
 		return machine.Fork{}, err
 	}
-	return fork, e.copyBodies(ctx, source, prog.graph, &fork)
+	return fork, e.copyBodies(ctx, source, prog.Graph, &fork)
 }
 
 // checkApproval: nobody is to get behind an approval who could not approve. A copy
@@ -138,16 +138,16 @@ func (e *Engine) prepareFork(ctx context.Context, source runKey, req *ForkReques
 func (e *Engine) checkApproval(ctx context.Context, ns uint32, p Principal, g *machine.Graph, from *machine.State) error {
 	behind := from.Imported || leftExternal(g, from) || from.EntryOverride && hasExternal(g, from.Current)
 	if from.Digest != g.Digest {
-		prog, err := e.programs.of(ctx, ns, from)
+		prog, err := e.programs.Of(ctx, ns, from)
 		if err != nil {
 			return err
 		}
-		behind = behind || leftExternal(prog.graph, from) || from.Current != g.Entry && hasExternal(g, from.Current)
+		behind = behind || leftExternal(prog.Graph, from) || from.Current != g.Entry && hasExternal(g, from.Current)
 	}
 	if !behind {
 		return nil
 	}
-	return denied(policy.Require(p, policy.EventsExternal))
+	return Denied(policy.Require(p, policy.EventsExternal))
 }
 
 // leftExternal: the run has been in a state that is moved from outside, and gone on.
@@ -173,7 +173,7 @@ func hasExternal(g *machine.Graph, current string) bool {
 
 // forkProgram is the program of the new run: the source's, or its entry in
 // another pack.
-func (e *Engine) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*program, pack.Entry, error) {
+func (e *Engine) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*Program, pack.Entry, error) {
 	entry := pack.Entry{Agent: from.Agent}
 	if from.EntryOverride {
 		entry.State = from.Entry
@@ -181,7 +181,7 @@ func (e *Engine) forkProgram(ctx context.Context, ns uint32, ref string, from *m
 	if ref == "" {
 		ref = from.Digest
 	}
-	prog, err := e.programs.start(ctx, ns, ref, entry)
+	prog, err := e.programs.Start(ctx, ns, ref, entry)
 	return prog, entry, err
 }
 
@@ -195,17 +195,17 @@ func setOver(from, over []machine.Label) []machine.Label {
 
 // forkVariables puts the request's variables over the source's. Into another
 // pack only those go that it knows.
-func (e *Engine) forkVariables(ctx context.Context, source runKey, prog *program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
+func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
 	raw, err := e.startVariablesOf(ctx, source)
 	if err != nil {
 		return nil, err
 	}
 	values := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &values); err != nil {
-		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.id, err)
+		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.ID, err)
 	}
-	if digest != prog.graph.Digest {
-		known, err := prog.pack.Variables(entry)
+	if digest != prog.Graph.Digest {
+		known, err := prog.Pack.Variables(entry)
 		if err != nil {
 			return nil, EntryRefused(err)
 		}
@@ -224,13 +224,13 @@ func (e *Engine) forkVariables(ctx context.Context, source runKey, prog *program
 	maps.Copy(values, over)
 	merged, err := json.Marshal(values)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.id, err)
+		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.ID, err)
 	}
 	return startVariables(prog, entry, merged)
 }
 
 // copyBodies reads values, messages, inputs and answers as of the source's state.
-func (e *Engine) copyBodies(ctx context.Context, source runKey, g *machine.Graph, fork *machine.Fork) error {
+func (e *Engine) copyBodies(ctx context.Context, source RunKey, g *machine.Graph, fork *machine.Fork) error {
 	from := fork.From
 	values, err := e.artifactsAt(ctx, source, from, from.Seq)
 	if err != nil {
@@ -243,7 +243,7 @@ func (e *Engine) copyBodies(ctx context.Context, source runKey, g *machine.Graph
 		return err
 	}
 	for _, seq := range from.Queue {
-		body, err := e.record(ctx, source, seq)
+		body, err := e.RecordBody(ctx, source, seq)
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func (e *Engine) copyBodies(ctx context.Context, source runKey, g *machine.Graph
 
 // talks reads the conversations that a turn can still see: that of the visit
 // under way and those of persistent states.
-func (e *Engine) talks(ctx context.Context, key runKey, g *machine.Graph, s *machine.State) ([]machine.Talk, error) {
+func (e *Engine) talks(ctx context.Context, key RunKey, g *machine.Graph, s *machine.State) ([]machine.Talk, error) {
 	var talks []machine.Talk
 	for _, window := range s.Conversations {
 		node := g.States[window.State]

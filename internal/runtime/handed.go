@@ -9,22 +9,22 @@ import "github.com/pawl-dev/pawl/internal/runtime/machine"
 // HandedOut says whether this process has given the open turn of a state to a worker, or
 // to the holder of a token, also if that is lost since.
 func (e *Engine) HandedOut(s *machine.State) bool {
-	return s.Turn != nil && e.handedTurn(runKey{ns: s.Namespace, id: s.RunID}) == s.Turn.Seq
+	return s.Turn != nil && e.handedTurn(RunKey{Namespace: s.Namespace, ID: s.RunID}) == s.Turn.Seq
 }
 
 // handedTurn is the turn of a run that was handed out and is not known to be over; 0 =
 // none.
-func (e *Engine) handedTurn(key runKey) uint64 {
+func (e *Engine) handedTurn(key RunKey) uint64 {
 	if turn := e.slots.holding(key); turn != 0 {
 		return turn
 	}
-	sp := e.work.space(key.ns)
+	sp := e.work.space(key.Namespace)
 	if sp == nil {
 		return 0
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if run := sp.runs[key.id]; run != nil && run.turn != nil && run.turn.handed {
+	if run := sp.runs[key.ID]; run != nil && run.turn != nil && run.turn.handed {
 		return run.turn.seq
 	}
 	return 0
@@ -32,7 +32,7 @@ func (e *Engine) handedTurn(key runKey) uint64 {
 
 // handed is the turn that the watch has told of and that was handed out since; 0 = none.
 func (w *Watch) handed() uint64 {
-	if !w.handOuts || w.key.id == "" {
+	if !w.handOuts || w.key.ID == "" {
 		return 0
 	}
 	turn := w.e.handedTurn(w.key)
@@ -44,7 +44,7 @@ func (w *Watch) handed() uint64 {
 }
 
 // stir wakes those who watch a run for what is no record.
-func (e *Engine) stir(key runKey) {
+func (e *Engine) stir(key RunKey) {
 	if e.hub.runSubs.Load() > 0 {
 		e.hub.wakeRun(key)
 	}

@@ -15,22 +15,22 @@ var replayPage = machine.Page{Records: 256, Bytes: 1 << 20}
 // replay returns a run's state after the entry that holds record seq, by feeding
 // the inputs recorded since the last checkpoint through the machine; nil for
 // seq 0. Nothing is executed.
-func (e *Engine) replay(ctx context.Context, key runKey, g *machine.Graph, seq uint64) (*machine.State, error) {
+func (e *Engine) Replay(ctx context.Context, key RunKey, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq == 0 {
 		return nil, nil
 	}
-	s, err := e.store.Checkpoint(ctx, key.ns, key.id, seq)
+	s, err := e.store.Checkpoint(ctx, key.Namespace, key.ID, seq)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: read run %s before record %d: %w", key.id, seq, err)
+		return nil, fmt.Errorf("runtime: read run %s before record %d: %w", key.ID, seq, err)
 	}
 	for s == nil || s.Seq < seq {
 		from := uint64(1)
 		if s != nil {
 			from = s.Seq + 1
 		}
-		entries, err := e.store.Entries(ctx, key.ns, key.id, from, replayPage)
+		entries, err := e.store.Entries(ctx, key.Namespace, key.ID, from, replayPage)
 		if err != nil {
-			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.id, from, err)
+			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, from, err)
 		}
 		if len(entries) == 0 {
 			return nil, recordNotFound(seq)
@@ -39,9 +39,9 @@ func (e *Engine) replay(ctx context.Context, key runKey, g *machine.Graph, seq u
 			if entries[i].First > seq {
 				break
 			}
-			result, err := replayEntry(g, s, &entries[i])
+			result, err := ReplayEntry(g, s, &entries[i])
 			if err != nil {
-				return nil, fmt.Errorf("runtime: replay run %s: %w", key.id, err)
+				return nil, fmt.Errorf("runtime: replay run %s: %w", key.ID, err)
 			}
 			s = result.State
 		}
@@ -50,7 +50,7 @@ func (e *Engine) replay(ctx context.Context, key runKey, g *machine.Graph, seq u
 }
 
 // replayEntry makes one recorded input again; the state has the entry's hash.
-func replayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
+func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
 	result, err := rules.Step(g, s, entry.Input)
 	if err != nil {
 		return result, fmt.Errorf("record %d: %w", entry.First, err)
@@ -68,15 +68,15 @@ func replayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (mach
 // seq; 0 = now. A past state is a replay from the store's last checkpoint before
 // it, so it costs the same however long the journal is.
 func (e *Engine) StateAt(ctx context.Context, ref RunRef, seq uint64) (*machine.State, error) {
-	key, err := e.findReadable(ref)
+	key, err := e.FindReadable(ref)
 	if err != nil {
 		return nil, err
 	}
 	return e.stateAt(ctx, key, seq)
 }
 
-func (e *Engine) stateAt(ctx context.Context, key runKey, seq uint64) (*machine.State, error) {
-	head, err := e.head(ctx, key)
+func (e *Engine) stateAt(ctx context.Context, key RunKey, seq uint64) (*machine.State, error) {
+	head, err := e.Head(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +86,11 @@ func (e *Engine) stateAt(ctx context.Context, key runKey, seq uint64) (*machine.
 	case seq > head.Seq:
 		return nil, recordNotFound(seq)
 	}
-	prog, err := e.programs.of(ctx, key.ns, head)
+	prog, err := e.programs.Of(ctx, key.Namespace, head)
 	if err != nil {
 		return nil, err
 	}
-	past, err := e.replay(ctx, key, prog.graph, seq)
+	past, err := e.Replay(ctx, key, prog.Graph, seq)
 	if err != nil || !head.Imported {
 		return past, err
 	}

@@ -26,7 +26,7 @@ type hub struct {
 
 	mu     sync.Mutex
 	spaces map[uint32]*space
-	runs   map[runKey]map[*subscription]struct{}
+	runs   map[RunKey]map[*subscription]struct{}
 	closed chan struct{}
 	once   sync.Once
 }
@@ -44,7 +44,7 @@ type space struct {
 type subscription struct {
 	wake  chan struct{}
 	space *space
-	key   runKey
+	key   RunKey
 	// at is the cursor behind what a follower of a namespace has read.
 	at atomic.Uint64
 }
@@ -52,16 +52,16 @@ type subscription struct {
 func newHub(tailBytes int64) *hub {
 	return &hub{
 		tailBytes: tailBytes, spaces: make(map[uint32]*space),
-		runs: make(map[runKey]map[*subscription]struct{}), closed: make(chan struct{}),
+		runs: make(map[RunKey]map[*subscription]struct{}), closed: make(chan struct{}),
 	}
 }
 
 // follow subscribes to a namespace, or to one run if the key has an id.
-func (h *hub) follow(key runKey) *subscription {
+func (h *hub) follow(key RunKey) *subscription {
 	sub := &subscription{wake: make(chan struct{}, 1), key: key}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if key.id != "" {
+	if key.ID != "" {
 		if h.runs[key] == nil {
 			h.runs[key] = make(map[*subscription]struct{})
 		}
@@ -69,10 +69,10 @@ func (h *hub) follow(key runKey) *subscription {
 		h.runSubs.Add(1)
 		return sub
 	}
-	sp := h.spaces[key.ns]
+	sp := h.spaces[key.Namespace]
 	if sp == nil {
 		sp = &space{tail: newTail(h.tailBytes), subs: make(map[*subscription]struct{})}
-		h.spaces[key.ns] = sp
+		h.spaces[key.Namespace] = sp
 	}
 	sp.subs[sub] = struct{}{}
 	sub.space = sp
@@ -93,8 +93,8 @@ func (h *hub) leave(sub *subscription) {
 		return
 	}
 	delete(sub.space.subs, sub)
-	if len(sub.space.subs) == 0 && h.spaces[sub.key.ns] == sub.space {
-		delete(h.spaces, sub.key.ns)
+	if len(sub.space.subs) == 0 && h.spaces[sub.key.Namespace] == sub.space {
+		delete(h.spaces, sub.key.Namespace)
 	}
 	h.spaceSubs.Add(-1)
 }
@@ -114,7 +114,7 @@ func (e *Engine) publish(t *transit) {
 		return
 	}
 	h.mu.Lock()
-	sp := h.spaces[t.c.key.ns]
+	sp := h.spaces[t.c.key.Namespace]
 	h.mu.Unlock()
 	if sp == nil {
 		return
@@ -123,7 +123,7 @@ func (e *Engine) publish(t *transit) {
 	h.wakeSpace(sp)
 }
 
-func (h *hub) wakeRun(key runKey) {
+func (h *hub) wakeRun(key RunKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for sub := range h.runs[key] {

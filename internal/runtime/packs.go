@@ -41,7 +41,7 @@ type PackAnswer struct {
 // or runs:read.
 func (e *Engine) ValidatePack(req RegisterRequest) (PackAnswer, error) {
 	if err := policy.Require(req.Principal, policy.PacksWrite|policy.RunsRead); err != nil {
-		return PackAnswer{}, denied(err)
+		return PackAnswer{}, Denied(err)
 	}
 	return e.loadPack(&req)
 }
@@ -72,7 +72,7 @@ func (e *Engine) RegisterPack(ctx context.Context, req RegisterRequest) (PackAns
 		return PackAnswer{}, err
 	}
 	if err := policy.Require(req.Principal, policy.PacksWrite); err != nil {
-		return PackAnswer{}, denied(err)
+		return PackAnswer{}, Denied(err)
 	}
 	answer, err := e.loadPack(&req)
 	if err != nil {
@@ -88,7 +88,7 @@ func (e *Engine) RegisterPack(ctx context.Context, req RegisterRequest) (PackAns
 	if known, err := e.store.Pack(ctx, ns, answer.Pack.ID+"@"+answer.Pack.Version); err == nil {
 		answer.Duplicate = known.Digest == answer.Pack.Digest
 	}
-	registered := e.programs.register()
+	registered := e.programs.Registering()
 	defer registered()
 	answer.Row, err = e.store.PutPack(context.WithoutCancel(ctx), ns, machine.PackPut{
 		Row: machine.PackRow{
@@ -135,7 +135,7 @@ func (e *Engine) GetPack(ctx context.Context, call Call, ref string) (PackAnswer
 	if err != nil {
 		return PackAnswer{}, err
 	}
-	row, err := e.programs.row(ctx, ns, ref)
+	row, err := e.programs.Row(ctx, ns, ref)
 	if err != nil {
 		return PackAnswer{}, err
 	}
@@ -179,5 +179,5 @@ func (e *Engine) packNamespace(call Call) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ns, denied(policy.Require(call.Principal, policy.PacksWrite|policy.RunsRead|policy.RunsWrite))
+	return ns, Denied(policy.Require(call.Principal, policy.PacksWrite|policy.RunsRead|policy.RunsWrite))
 }

@@ -39,7 +39,7 @@ const BehalfMark = policy.BehalfMark
 func Answerer(name string, scopes []string) Principal { return policy.Answerer(name, scopes) }
 
 // denied gives a refusal of the policy its typed form; nil stays nil.
-func denied(err error) error {
+func Denied(err error) error {
 	var d *policy.Denied
 	if !errors.As(err, &d) {
 		return err

@@ -11,9 +11,9 @@ import (
 )
 
 // program is a pack compiled for one entry. Immutable.
-type program struct {
-	pack  *pack.Pack
-	graph *machine.Graph
+type Program struct {
+	Pack  *pack.Pack
+	Graph *machine.Graph
 }
 
 // maxRefs bounds the references whose digests are remembered.
@@ -32,7 +32,7 @@ type programKey struct {
 // heldPack is a pack with the programs that were made of it.
 type heldPack struct {
 	pack     *pack.Pack
-	compiled map[pack.Entry]*program
+	compiled map[pack.Entry]*Program
 }
 
 // bytes is what it counts for.
@@ -45,7 +45,7 @@ type refKey struct {
 
 // programs loads and compiles packs once. A digest is content, so neither packs
 // nor programs ever go stale; references do, when a pack is registered.
-type programs struct {
+type Cache struct {
 	store Store
 	opts  pack.Options
 
@@ -60,15 +60,15 @@ type programs struct {
 	epoch, registering int
 }
 
-func newPrograms(store Store, opts pack.Options) *programs {
-	return &programs{
+func NewCache(store Store, opts pack.Options) *Cache {
+	return &Cache{
 		store: store, opts: opts, limit: maxHeldBytes,
 		held: make(map[string]*heldPack), refs: make(map[refKey]string),
 	}
 }
 
 // of returns the program that a run was started with.
-func (p *programs) of(ctx context.Context, ns uint32, s *machine.State) (*program, error) {
+func (p *Cache) Of(ctx context.Context, ns uint32, s *machine.State) (*Program, error) {
 	entry := pack.Entry{Agent: s.Agent}
 	if s.EntryOverride {
 		entry.State = s.Entry
@@ -81,8 +81,8 @@ func (p *programs) of(ctx context.Context, ns uint32, s *machine.State) (*progra
 }
 
 // start returns the program for a run that is to begin.
-func (p *programs) start(ctx context.Context, ns uint32, ref string, entry pack.Entry) (*program, error) {
-	digest, err := p.resolve(ctx, ns, ref)
+func (p *Cache) Start(ctx context.Context, ns uint32, ref string, entry pack.Entry) (*Program, error) {
+	digest, err := p.Resolve(ctx, ns, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +90,11 @@ func (p *programs) start(ctx context.Context, ns uint32, ref string, entry pack.
 }
 
 // get compiles a pack for an entry, once.
-func (p *programs) get(ctx context.Context, ns uint32, key programKey) (*program, error) {
+func (p *Cache) get(ctx context.Context, ns uint32, key programKey) (*Program, error) {
 	if prog := p.compiled(key); prog != nil {
 		return prog, nil
 	}
-	loaded, err := p.pack(ctx, ns, key.digest)
+	loaded, err := p.Pack(ctx, ns, key.digest)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (p *programs) get(ctx context.Context, ns uint32, key programKey) (*program
 	return p.hold(loaded, &key.entry, graph), nil
 }
 
-func (p *programs) compiled(key programKey) *program {
+func (p *Cache) compiled(key programKey) *Program {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if h := p.held[key.digest]; h != nil {
@@ -116,19 +116,19 @@ func (p *programs) compiled(key programKey) *program {
 
 // hold remembers a pack and, unless entry is nil, its program for that entry, and
 // forgets others where there are too many.
-func (p *programs) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *program {
+func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.held[loaded.Digest]
 	if h == nil {
-		h = &heldPack{pack: loaded, compiled: make(map[pack.Entry]*program)}
+		h = &heldPack{pack: loaded, compiled: make(map[pack.Entry]*Program)}
 		p.held[loaded.Digest] = h
 		p.bytes += h.bytes()
 	}
-	var prog *program
+	var prog *Program
 	if entry != nil {
 		if prog = h.compiled[*entry]; prog == nil {
-			prog = &program{pack: h.pack, graph: graph}
+			prog = &Program{Pack: h.pack, Graph: graph}
 			h.compiled[*entry] = prog
 			p.bytes += len(h.pack.Canonical)
 		}
@@ -139,7 +139,7 @@ func (p *programs) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Gra
 
 // forget drops packs, in no order, until the rest fits; never the one in use. One that
 // alone is too large loses its programs.
-func (p *programs) forget(inUse string) {
+func (p *Cache) forget(inUse string) {
 	for digest, h := range p.held {
 		if p.bytes <= p.limit {
 			return
@@ -169,7 +169,7 @@ func EntryRefused(err error) error {
 }
 
 // resolve turns a reference into a digest.
-func (p *programs) resolve(ctx context.Context, ns uint32, ref string) (string, error) {
+func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, error) {
 	key := refKey{ns: ns, ref: ref}
 	p.mu.RLock()
 	digest, epoch, sure := p.refs[key], p.epoch, p.registering == 0
@@ -177,7 +177,7 @@ func (p *programs) resolve(ctx context.Context, ns uint32, ref string) (string, 
 	if digest != "" && sure {
 		return digest, nil
 	}
-	row, err := p.row(ctx, ns, ref)
+	row, err := p.Row(ctx, ns, ref)
 	if err != nil {
 		return "", err
 	}
@@ -194,7 +194,7 @@ func (p *programs) resolve(ctx context.Context, ns uint32, ref string) (string, 
 
 // register begins a registration; the function that it returns ends it, with all
 // that references meant before forgotten.
-func (p *programs) register() (registered func()) {
+func (p *Cache) Registering() (registered func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.registering++
@@ -208,14 +208,14 @@ func (p *programs) register() (registered func()) {
 }
 
 // pack returns a checked pack by its digest.
-func (p *programs) pack(ctx context.Context, ns uint32, digest string) (*pack.Pack, error) {
+func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack, error) {
 	p.mu.RLock()
 	h := p.held[digest]
 	p.mu.RUnlock()
 	if h != nil {
 		return h.pack, nil
 	}
-	row, err := p.row(ctx, ns, digest)
+	row, err := p.Row(ctx, ns, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (p *programs) pack(ctx context.Context, ns uint32, digest string) (*pack.Pa
 	return loaded, nil
 }
 
-func (p *programs) row(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
+func (p *Cache) Row(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	row, err := p.store.Pack(ctx, ns, ref)
 	if errors.Is(err, machine.ErrNoPack) {
 		return row, &machine.Refusal{

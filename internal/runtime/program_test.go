@@ -39,13 +39,13 @@ func TestProgramsAreBoundedByBytes(t *testing.T) {
 		shelf.rows[fmt.Sprint(i)] = machine.PackRow{Digest: loaded.Digest, Canonical: loaded.Canonical}
 		shelf.rows[loaded.Digest] = shelf.rows[fmt.Sprint(i)]
 	}
-	p := newPrograms(shelf, pack.Options{})
+	p := NewCache(shelf, pack.Options{})
 	p.limit = 20_000
 	for round := range 3 {
 		for i := range 40 {
 			for _, entry := range []pack.Entry{{}, {Agent: "a"}} {
-				prog, err := p.start(context.Background(), 0, fmt.Sprint(i), entry)
-				if err != nil || prog.pack.ID != fmt.Sprintf("p%d", i) || prog.graph == nil {
+				prog, err := p.Start(context.Background(), 0, fmt.Sprint(i), entry)
+				if err != nil || prog.Pack.ID != fmt.Sprintf("p%d", i) || prog.Graph == nil {
 					t.Fatalf("round %d, pack %d: %+v, %v", round, i, prog, err)
 				}
 				held := 0
@@ -59,7 +59,7 @@ func TestProgramsAreBoundedByBytes(t *testing.T) {
 		}
 	}
 	p.limit = 1
-	if prog, err := p.start(context.Background(), 0, "3", pack.Entry{}); err != nil || prog == nil || len(p.held) != 1 {
+	if prog, err := p.Start(context.Background(), 0, "3", pack.Entry{}); err != nil || prog == nil || len(p.held) != 1 {
 		t.Fatalf("a pack above the limit: %+v, %v, %d held", prog, err, len(p.held))
 	}
 }

@@ -17,12 +17,12 @@ const (
 )
 
 // findReadable is find for what only reads.
-func (e *Engine) findReadable(ref RunRef) (runKey, error) {
-	key, err := e.find(ref)
+func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
+	key, err := e.Find(ref)
 	if err != nil {
 		return key, err
 	}
-	return key, denied(policy.Require(ref.Principal, policy.RunsRead|policy.RunsWrite))
+	return key, Denied(policy.Require(ref.Principal, policy.RunsRead|policy.RunsWrite))
 }
 
 // GetRunRequest is the argument of [Engine.GetRun].
@@ -38,7 +38,7 @@ type GetRunRequest struct {
 // GetRun reads a run. A past state is a replay of its inputs from the store's
 // last checkpoint before it; nothing is executed.
 func (e *Engine) GetRun(ctx context.Context, req GetRunRequest) (RunView, error) {
-	key, err := e.findReadable(req.RunRef)
+	key, err := e.FindReadable(req.RunRef)
 	if err != nil {
 		return RunView{}, err
 	}
@@ -111,7 +111,7 @@ func (e *Engine) readableNamespace(call Call) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ns, denied(policy.Require(call.Principal, policy.RunsRead|policy.RunsWrite))
+	return ns, Denied(policy.Require(call.Principal, policy.RunsRead|policy.RunsWrite))
 }
 
 func pageSize(n int) (int, error) {
@@ -167,7 +167,7 @@ func (p *RecordPage) Cut(n int) {
 // ListTransitions lists a run's records in order.
 func (e *Engine) ListTransitions(ctx context.Context, req ListRecordsRequest) (RecordPage, error) {
 	// A watch without a run is one of all runs.
-	if _, err := e.findReadable(req.RunRef); err != nil {
+	if _, err := e.FindReadable(req.RunRef); err != nil {
 		return RecordPage{}, err
 	}
 	size, err := pageSize(req.PageSize)

@@ -28,12 +28,12 @@ func (t *transit) repeat(ctx context.Context) (Answer, bool, error) {
 		return Answer{}, false, nil
 	}
 	key := machine.Dedupe{
-		Scope: machine.PerRun, Kind: machine.KindOf(t.c.command), RunID: t.c.key.id, ID: t.input.ID,
+		Scope: machine.PerRun, Kind: machine.KindOf(t.c.command), RunID: t.c.key.ID, ID: t.input.ID,
 	}
 	if t.c.start != nil {
 		key.Scope, key.Principal, key.RunID = machine.PerPrincipal, t.c.principal.Name, ""
 	}
-	row, found, err := t.e.store.Consumed(ctx, t.c.key.ns, key)
+	row, found, err := t.e.store.Consumed(ctx, t.c.key.Namespace, key)
 	switch {
 	case err != nil:
 		return Answer{}, false, fmt.Errorf("runtime: look up id %q: %w", t.input.ID, err)
@@ -68,26 +68,26 @@ func idField(kind machine.CommandKind) string {
 // firstAnswer makes the answer that the id's first input got once more, out of
 // what was recorded.
 func (t *transit) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, error) {
-	key := runKey{ns: t.c.key.ns, id: row.RunID}
-	entry, err := t.e.store.Entry(ctx, key.ns, key.id, row.First)
+	key := RunKey{Namespace: t.c.key.Namespace, ID: row.RunID}
+	entry, err := t.e.store.Entry(ctx, key.Namespace, key.ID, row.First)
 	if err != nil {
-		return Answer{}, fmt.Errorf("runtime: read record %d of run %s: %w", row.First, key.id, err)
+		return Answer{}, fmt.Errorf("runtime: read record %d of run %s: %w", row.First, key.ID, err)
 	}
-	head, err := t.e.head(ctx, key)
-	if err != nil {
-		return Answer{}, err
-	}
-	prog, err := t.e.programs.of(ctx, key.ns, head)
+	head, err := t.e.Head(ctx, key)
 	if err != nil {
 		return Answer{}, err
 	}
-	result, err := t.e.resultOf(ctx, head, prog.graph, &entry)
+	prog, err := t.e.programs.Of(ctx, key.Namespace, head)
+	if err != nil {
+		return Answer{}, err
+	}
+	result, err := t.e.resultOf(ctx, head, prog.Graph, &entry)
 	if err != nil {
 		return Answer{}, err
 	}
 	answer := Answer{
-		RunID: key.id, State: result.State, Entry: entry, Duplicate: true, Disposition: result.Disposition,
-		Turn: t.openTurn(prog.graph, result.State),
+		RunID: key.ID, State: result.State, Entry: entry, Duplicate: true, Disposition: result.Disposition,
+		Turn: t.openTurn(prog.Graph, result.State),
 	}
 	if err := t.recorded(ctx, &answer); err != nil {
 		return Answer{}, err
@@ -102,11 +102,11 @@ func (e *Engine) resultOf(ctx context.Context, head *machine.State, g *machine.G
 	if head.Seq == last && plainAnswer(entry.Input.Command) {
 		return machine.Result{State: head, Disposition: machine.Accepted}, nil
 	}
-	before, err := e.replay(ctx, runKey{ns: head.Namespace, id: head.RunID}, g, entry.First-1)
+	before, err := e.Replay(ctx, RunKey{Namespace: head.Namespace, ID: head.RunID}, g, entry.First-1)
 	if err != nil {
 		return machine.Result{}, err
 	}
-	result, err := replayEntry(g, before, entry)
+	result, err := ReplayEntry(g, before, entry)
 	if err != nil {
 		return machine.Result{}, fmt.Errorf("runtime: replay run %s: %w", head.RunID, err)
 	}

@@ -13,7 +13,7 @@ func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ns, denied(policy.Require(call.Principal, scopes))
+	return ns, Denied(policy.Require(call.Principal, scopes))
 }
 
 // NamespaceNumbers lists the numbers of the configured namespaces, in no order.

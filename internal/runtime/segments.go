@@ -23,7 +23,7 @@ type segment struct {
 }
 
 type segmentKey struct {
-	run  runKey
+	run  RunKey
 	name string
 }
 

@@ -13,7 +13,7 @@ import (
 // Errors: NOT_FOUND RECORD_NOT_FOUND, FAILED_PRECONDITION NO_OPEN_TURN for a record
 // that opened none.
 func (e *Engine) ShowTurn(ctx context.Context, ref RunRef, turn uint64) (TurnView, error) {
-	key, err := e.findReadable(ref)
+	key, err := e.FindReadable(ref)
 	if err != nil {
 		return TurnView{}, err
 	}
@@ -24,7 +24,7 @@ func (e *Engine) ShowTurn(ctx context.Context, ref RunRef, turn uint64) (TurnVie
 	if s.Turn == nil || s.Turn.Seq != turn {
 		return TurnView{}, noTurn("NO_OPEN_TURN", fmt.Sprintf("record %d opened no turn", turn), s)
 	}
-	prog, err := e.programs.of(ctx, key.ns, s)
+	prog, err := e.programs.Of(ctx, key.Namespace, s)
 	if err != nil {
 		return TurnView{}, err
 	}

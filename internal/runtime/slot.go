@@ -8,9 +8,9 @@ import (
 )
 
 // runKey names a run in this process.
-type runKey struct {
-	ns uint32
-	id string
+type RunKey struct {
+	Namespace uint32
+	ID        string
 }
 
 // slotShards is a power of two, so that a hash picks a shard by its low bits.
@@ -25,7 +25,7 @@ type slots struct {
 
 type slotShard struct {
 	mu    sync.Mutex
-	slots map[runKey]*slot
+	slots map[RunKey]*slot
 	// lru is the sentinel of a ring of the idle slots, newest first. Their states
 	// take bytes together; the shard's share of the cache is limit.
 	lru    slot
@@ -37,7 +37,7 @@ type slotShard struct {
 
 // slot is one run's place. All fields are guarded by the shard's mutex.
 type slot struct {
-	key runKey
+	key RunKey
 	// busy: an input has its turn.
 	busy bool
 	// unsure: its commit is under way, so that the store may hold a newer state
@@ -46,7 +46,7 @@ type slot struct {
 	first, last  *waiter
 	waiting      int
 	state        *machine.State
-	program      *program
+	program      *Program
 	bytes        int64
 	newer, older *slot
 }
@@ -64,7 +64,7 @@ func newSlots(queueLimit int, cacheBytes int64) *slots {
 	s := &slots{seed: maphash.MakeSeed()}
 	for i := range s.shards {
 		shard := &s.shards[i]
-		shard.slots = make(map[runKey]*slot)
+		shard.slots = make(map[RunKey]*slot)
 		shard.lru.newer, shard.lru.older = &shard.lru, &shard.lru
 		shard.limit = max(cacheBytes/slotShards, 1)
 		shard.queue = queueLimit
@@ -73,14 +73,14 @@ func newSlots(queueLimit int, cacheBytes int64) *slots {
 	return s
 }
 
-func (s *slots) shard(key runKey) *slotShard {
-	return &s.shards[maphash.String(s.seed, key.id)&(slotShards-1)]
+func (s *slots) shard(key RunKey) *slotShard {
+	return &s.shards[maphash.String(s.seed, key.ID)&(slotShards-1)]
 }
 
 // take asks for the run's turn. With a nil waiter the turn is the caller's at
 // once; otherwise it is when the waiter is granted. Every turn must be given
 // back with release.
-func (s *slots) take(key runKey) (*slot, *waiter, error) {
+func (s *slots) take(key RunKey) (*slot, *waiter, error) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *slots) take(key runKey) (*slot, *waiter, error) {
 }
 
 // wait takes the run's turn, however long it lasts until it comes.
-func (s *slots) wait(key runKey) (*slot, error) {
+func (s *slots) wait(key RunKey) (*slot, error) {
 	sl, w, err := s.take(key)
 	if w != nil {
 		<-w.granted
@@ -115,7 +115,7 @@ func (s *slots) wait(key runKey) (*slot, error) {
 
 // release ends the turn of a slot: the state replaces the cached one (nil
 // forgets it) and the next waiter, if any, is granted.
-func (s *slots) release(sl *slot, state *machine.State, prog *program) {
+func (s *slots) release(sl *slot, state *machine.State, prog *Program) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *slots) committed(sl *slot, state *machine.State) {
 
 // peek returns the cached state of a run, or nil. It is never older than the
 // last answer that was given, nor than a record that the store has shown.
-func (s *slots) peek(key runKey) *machine.State {
+func (s *slots) peek(key RunKey) *machine.State {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -17,13 +17,13 @@ func (t *transit) stamp(outside bool) {
 	switch cmd := t.c.command.(type) {
 	case machine.EmitEvent:
 		cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
-		cmd.Artifacts = compactWrites(t.program.graph, cmd.Artifacts)
+		cmd.Artifacts = compactWrites(t.program.Graph, cmd.Artifacts)
 		b.text(cmd.Event)
-		b.writes(t.program.graph, cmd.Artifacts)
+		b.writes(t.program.Graph, cmd.Artifacts)
 		t.input.Command = cmd
 	case machine.SetArtifacts:
-		cmd.Artifacts = compactWrites(t.program.graph, cmd.Artifacts)
-		b.writes(t.program.graph, cmd.Artifacts)
+		cmd.Artifacts = compactWrites(t.program.Graph, cmd.Artifacts)
+		b.writes(t.program.Graph, cmd.Artifacts)
 		t.input.Command = cmd
 	case machine.CompleteTurn:
 		t.input.Command = t.stampComplete(cmd, outside, &b)
@@ -68,12 +68,12 @@ func (t *transit) stamp(outside bool) {
 func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *body) machine.CompleteTurn {
 	t.execution(&cmd.TurnSeq, &cmd.Attempt)
 	cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
-	cmd.Artifacts = compactWrites(t.program.graph, cmd.Artifacts)
+	cmd.Artifacts = compactWrites(t.program.Graph, cmd.Artifacts)
 	b.parts(cmd.Output)
 	b.messages(cmd.Messages)
 	b.usage(cmd.Usage)
 	b.text(cmd.Event)
-	b.writes(t.program.graph, cmd.Artifacts)
+	b.writes(t.program.Graph, cmd.Artifacts)
 	b.number(uint64(cmd.Await))
 	b.flag(cmd.Reply)
 	t.naturalID(cmd.TurnSeq, cmd.Attempt)
@@ -108,13 +108,13 @@ func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
 			Code: "TOOL_NOT_ALLOWED", Message: "the operator's allowlist does not admit tool " + strconv.Quote(r.Tool),
 		}
 	}
-	declared := t.program.pack.Doc.Tools[r.Tool] != nil
-	if t.program.graph.Tools[r.Tool].Agent && !declared {
-		if fault := checkAgentPayload(r.Payload); fault != "" {
+	declared := t.program.Pack.Doc.Tools[r.Tool] != nil
+	if t.program.Graph.Tools[r.Tool].Agent && !declared {
+		if fault := CheckAgentPayload(r.Payload); fault != "" {
 			return &machine.Denial{Code: "PAYLOAD_INVALID", Message: fault}
 		}
 	}
-	if faults := t.program.pack.CheckPayload(r.Tool, r.Payload); len(faults) > 0 {
+	if faults := t.program.Pack.CheckPayload(r.Tool, r.Payload); len(faults) > 0 {
 		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: joinFaults(faults)}
 	}
 	return nil

@@ -26,14 +26,14 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 		return Answer{}, err
 	}
 	if err := policy.Require(req.Principal, policy.RunsWrite); err != nil {
-		return Answer{}, denied(err)
+		return Answer{}, Denied(err)
 	}
 	if err := e.checkStart(&req); err != nil {
 		return Answer{}, err
 	}
 	c := &change{principal: req.Principal, id: req.RequestID, hash: startHash(&req), command: machine.Start{}}
-	c.key = runKey{ns: ns, id: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
-	start, err := e.prepareStart(ctx, ns, c.key.id, &req, c)
+	c.key = RunKey{Namespace: ns, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
+	start, err := e.prepareStart(ctx, ns, c.key.ID, &req, c)
 	if err != nil {
 		return e.refuseStart(ctx, c, err)
 	}
@@ -45,7 +45,7 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 // before.
 func (e *Engine) refuseStart(ctx context.Context, c *change, reason error) (Answer, error) {
 	t := &transit{e: e, c: c}
-	t.c.start = &program{graph: &machine.Graph{}}
+	t.c.start = &Program{Graph: &machine.Graph{}}
 	t.input = machine.Input{ID: c.id, BodyHash: c.hash}
 	return t.refuse(ctx, reason)
 }
@@ -92,14 +92,14 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 		return machine.Start{}, err
 	}
 	entry := pack.Entry{Agent: req.Agent, State: req.State}
-	prog, err := e.programs.start(ctx, ns, req.Pack, entry)
+	prog, err := e.programs.Start(ctx, ns, req.Pack, entry)
 	if err != nil {
 		return machine.Start{}, err
 	}
-	override := prog.pack.Overrides(entry)
+	override := prog.Pack.Overrides(entry)
 	if override {
 		if err := policy.Require(req.Principal, policy.Admin); err != nil {
-			return machine.Start{}, denied(err)
+			return machine.Start{}, Denied(err)
 		}
 	}
 	variables, err := startVariables(prog, entry, req.Variables)
@@ -110,7 +110,7 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	return machine.Start{
 		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution,
 		Variables: variables, Input: req.Input, Labels: e.traced(id, req.Labels, req.Traceparent), Limits: e.cfg.Limits,
-		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.wallTime(prog.graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
+		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.wallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
 	}, nil
 }
 
@@ -129,8 +129,8 @@ func (e *Engine) wallTime(g *machine.Graph, asked time.Duration) time.Duration {
 
 // startVariables checks the variables and fills in the defaults. All faults are
 // told; the first names the field.
-func startVariables(prog *program, entry pack.Entry, given []byte) ([]byte, error) {
-	values, faults, err := prog.pack.CheckVariables(entry, given)
+func startVariables(prog *Program, entry pack.Entry, given []byte) ([]byte, error) {
+	values, faults, err := prog.Pack.CheckVariables(entry, given)
 	if err != nil {
 		return nil, EntryRefused(err)
 	}

@@ -10,7 +10,7 @@ import (
 // withSteps completes an answer with the recorded answers of its steps, and
 // with the error that the machine returned although it committed.
 func (t *transit) withSteps(ctx context.Context, answer Answer, result machine.Result) (Answer, error) {
-	key := runKey{ns: t.c.key.ns, id: answer.RunID}
+	key := RunKey{Namespace: t.c.key.Namespace, ID: answer.RunID}
 	left := int64(MaxStepBytes)
 	for _, outcome := range result.Steps {
 		step := StepAnswer{StepOutcome: outcome}
@@ -49,7 +49,7 @@ func (t *transit) count() {
 const MaxStepBytes = 16 << 20
 
 // readWithin is readAnswer as long as something is left of what an answer carries.
-func (e *Engine) readWithin(ctx context.Context, key runKey, step *StepAnswer, left *int64) error {
+func (e *Engine) readWithin(ctx context.Context, key RunKey, step *StepAnswer, left *int64) error {
 	if *left >= 0 {
 		if err := e.readAnswer(ctx, key, step); err != nil {
 			return err
@@ -65,11 +65,11 @@ func (e *Engine) readWithin(ctx context.Context, key runKey, step *StepAnswer, l
 func faultBytes(f machine.Fault) int64 { return int64(len(f.Code) + len(f.Message) + len(f.Trace)) }
 
 // readAnswer reads the recorded answer of a step, if there is one.
-func (e *Engine) readAnswer(ctx context.Context, key runKey, step *StepAnswer) error {
+func (e *Engine) readAnswer(ctx context.Context, key RunKey, step *StepAnswer) error {
 	if step.AnswerSeq == 0 {
 		return nil
 	}
-	body, err := e.record(ctx, key, step.AnswerSeq)
+	body, err := e.RecordBody(ctx, key, step.AnswerSeq)
 	if err != nil {
 		return err
 	}
@@ -94,18 +94,18 @@ func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 }
 
 // record reads the body of one record.
-func (e *Engine) record(ctx context.Context, key runKey, seq uint64) (machine.Body, error) {
-	rec, err := e.recordAt(ctx, key, seq)
+func (e *Engine) RecordBody(ctx context.Context, key RunKey, seq uint64) (machine.Body, error) {
+	rec, err := e.RecordAt(ctx, key, seq)
 	return rec.Body, err
 }
 
-func (e *Engine) recordAt(ctx context.Context, key runKey, seq uint64) (machine.Record, error) {
-	entry, err := e.store.Entry(ctx, key.ns, key.id, seq)
+func (e *Engine) RecordAt(ctx context.Context, key RunKey, seq uint64) (machine.Record, error) {
+	entry, err := e.store.Entry(ctx, key.Namespace, key.ID, seq)
 	if err != nil {
-		return machine.Record{}, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.id, err)
+		return machine.Record{}, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
 	}
 	if seq < entry.First || seq-entry.First >= uint64(len(entry.Records)) {
-		return machine.Record{}, fmt.Errorf("runtime: run %s: the entry of record %d begins with %d: %w", key.id, seq, entry.First, machine.ErrNoRecord)
+		return machine.Record{}, fmt.Errorf("runtime: run %s: the entry of record %d begins with %d: %w", key.ID, seq, entry.First, machine.ErrNoRecord)
 	}
 	return entry.Records[seq-entry.First], nil
 }
@@ -128,7 +128,7 @@ func (v *StepView) bytes() int64 {
 }
 
 // stepViews reads requests and answers of steps.
-func (e *Engine) stepViews(ctx context.Context, key runKey, steps []machine.ToolStep) ([]StepView, error) {
+func (e *Engine) stepViews(ctx context.Context, key RunKey, steps []machine.ToolStep) ([]StepView, error) {
 	views := make([]StepView, len(steps))
 	for i := range steps {
 		view, err := e.stepView(ctx, key, &steps[i])
@@ -141,7 +141,7 @@ func (e *Engine) stepViews(ctx context.Context, key runKey, steps []machine.Tool
 }
 
 // visitViews reads those of a visit, the bodies of the newest [MaxStepBytes] only.
-func (e *Engine) visitViews(ctx context.Context, key runKey, steps []machine.ToolStep) ([]StepView, error) {
+func (e *Engine) visitViews(ctx context.Context, key RunKey, steps []machine.ToolStep) ([]StepView, error) {
 	views := make([]StepView, len(steps))
 	left := int64(MaxStepBytes)
 	for i := len(steps) - 1; i >= 0; i-- {
@@ -160,9 +160,9 @@ func (e *Engine) visitViews(ctx context.Context, key runKey, steps []machine.Too
 }
 
 // stepView reads one step's request and answer.
-func (e *Engine) stepView(ctx context.Context, key runKey, step *machine.ToolStep) (StepView, error) {
+func (e *Engine) stepView(ctx context.Context, key RunKey, step *machine.ToolStep) (StepView, error) {
 	view := StepView{ToolStep: *step}
-	body, err := e.record(ctx, key, step.RequestSeq)
+	body, err := e.RecordBody(ctx, key, step.RequestSeq)
 	if err != nil {
 		return view, err
 	}

@@ -127,11 +127,11 @@ func (e *Engine) PackNamed(ctx context.Context, call Call, ref string) (*pack.Pa
 	if err != nil {
 		return nil, err
 	}
-	digest, err := e.programs.resolve(ctx, ns, ref)
+	digest, err := e.programs.Resolve(ctx, ns, ref)
 	if err != nil {
 		return nil, err
 	}
-	return e.programs.pack(ctx, ns, digest)
+	return e.programs.Pack(ctx, ns, digest)
 }
 
 // PackRegistered is when a pack was registered, Unix nanoseconds.
@@ -140,6 +140,6 @@ func (e *Engine) PackRegistered(ctx context.Context, call Call, ref string) (int
 	if err != nil {
 		return 0, err
 	}
-	row, err := e.programs.row(ctx, ns, ref)
+	row, err := e.programs.Row(ctx, ns, ref)
 	return row.RegisteredAt, err
 }

@@ -166,7 +166,7 @@ func (t *timers) fireAll(ctx context.Context, due []machine.Timer) bool {
 // stuck.
 func (t *timers) fire(ctx context.Context, timer machine.Timer) bool {
 	answer, err := t.e.apply(ctx, &change{
-		key:       runKey{ns: timer.Namespace, id: timer.RunID},
+		key:       RunKey{Namespace: timer.Namespace, ID: timer.RunID},
 		principal: Principal{Name: enginePrincipal},
 		command:   machine.FireTimer{Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due},
 		engine:    true,

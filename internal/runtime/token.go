@@ -35,16 +35,16 @@ type tokenPair struct{ open, past turnToken }
 // tokenTable keeps the tokens of a shard's runs, in memory only: after a
 // restart every token is stale.
 type tokenTable struct {
-	runs map[runKey]*tokenPair
+	runs map[RunKey]*tokenPair
 	// ended is a ring of runs that had no open turn when they came in.
-	ended []runKey
+	ended []RunKey
 	next  int
 }
 
-func newTokenTable() tokenTable { return tokenTable{runs: make(map[runKey]*tokenPair)} }
+func newTokenTable() tokenTable { return tokenTable{runs: make(map[RunKey]*tokenPair)} }
 
 // standing judges the word that a request shows against the open turn.
-func (s *slots) standing(key runKey, turn *machine.Turn, word string) (policy.Token, turnToken) {
+func (s *slots) standing(key RunKey, turn *machine.Turn, word string) (policy.Token, turnToken) {
 	if word == "" {
 		return policy.TokenAbsent, turnToken{}
 	}
@@ -59,7 +59,7 @@ func (s *slots) standing(key runKey, turn *machine.Turn, word string) (policy.To
 }
 
 // holding is the turn whose token somebody was given and that is not over; 0 = none.
-func (s *slots) holding(key runKey) uint64 {
+func (s *slots) holding(key RunKey) uint64 {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *slots) holding(key runKey) uint64 {
 
 // known finds a word among the run's open and past token, whether or not its
 // turn is still open.
-func (s *slots) known(key runKey, word string) (turnToken, bool) {
+func (s *slots) known(key RunKey, word string) (turnToken, bool) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *slots) known(key runKey, word string) (turnToken, bool) {
 }
 
 // current returns the word of the open turn if it was given to the principal.
-func (s *slots) current(key runKey, turn *machine.Turn, principal string) string {
+func (s *slots) current(key RunKey, turn *machine.Turn, principal string) string {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *slots) current(key runKey, turn *machine.Turn, principal string) string
 
 // issue makes a token the open turn's and fences the older one of the same
 // execution. False: the table knows a later turn, the caller's view is old.
-func (s *slots) issue(key runKey, tok turnToken) bool {
+func (s *slots) issue(key RunKey, tok turnToken) bool {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *slots) issue(key runKey, tok turnToken) bool {
 }
 
 // retire moves the open token of a turn that is over to the past.
-func (s *slots) retire(key runKey, turn *machine.Turn) {
+func (s *slots) retire(key RunKey, turn *machine.Turn) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *slots) retire(key runKey, turn *machine.Turn) {
 
 // age remembers that a run has no open token and forgets the one that came in
 // longest ago.
-func (t *tokenTable) age(key runKey) {
+func (t *tokenTable) age(key RunKey) {
 	if len(t.ended) < endedTokens {
 		t.ended = append(t.ended, key)
 		return
@@ -151,7 +151,7 @@ func (t *tokenTable) age(key runKey) {
 
 // counted sets the number of step requests under a token that was not replaced
 // meanwhile.
-func (s *slots) counted(key runKey, word string, requests int) {
+func (s *slots) counted(key RunKey, word string, requests int) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -85,7 +85,7 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 }
 
 func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.State, seq uint64) (*RunView, error) {
-	values, err := f.e.artifactsAt(ctx, runKey{ns: f.ns, id: run}, s, seq)
+	values, err := f.e.artifactsAt(ctx, RunKey{Namespace: f.ns, ID: run}, s, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -118,20 +118,20 @@ func (f *recordFilter) remember(run string, tr *track) {
 
 // prime finds out what the filter needs of a run that it meets at an entry.
 func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entry) error {
-	key := runKey{ns: f.ns, id: entry.RunID}
+	key := RunKey{Namespace: f.ns, ID: entry.RunID}
 	if f.want.ofRuns() || f.snapshots || len(f.want.Status) > 0 {
-		head, err := f.e.head(ctx, key)
+		head, err := f.e.Head(ctx, key)
 		if err != nil {
 			return err
 		}
 		if tr.skip = !f.want.takes(head); tr.skip {
 			return nil
 		}
-		prog, err := f.e.programs.of(ctx, f.ns, head)
+		prog, err := f.e.programs.Of(ctx, f.ns, head)
 		if err != nil {
 			return err
 		}
-		tr.graph = prog.graph
+		tr.graph = prog.Graph
 	}
 	tr.seq = entry.First - 1
 	if entry.First == 1 {
@@ -139,7 +139,7 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	}
 	if f.snapshots {
 		var err error
-		if tr.state, err = f.e.replay(ctx, key, tr.graph, tr.seq); err != nil {
+		if tr.state, err = f.e.Replay(ctx, key, tr.graph, tr.seq); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 // retrace finds out where a run stood at the track's record, and the last record that
 // passed: back by one visit after the other, of which the last says where the run
 // stands and most often what passed.
-func (f *recordFilter) retrace(ctx context.Context, tr *track, key runKey) error {
+func (f *recordFilter) retrace(ctx context.Context, tr *track, key RunKey) error {
 	for last := tr.seq; last > 0; {
 		first, err := f.visitStart(ctx, key, last)
 		if err != nil {
@@ -178,11 +178,11 @@ func (f *recordFilter) retrace(ctx context.Context, tr *track, key runKey) error
 
 // visitStart is the last record at or before seq that says alone where the run stands
 // after it; 1 if there is none.
-func (f *recordFilter) visitStart(ctx context.Context, key runKey, seq uint64) (uint64, error) {
+func (f *recordFilter) visitStart(ctx context.Context, key RunKey, seq uint64) (uint64, error) {
 	for seq > 0 {
-		entry, err := f.e.store.Entry(ctx, key.ns, key.id, seq)
+		entry, err := f.e.store.Entry(ctx, key.Namespace, key.ID, seq)
 		if err != nil {
-			return 0, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.id, err)
+			return 0, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
 		}
 		for ; seq >= entry.First; seq-- {
 			switch entry.Records[seq-entry.First].Body.(type) {
@@ -196,16 +196,16 @@ func (f *recordFilter) visitStart(ctx context.Context, key runKey, seq uint64) (
 
 // follow goes over the records [first, last] of a run, of which the first says where
 // it stands: to where it stands then, and the last of them that passed.
-func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runKey, first, last uint64) (now moment, passed uint64, err error) {
+func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key RunKey, first, last uint64) (now moment, passed uint64, err error) {
 	for next := first; next <= last; {
 		page := replayPage
 		page.Records = int(min(uint64(page.Records), last-next+1))
-		entries, err := f.e.store.Entries(ctx, key.ns, key.id, next, page)
+		entries, err := f.e.store.Entries(ctx, key.Namespace, key.ID, next, page)
 		if err != nil {
-			return now, 0, fmt.Errorf("runtime: read run %s from record %d: %w", key.id, next, err)
+			return now, 0, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, next, err)
 		}
 		if len(entries) == 0 {
-			return now, 0, fmt.Errorf("runtime: run %s: %w: %d", key.id, machine.ErrNoRecord, next)
+			return now, 0, fmt.Errorf("runtime: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
 		}
 		for i := range entries {
 			for j := range entries[i].Records {
@@ -228,7 +228,7 @@ func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 	if !f.snapshots {
 		return nil
 	}
-	result, err := replayEntry(tr.graph, tr.state, entry)
+	result, err := ReplayEntry(tr.graph, tr.state, entry)
 	if err != nil {
 		return fmt.Errorf("runtime: replay run %s: %w", entry.RunID, err)
 	}
@@ -237,11 +237,11 @@ func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 }
 
 // lookBack finds the last record before the track's that passes by its kind.
-func (f *recordFilter) lookBack(ctx context.Context, tr *track, key runKey) error {
+func (f *recordFilter) lookBack(ctx context.Context, tr *track, key RunKey) error {
 	for seq := tr.seq; seq > 0; {
-		entry, err := f.e.store.Entry(ctx, key.ns, key.id, seq)
+		entry, err := f.e.store.Entry(ctx, key.Namespace, key.ID, seq)
 		if err != nil {
-			return fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.id, err)
+			return fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
 		}
 		for i := len(entry.Records) - 1; i >= 0; i-- {
 			if r := &entry.Records[i]; f.kinds.has(machine.RecordKindOf(r.Body)) {

@@ -35,38 +35,38 @@ func (e *Engine) VerifyRun(ctx context.Context, ref RunRef) (machine.Proof, erro
 		return machine.Proof{}, err
 	}
 	// Not the cached state: what is stored is to be proven.
-	head, err := e.store.Head(ctx, key.ns, key.id)
+	head, err := e.store.Head(ctx, key.Namespace, key.ID)
 	if errors.Is(err, machine.ErrNoRun) {
-		return machine.Proof{}, runNotFound()
+		return machine.Proof{}, RunNotFound()
 	}
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, nil
 	}
-	prog, err := e.programs.of(ctx, key.ns, head)
+	prog, err := e.programs.Of(ctx, key.Namespace, head)
 	if err != nil {
 		return machine.Proof{}, err
 	}
-	return e.cfg.Archive.Prove(ctx, key.ns, key.id, prog.graph)
+	return e.cfg.Archive.Prove(ctx, key.Namespace, key.ID, prog.Graph)
 }
 
 // ExportRun writes the portable file of a run as it is now. It takes the scope
 // runs:read: the file has the blobs that the run refers to.
 func (e *Engine) ExportRun(ctx context.Context, ref RunRef, out io.Writer) error {
 	if err := policy.Require(ref.Principal, policy.RunsRead); err != nil {
-		return denied(err)
+		return Denied(err)
 	}
 	key, err := e.archived(ref)
 	if err != nil {
 		return err
 	}
-	if _, err := e.head(ctx, key); err != nil {
+	if _, err := e.Head(ctx, key); err != nil {
 		return err
 	}
-	return e.cfg.Archive.Export(ctx, key.ns, key.id, out)
+	return e.cfg.Archive.Export(ctx, key.Namespace, key.ID, out)
 }
 
-func (e *Engine) archived(ref RunRef) (runKey, error) {
-	key, err := e.findReadable(ref)
+func (e *Engine) archived(ref RunRef) (RunKey, error) {
+	key, err := e.FindReadable(ref)
 	if err == nil && e.cfg.Archive == nil {
 		err = archiveOff()
 	}
@@ -91,7 +91,7 @@ func (e *Engine) ImportRun(ctx context.Context, call Call, in io.Reader) (st *ma
 		return nil, false, err
 	}
 	if err := policy.Require(call.Principal, policy.PacksWrite); err != nil {
-		return nil, false, denied(err)
+		return nil, false, Denied(err)
 	}
 	if e.cfg.Archive == nil {
 		return nil, false, archiveOff()

@@ -63,7 +63,7 @@ type ArtifactSlot struct {
 // Errors: FAILED_PRECONDITION NO_OPEN_TURN or RUN_TERMINAL; PERMISSION_DENIED
 // TURN_LEASED for a run of WORKERS, SCOPE_MISSING.
 func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
-	key, err := e.find(ref)
+	key, err := e.Find(ref)
 	if err != nil {
 		return TurnView{}, err
 	}
@@ -84,12 +84,12 @@ func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 }
 
 // fetchTurn checks the right to the open turn and renders it.
-func (e *Engine) fetchTurn(ctx context.Context, key runKey, p Principal) (TurnView, error) {
-	s, err := e.head(ctx, key)
+func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnView, error) {
+	s, err := e.Head(ctx, key)
 	if err != nil {
 		return TurnView{}, err
 	}
-	prog, err := e.programs.of(ctx, key.ns, s)
+	prog, err := e.programs.Of(ctx, key.Namespace, s)
 	if err != nil {
 		return TurnView{}, err
 	}
@@ -100,10 +100,10 @@ func (e *Engine) fetchTurn(ctx context.Context, key runKey, p Principal) (TurnVi
 		return TurnView{}, noTurn("RUN_TERMINAL", fmt.Sprintf("the run ended %s (%s)", s.Status, s.Reason), s)
 	}
 	_, err = policy.Decide(policy.Ask{
-		Act: policy.Fetch, Principal: p, Orchestration: orchestration(prog.graph, s), Leased: s.Execution == machine.Workers,
+		Act: policy.Fetch, Principal: p, Orchestration: orchestration(prog.Graph, s), Leased: s.Execution == machine.Workers,
 	})
 	if err != nil {
-		return TurnView{}, denied(err)
+		return TurnView{}, Denied(err)
 	}
 	if s.Turn == nil {
 		return TurnView{}, noTurn("NO_OPEN_TURN", "the run waits for an input, an event, an answer or a timer", s)
@@ -118,7 +118,7 @@ func noTurn(reason, message string, s *machine.State) error {
 }
 
 // takeToken issues a token for the turn as it was read; false: it is over.
-func (e *Engine) takeToken(key runKey, view *TurnView, p Principal) bool {
+func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 	word := e.cfg.IDs.Token()
 	view.Token = word
 	return e.slots.issue(key, turnToken{
@@ -128,15 +128,15 @@ func (e *Engine) takeToken(key runKey, view *TurnView, p Principal) bool {
 }
 
 // renderTurn reads and renders everything that belongs to the open turn.
-func (e *Engine) renderTurn(ctx context.Context, key runKey, prog *program, s *machine.State) (TurnView, error) {
-	node := prog.graph.States[s.Current]
-	view := TurnView{TurnRef: *turnRef(prog.graph, s), RunID: s.RunID, Run: s, Orchestration: node.Orchestration}
-	view.Definition = prog.pack.Doc.Prompts[node.Prompt]
+func (e *Engine) renderTurn(ctx context.Context, key RunKey, prog *Program, s *machine.State) (TurnView, error) {
+	node := prog.Graph.States[s.Current]
+	view := TurnView{TurnRef: *turnRef(prog.Graph, s), RunID: s.RunID, Run: s, Orchestration: node.Orchestration}
+	view.Definition = prog.Pack.Doc.Prompts[node.Prompt]
 	if !node.Terminal {
 		view.Events = slices.Sorted(maps.Keys(node.OnEvent))
 	}
-	view.Slots = slotsOf(prog.graph, node)
-	view.Remaining = rules.RemainingAt(prog.graph, s, e.cfg.Clock.Now().UnixNano())
+	view.Slots = slotsOf(prog.Graph, node)
+	view.Remaining = rules.RemainingAt(prog.Graph, s, e.cfg.Clock.Now().UnixNano())
 	view.Tools = toolsOf(prog, node.Prompt)
 	var err error
 	if view.System, err = e.renderPrompt(ctx, key, prog, s, view.Definition.SystemTemplate); err != nil {
@@ -157,19 +157,19 @@ func slotsOf(g *machine.Graph, node *machine.Node) []ArtifactSlot {
 	return slots
 }
 
-func toolsOf(prog *program, promptKey string) []ToolView {
-	blocked := prog.graph.Prompts[promptKey].Blocklist
-	listed := prog.pack.Doc.Prompts[promptKey].Tools
+func toolsOf(prog *Program, promptKey string) []ToolView {
+	blocked := prog.Graph.Prompts[promptKey].Blocklist
+	listed := prog.Pack.Doc.Prompts[promptKey].Tools
 	var tools []ToolView
 	for i, name := range listed {
 		if blocked[name] || slices.Contains(listed[:i], name) {
 			continue
 		}
-		view := ToolView{Name: name, Agent: prog.graph.Tools[name].Agent}
-		if doc := prog.pack.Doc.Tools[name]; doc != nil {
+		view := ToolView{Name: name, Agent: prog.Graph.Tools[name].Agent}
+		if doc := prog.Pack.Doc.Tools[name]; doc != nil {
 			view.Description, view.Parameters = doc.Description, doc.Parameters
-		} else if agent := prog.pack.Doc.Prompts[name]; view.Agent && agent != nil {
-			view.Description, view.Parameters = agent.Description, agentParameters
+		} else if agent := prog.Pack.Doc.Prompts[name]; view.Agent && agent != nil {
+			view.Description, view.Parameters = agent.Description, AgentParameters
 		}
 		tools = append(tools, view)
 	}
@@ -178,13 +178,13 @@ func toolsOf(prog *program, promptKey string) []ToolView {
 
 // renderPrompt fills a template with the run's variables and its artifacts as
 // they are now; only those that the template names are read.
-func (e *Engine) renderPrompt(ctx context.Context, key runKey, prog *program, s *machine.State, src string) (string, error) {
+func (e *Engine) renderPrompt(ctx context.Context, key RunKey, prog *Program, s *machine.State, src string) (string, error) {
 	variables, err := e.variables(ctx, key)
 	if err != nil {
 		return "", err
 	}
-	scope := prompt.Scope{Variables: variables, Artifacts: map[string]any{}, Fragments: prog.pack.Doc.Fragments}
-	for _, name := range artifactsNamed(src, prog.pack.Doc.Fragments) {
+	scope := prompt.Scope{Variables: variables, Artifacts: map[string]any{}, Fragments: prog.Pack.Doc.Fragments}
+	for _, name := range artifactsNamed(src, prog.Pack.Doc.Fragments) {
 		i := slices.IndexFunc(s.Artifacts, func(h machine.ArtifactHead) bool { return h.Name == name })
 		if i < 0 {
 			continue
@@ -197,7 +197,7 @@ func (e *Engine) renderPrompt(ctx context.Context, key runKey, prog *program, s 
 	}
 	text, err := prompt.Render(src, scope)
 	if err != nil {
-		return "", fmt.Errorf("runtime: render state %q of run %s: %w", s.Current, key.id, err)
+		return "", fmt.Errorf("runtime: render state %q of run %s: %w", s.Current, key.ID, err)
 	}
 	return text, nil
 }
@@ -232,14 +232,14 @@ func artifactsNamed(src string, fragments map[string]string) []string {
 }
 
 // variables reads what the run was started with.
-func (e *Engine) variables(ctx context.Context, key runKey) (map[string]any, error) {
+func (e *Engine) variables(ctx context.Context, key RunKey) (map[string]any, error) {
 	variables, err := e.startVariablesOf(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(variables, &raw); err != nil {
-		return nil, fmt.Errorf("runtime: variables of run %s: %w", key.id, err)
+		return nil, fmt.Errorf("runtime: variables of run %s: %w", key.ID, err)
 	}
 	values := make(map[string]any, len(raw))
 	for name, value := range raw {
@@ -249,7 +249,7 @@ func (e *Engine) variables(ctx context.Context, key runKey) (map[string]any, err
 }
 
 // messages reads the window of the conversation that the open turn sees.
-func (e *Engine) messages(ctx context.Context, key runKey, s *machine.State) ([]machine.Message, error) {
+func (e *Engine) messages(ctx context.Context, key RunKey, s *machine.State) ([]machine.Message, error) {
 	i := slices.IndexFunc(s.Conversations, func(c machine.Conversation) bool { return c.State == s.Current })
 	if i < 0 {
 		return nil, nil
@@ -258,14 +258,14 @@ func (e *Engine) messages(ctx context.Context, key runKey, s *machine.State) ([]
 }
 
 // conversation reads a window of a state's conversation.
-func (e *Engine) conversation(ctx context.Context, key runKey, window machine.Conversation) ([]machine.Message, error) {
-	rows, err := e.store.MessageRows(ctx, key.ns, key.id, window.State, window.From, window.Next)
+func (e *Engine) conversation(ctx context.Context, key RunKey, window machine.Conversation) ([]machine.Message, error) {
+	rows, err := e.store.MessageRows(ctx, key.Namespace, key.ID, window.State, window.From, window.Next)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: messages of run %s: %w", key.id, err)
+		return nil, fmt.Errorf("runtime: messages of run %s: %w", key.ID, err)
 	}
 	var messages []machine.Message
 	for _, row := range rows {
-		body, err := e.record(ctx, key, row.Seq)
+		body, err := e.RecordBody(ctx, key, row.Seq)
 		if err != nil {
 			return nil, err
 		}

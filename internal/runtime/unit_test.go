@@ -182,7 +182,7 @@ func TestEndedTokensAreForgotten(t *testing.T) {
 	s := newSlots(1, 1)
 	held := 0
 	for i := range 100_000 {
-		key := runKey{id: fmt.Sprint(i)}
+		key := RunKey{ID: fmt.Sprint(i)}
 		s.issue(key, turnToken{word: "w", turn: 1, attempt: 1, delivery: 1})
 		s.retire(key, nil)
 		if _, ok := s.known(key, "w"); !ok {

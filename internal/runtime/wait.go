@@ -20,7 +20,7 @@ type WaitRequest struct {
 // WaitRun waits until a run waits itself or has ended, or with AfterSeq until it
 // has moved at all. Settled is false if Most passed before.
 func (e *Engine) WaitRun(ctx context.Context, req WaitRequest) (state *machine.State, settled bool, err error) {
-	key, err := e.findReadable(req.RunRef)
+	key, err := e.FindReadable(req.RunRef)
 	if err != nil {
 		return nil, false, err
 	}
@@ -31,7 +31,7 @@ func (e *Engine) WaitRun(ctx context.Context, req WaitRequest) (state *machine.S
 		late = e.cfg.Clock.After(req.Most)
 	}
 	for {
-		s, err := e.head(ctx, key)
+		s, err := e.Head(ctx, key)
 		if err != nil {
 			return nil, false, err
 		}

@@ -76,7 +76,7 @@ type WatchPage struct {
 // holds up nobody. Not safe for concurrent use.
 type Watch struct {
 	e      *Engine
-	key    runKey
+	key    RunKey
 	follow bool
 	filter *recordFilter
 	// at is the place behind what was read; until where a watch that does not
@@ -114,22 +114,22 @@ func (e *Engine) Watch(ctx context.Context, req WatchRequest) (*Watch, error) {
 	w := &Watch{e: e, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter, handOuts: req.HandOuts}
 	var err error
 	if req.Filter.RunID != "" {
-		w.key, err = e.findReadable(RunRef{Call: req.Call, RunID: req.Filter.RunID})
+		w.key, err = e.FindReadable(RunRef{Call: req.Call, RunID: req.Filter.RunID})
 	} else {
-		w.key.ns, err = e.readableNamespace(req.Call)
+		w.key.Namespace, err = e.readableNamespace(req.Call)
 	}
 	if err != nil {
 		return nil, err
 	}
 	known := false
 	if req.Consumer != "" {
-		sub, err := e.resume(ctx, w.key.ns, &req)
+		sub, err := e.resume(ctx, w.key.Namespace, &req)
 		if err != nil {
 			return nil, err
 		}
 		known = sub != nil
 	}
-	w.filter = newRecordFilter(e, w.key.ns, req.Filter, req.Snapshots)
+	w.filter = newRecordFilter(e, w.key.Namespace, req.Filter, req.Snapshots)
 	if req.Follow {
 		w.sub = e.hub.follow(w.key)
 	}
@@ -160,7 +160,7 @@ func (w *Watch) Close() {
 // begin finds the place to resume at and, without follow, the one to end at.
 func (w *Watch) begin(ctx context.Context, req *WatchRequest) error {
 	w.at.Epoch = w.e.store.Epoch()
-	tail, err := w.e.store.Tail(ctx, w.key.ns)
+	tail, err := w.e.store.Tail(ctx, w.key.Namespace)
 	if err != nil {
 		return fmt.Errorf("runtime: tail of the journal: %w", err)
 	}
@@ -176,14 +176,14 @@ func (w *Watch) begin(ctx context.Context, req *WatchRequest) error {
 		w.at.Position, w.at.Index, w.greet = tail, wholeEntry, true
 	}
 	w.until = tail
-	if w.key.id == "" {
+	if w.key.ID == "" {
 		return nil
 	}
 	return w.beginRun(ctx, req)
 }
 
 func (w *Watch) beginRun(ctx context.Context, req *WatchRequest) error {
-	head, err := w.e.head(ctx, w.key)
+	head, err := w.e.Head(ctx, w.key)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (w *Watch) beginRun(ctx context.Context, req *WatchRequest) error {
 func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	var failed error
 	n := sort.Search(int(last), func(i int) bool {
-		entry, err := w.e.store.Entry(ctx, w.key.ns, w.key.id, uint64(i)+1)
+		entry, err := w.e.store.Entry(ctx, w.key.Namespace, w.key.ID, uint64(i)+1)
 		if err != nil {
 			failed = err
 			return true
@@ -217,7 +217,7 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 			entry.Cursor == w.at.Position && uint64(i)+1-entry.First > uint64(w.at.Index)
 	})
 	if failed != nil {
-		return 0, fmt.Errorf("runtime: read run %s: %w", w.key.id, failed)
+		return 0, fmt.Errorf("runtime: read run %s: %w", w.key.ID, failed)
 	}
 	return uint64(n), nil
 }
@@ -273,15 +273,15 @@ const maxChunks = 16
 
 // chunks are the pieces of output that have come since the last ones.
 func (w *Watch) chunks() []OutputChunk {
-	sp := w.e.work.space(w.key.ns)
-	if !w.output || w.key.id == "" || sp == nil {
+	sp := w.e.work.space(w.key.Namespace)
+	if !w.output || w.key.ID == "" || sp == nil {
 		return nil
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	var chunks []OutputChunk
 	for len(chunks) < maxChunks {
-		chunk, ok := sp.outputs.after(w.key.id, w.heard)
+		chunk, ok := sp.outputs.after(w.key.ID, w.heard)
 		if !ok {
 			break
 		}
@@ -305,7 +305,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	if w.over {
 		return nil, nil
 	}
-	if w.key.id != "" {
+	if w.key.ID != "" {
 		return w.readRun(ctx)
 	}
 	if w.sub != nil {
@@ -325,7 +325,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 			return entries, nil
 		}
 	}
-	entries, scanned, err := w.e.store.Journal(ctx, w.key.ns, after, page)
+	entries, scanned, err := w.e.store.Journal(ctx, w.key.Namespace, after, page)
 	if err != nil {
 		return nil, fmt.Errorf("runtime: read the journal after %d: %w", after, err)
 	}
@@ -340,7 +340,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 
 // readRun reads one run and notices that it has been told to its end.
 func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
-	head, err := w.e.head(ctx, w.key)
+	head, err := w.e.Head(ctx, w.key)
 	if err != nil {
 		return nil, err
 	}
@@ -348,9 +348,9 @@ func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 		w.over = !w.follow || head.Status.Terminal()
 		return nil, nil
 	}
-	entries, err := w.e.store.Entries(ctx, w.key.ns, w.key.id, w.seq+1, w.mayRead())
+	entries, err := w.e.store.Entries(ctx, w.key.Namespace, w.key.ID, w.seq+1, w.mayRead())
 	if err != nil {
-		return nil, fmt.Errorf("runtime: read run %s from record %d: %w", w.key.id, w.seq+1, err)
+		return nil, fmt.Errorf("runtime: read run %s from record %d: %w", w.key.ID, w.seq+1, err)
 	}
 	return entries, nil
 }
@@ -365,7 +365,7 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]RecordRow,
 		if len(rows) > 0 && held >= w.room {
 			break // the rest is read again
 		}
-		if w.key.id == "" && !w.follow && entry.Cursor > w.until {
+		if w.key.ID == "" && !w.follow && entry.Cursor > w.until {
 			w.over = true
 			break
 		}
@@ -390,7 +390,7 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]RecordRow,
 
 // behind: the record was not told before the watch was resumed.
 func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
-	if w.key.id != "" {
+	if w.key.ID != "" {
 		return seq > w.seq && (w.follow || seq <= w.until)
 	}
 	return entry.Cursor != w.at.Position || seq-entry.First > uint64(w.at.Index)

@@ -48,18 +48,18 @@ func (w *work) open(ns uint32) *workSpace {
 // observe follows a commit. It runs in the run's own turn, so that the states
 // of a run are seen in their order.
 func (w *work) observe(t *transit) {
-	sp := w.space(t.c.key.ns)
+	sp := w.space(t.c.key.Namespace)
 	if sp == nil {
 		return
 	}
 	s := t.batch.State
 	sp.mu.Lock()
 	run := sp.runs[s.RunID]
-	if run == nil && !rules.Ready(t.program.graph, s) && !hasPending(s) {
+	if run == nil && !rules.Ready(t.program.Graph, s) && !hasPending(s) {
 		sp.mu.Unlock()
 		return
 	}
-	told := sp.settle(s, t.program.graph, t, issued(t))
+	told := sp.settle(s, t.program.Graph, t, issued(t))
 	sp.mu.Unlock()
 	if told != nil {
 		go told()

@@ -80,14 +80,14 @@ func (e *Engine) listUnserved(ctx context.Context, ns uint32, req *ListRunsReque
 // unserved: the run's turn is ready and no worker serves it. served remembers the
 // classes that were asked for.
 func (e *Engine) unserved(ctx context.Context, ns uint32, s *machine.State, served map[machine.WorkClass]bool) (bool, error) {
-	prog, err := e.programs.of(ctx, ns, s)
+	prog, err := e.programs.Of(ctx, ns, s)
 	if err != nil {
 		return false, fmt.Errorf("runtime: %w", err)
 	}
-	if !rules.Ready(prog.graph, s) {
+	if !rules.Ready(prog.Graph, s) {
 		return false, nil
 	}
-	class := turnClass(s, prog.graph)
+	class := turnClass(s, prog.Graph)
 	known, asked := served[class]
 	if !asked {
 		known = e.work.serves(ns, &class)

@@ -67,7 +67,7 @@ func (sp *workSpace) deliverStep(lease *stepLease) {
 
 // openStep reads the step that was assigned.
 func (sp *workSpace) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
-	key := runKey{ns: sp.ns, id: lease.run}
+	key := RunKey{Namespace: sp.ns, ID: lease.run}
 	s, _, err := sp.e.stateNow(ctx, key)
 	if err != nil {
 		return StepDelivery{}, err
@@ -154,7 +154,7 @@ func (sp *workSpace) loseStep(run string, step *stepWork) {
 		return
 	}
 	_, err := sp.e.apply(context.Background(), &change{
-		key: runKey{ns: sp.ns, id: run}, principal: Principal{Name: enginePrincipal}, engine: true,
+		key: RunKey{Namespace: sp.ns, ID: run}, principal: Principal{Name: enginePrincipal}, engine: true,
 		command: machine.LoseStep{Step: step.step, Attempt: step.attempt, Worker: step.lostBy.Worker},
 	})
 	if err == nil || sp.e.gate.check() != nil {
@@ -194,7 +194,7 @@ func (sp *workSpace) answered(run *workRun, t *transit) func() {
 // tellAnswers tells the holder of a turn of answered steps; nil numbers are all
 // those of the visit.
 func (sp *workSpace) tellAnswers(lease *turnLease, numbers []uint32) {
-	ctx, key := context.Background(), runKey{ns: sp.ns, id: lease.run}
+	ctx, key := context.Background(), RunKey{Namespace: sp.ns, ID: lease.run}
 	s, _, err := sp.e.stateNow(ctx, key)
 	if err != nil || s.Turn == nil || s.Turn.Seq != lease.turn {
 		return // the turn is over, or its next assignment has the answers
@@ -219,7 +219,7 @@ func (sp *workSpace) tellAnswers(lease *turnLease, numbers []uint32) {
 const toldBytes = 4 << 20
 
 // someViews reads the first of the steps, at least one, that a message holds.
-func (e *Engine) someViews(ctx context.Context, key runKey, steps []machine.ToolStep) ([]StepView, error) {
+func (e *Engine) someViews(ctx context.Context, key RunKey, steps []machine.ToolStep) ([]StepView, error) {
 	var views []StepView
 	held := int64(0)
 	for i := 0; i < len(steps) && held < toldBytes; i++ {

@@ -94,7 +94,7 @@ func (sp *workSpace) deliverTurn(lease *turnLease) {
 	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
 		run.turn.handed = true
 	}
-	sp.e.stir(runKey{ns: sp.ns, id: lease.run})
+	sp.e.stir(RunKey{Namespace: sp.ns, ID: lease.run})
 	if late := lease.late; late != nil {
 		go sp.tellAnswers(lease, late)
 	}
@@ -104,25 +104,25 @@ var errNotOpen = errors.New("the turn is not open any more")
 
 // openTurn reads and renders the turn that was assigned.
 func (sp *workSpace) openTurn(ctx context.Context, lease *turnLease) (TurnView, *machine.Graph, error) {
-	key := runKey{ns: sp.ns, id: lease.run}
+	key := RunKey{Namespace: sp.ns, ID: lease.run}
 	s, prog, err := sp.e.stateNow(ctx, key)
 	if err != nil {
 		return TurnView{}, nil, err
 	}
-	if !rules.Ready(prog.graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
+	if !rules.Ready(prog.Graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
 		return TurnView{}, nil, errNotOpen
 	}
 	view, err := sp.e.renderTurn(ctx, key, prog, s)
-	return view, prog.graph, err
+	return view, prog.Graph, err
 }
 
 // stateNow returns a run's newest state and its program.
-func (e *Engine) stateNow(ctx context.Context, key runKey) (*machine.State, *program, error) {
-	s, err := e.head(ctx, key)
+func (e *Engine) stateNow(ctx context.Context, key RunKey) (*machine.State, *Program, error) {
+	s, err := e.Head(ctx, key)
 	if err != nil {
 		return nil, nil, err
 	}
-	prog, err := e.programs.of(ctx, key.ns, s)
+	prog, err := e.programs.Of(ctx, key.Namespace, s)
 	return s, prog, err
 }
 
@@ -149,7 +149,7 @@ func (sp *workSpace) undelivered(lease *turnLease, err error) {
 // failUnrendered fails the attempt of a turn that cannot be handed to anyone.
 func (sp *workSpace) failUnrendered(lease *turnLease, cause error) bool {
 	_, err := sp.e.apply(context.Background(), &change{
-		key: runKey{ns: sp.ns, id: lease.run}, principal: Principal{Name: enginePrincipal}, engine: true,
+		key: RunKey{Namespace: sp.ns, ID: lease.run}, principal: Principal{Name: enginePrincipal}, engine: true,
 		command: machine.FailTurn{
 			TurnSeq: lease.turn, Attempt: lease.attempt, Retryable: true,
 			Error: machine.Fault{Code: "TURN_NOT_RENDERED", Message: cause.Error()},
@@ -162,7 +162,7 @@ func (sp *workSpace) failUnrendered(lease *turnLease, cause error) bool {
 // own turn: a commit that is under way is settled by [work.observe] first, which
 // knows whose it is.
 func (sp *workSpace) refresh(run string) {
-	key := runKey{ns: sp.ns, id: run}
+	key := RunKey{Namespace: sp.ns, ID: run}
 	sl, err := sp.e.slots.wait(key)
 	if err == nil {
 		err = sp.settleRead(key)
@@ -174,19 +174,19 @@ func (sp *workSpace) refresh(run string) {
 }
 
 // settleRead settles the state of a run whose turn is held.
-func (sp *workSpace) settleRead(key runKey) error {
+func (sp *workSpace) settleRead(key RunKey) error {
 	ctx := context.Background()
 	s, prog, err := sp.e.stateNow(ctx, key)
 	if err != nil {
 		return err
 	}
-	held, err := sp.e.holders(ctx, prog.graph, s)
+	held, err := sp.e.holders(ctx, prog.Graph, s)
 	if err != nil {
 		return err
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	sp.settle(s, prog.graph, nil, held)
+	sp.settle(s, prog.Graph, nil, held)
 	return nil
 }
 
@@ -275,7 +275,7 @@ func (sp *workSpace) expire(lease *turnLease) {
 func (sp *workSpace) loseTurn(lease *turnLease, cmd machine.LoseTurn) (Answer, error) {
 	cmd.TurnSeq, cmd.Attempt, cmd.Assigned = lease.turn, lease.attempt, lease.assignment()
 	return sp.e.apply(context.Background(), &change{
-		key: runKey{ns: sp.ns, id: lease.run}, principal: Principal{Name: enginePrincipal}, engine: true, command: cmd,
+		key: RunKey{Namespace: sp.ns, ID: lease.run}, principal: Principal{Name: enginePrincipal}, engine: true, command: cmd,
 	})
 }
 

@@ -116,7 +116,7 @@ func (w *Worker) Output(token string, offset int64, text string) (int64, error) 
 			Message: fmt.Sprintf("the output has %d bytes; go on from there", end), Limit: end, Got: offset,
 		}
 	}
-	sp.e.stir(runKey{ns: sp.ns, id: lease.run})
+	sp.e.stir(RunKey{Namespace: sp.ns, ID: lease.run})
 	return end, nil
 }
 

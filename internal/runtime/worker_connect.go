@@ -55,7 +55,7 @@ func (e *Engine) ConnectWorker(ctx context.Context, req WorkerRequest) (Connecti
 		return Connection{}, err
 	}
 	if err := policy.Require(req.Principal, policy.Work); err != nil {
-		return Connection{}, denied(err)
+		return Connection{}, Denied(err)
 	}
 	if e.cfg.NewMatcher == nil {
 		return Connection{}, &machine.Refusal{
@@ -92,12 +92,12 @@ func (e *Engine) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) 
 		if _, done := states[run]; done {
 			return
 		}
-		s, prog, err := e.stateNow(ctx, runKey{ns: ns, id: run})
+		s, prog, err := e.stateNow(ctx, RunKey{Namespace: ns, ID: run})
 		if err != nil {
 			return
 		}
-		if held, err := e.holders(ctx, prog.graph, s); err == nil {
-			states[run] = heldState{state: s, graph: prog.graph, held: held}
+		if held, err := e.holders(ctx, prog.Graph, s); err == nil {
+			states[run] = heldState{state: s, graph: prog.Graph, held: held}
 		}
 	}
 	for i := range req.Turns {
@@ -358,10 +358,10 @@ func (e *Engine) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest
 		}
 	}
 	for _, ref := range refs {
-		digest, err := e.programs.resolve(ctx, ns, ref)
+		digest, err := e.programs.Resolve(ctx, ns, ref)
 		var p *pack.Pack
 		if err == nil {
-			p, err = e.programs.pack(ctx, ns, digest)
+			p, err = e.programs.Pack(ctx, ns, digest)
 		}
 		if err != nil && !req.AllowUnknown {
 			return names, nil, err

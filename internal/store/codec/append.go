@@ -8,11 +8,19 @@ import (
 
 // The appenders leave out zero values, as proto3 does without presence.
 
+// appendTag writes a field's number and wire type; the first fifteen take one byte.
+func appendTag(b []byte, num protowire.Number, typ protowire.Type) []byte {
+	if num < 16 {
+		return append(b, byte(num)<<3|byte(typ))
+	}
+	return protowire.AppendTag(b, num, typ)
+}
+
 func appendUint(b []byte, num protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return b
 	}
-	b = protowire.AppendTag(b, num, protowire.VarintType)
+	b = appendTag(b, num, protowire.VarintType)
 	return protowire.AppendVarint(b, v)
 }
 
@@ -21,6 +29,7 @@ func appendInt(b []byte, num protowire.Number, v int64) []byte {
 	return appendUint(b, num, uint64(v))
 }
 
+// appendSint writes a zigzag field.
 func appendSint(b []byte, num protowire.Number, v int64) []byte {
 	return appendUint(b, num, protowire.EncodeZigZag(v))
 }
@@ -37,7 +46,7 @@ func appendTime(b []byte, num protowire.Number, v int64) []byte {
 	if v == 0 {
 		return b
 	}
-	b = protowire.AppendTag(b, num, protowire.Fixed64Type)
+	b = appendTag(b, num, protowire.Fixed64Type)
 	return binary.LittleEndian.AppendUint64(b, uint64(v))
 }
 
@@ -45,18 +54,33 @@ func appendString(b []byte, num protowire.Number, v string) []byte {
 	if v == "" {
 		return b
 	}
-	b = protowire.AppendTag(b, num, protowire.BytesType)
+	b = appendTag(b, num, protowire.BytesType)
 	return protowire.AppendString(b, v)
+}
+
+// appendPresent writes a text even when it is empty: its presence means something.
+func appendPresent(b []byte, num protowire.Number, v string) []byte {
+	b = appendTag(b, num, protowire.BytesType)
+	return protowire.AppendString(b, v)
+}
+
+// appendStrings keeps empty texts: their place in the list counts.
+func appendStrings(b []byte, num protowire.Number, list []string) []byte {
+	for _, s := range list {
+		b = appendPresent(b, num, s)
+	}
+	return b
 }
 
 func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 	if len(v) == 0 {
 		return b
 	}
-	b = protowire.AppendTag(b, num, protowire.BytesType)
+	b = appendTag(b, num, protowire.BytesType)
 	return protowire.AppendBytes(b, v)
 }
 
+// appendHash leaves out the hash of nothing, as a zero value.
 func appendHash(b []byte, num protowire.Number, v *[32]byte) []byte {
 	if *v == ([32]byte{}) {
 		return b
@@ -65,7 +89,7 @@ func appendHash(b []byte, num protowire.Number, v *[32]byte) []byte {
 }
 
 // appendPacked writes a packed repeated field.
-func appendPacked[T uint32 | uint64](b []byte, num protowire.Number, vs []T) []byte {
+func appendPacked[T unsigned](b []byte, num protowire.Number, vs []T) []byte {
 	if len(vs) == 0 {
 		return b
 	}
@@ -78,7 +102,7 @@ func appendPacked[T uint32 | uint64](b []byte, num protowire.Number, vs []T) []b
 
 // open starts a nested message with one byte kept for its length; shut ends it.
 func open(b []byte, num protowire.Number) (out []byte, mark int) {
-	b = protowire.AppendTag(b, num, protowire.BytesType)
+	b = appendTag(b, num, protowire.BytesType)
 	b = append(b, 0)
 	return b, len(b)
 }

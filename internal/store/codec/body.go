@@ -4,24 +4,32 @@ import (
 	"bytes"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// bodies are what one input brought and its records may repeat. A record that
-// repeats a whole list says so with one flag; a single value is referred to by
-// its place in values, counted from 1.
+// bodies are what one input brought and its records may repeat, by the names that
+// the schema's *_of_input fields have. A record that repeats a whole body says so
+// with one flag; a single value is referred to by its place in values, counted
+// from 1.
 type bodies struct {
-	artifacts []machine.ArtifactWrite
-	output    []machine.Part
-	messages  []machine.Message
-	parts     []machine.Part
-	fault     machine.Fault
-	requests  []machine.StepRequest
-	result    []byte
-	fork      *machine.Fork
+	artifacts       []machine.ArtifactWrite
+	output          []machine.Part
+	messages        []machine.Message
+	parts, question []machine.Part
+	error           machine.Fault
+	// state, conversations and steps are a fork's.
+	state         *machine.State
+	conversations []machine.Talk
+	steps         []machine.TakenStep
+
+	// What single values refer to.
+	requests []machine.StepRequest
+	result   []byte
+	queued   []machine.QueuedInput
 }
+
+// none is what an input itself may refer to. Nobody writes to it.
+var none bodies
 
 // bodiesOf finds the bodies of an input; the rule is part of the frozen format.
 func bodiesOf(c machine.Command) bodies {
@@ -37,17 +45,20 @@ func bodiesOf(c machine.Command) bodies {
 	case machine.CompleteTurn:
 		return bodies{artifacts: c.Artifacts, output: c.Output, messages: c.Messages}
 	case machine.FailTurn:
-		return bodies{fault: c.Error}
+		return bodies{error: c.Error}
 	case machine.RequestSteps:
 		return bodies{requests: c.Requests}
 	case machine.ResolveStep:
-		return bodies{fault: c.Error, result: c.Result}
+		return bodies{error: c.Error, result: c.Result}
 	case machine.WriteOutput:
 		return bodies{parts: c.Piece.Parts}
 	case machine.NoteDelegation:
-		return bodies{parts: c.Question}
+		return bodies{question: c.Question}
 	case machine.Fork:
-		return bodies{artifacts: slices.Concat(c.Values, c.Changes), fork: &c}
+		return bodies{
+			artifacts: slices.Concat(c.Values, c.Changes), queued: c.Queued,
+			state: c.From, conversations: c.Conversations, steps: c.Steps,
+		}
 	}
 	return bodies{}
 }
@@ -91,6 +102,16 @@ func (o *bodies) value(ref uint64) ([]byte, bool) {
 	return nil, false
 }
 
+// queuedRef finds parts among the inputs that a fork brings: 1 + their place.
+func (o *bodies) queuedRef(parts []machine.Part) uint64 {
+	for i := range o.queued {
+		if sameParts(parts, o.queued[i].Parts) {
+			return uint64(i) + 1
+		}
+	}
+	return 0
+}
+
 // same compares, without reading them when both are the same memory.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (&a[0] == &b[0] || bytes.Equal(a, b))
@@ -100,11 +121,34 @@ func sameValue(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || same(a, b))
 }
 
+// The functions below say whether a record's body is the input's; what is empty is
+// nobody's.
+
 func sameWrites(a, b []machine.ArtifactWrite) bool {
 	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.ArtifactWrite) bool {
 		return x.Name == y.Name && sameValue(x.Value, y.Value)
 	})
 }
+
+func sameParts(a, b []machine.Part) bool { return len(a) > 0 && equalParts(a, b) }
+
+func sameMessages(a, b []machine.Message) bool { return len(a) > 0 && equalMessages(a, b) }
+
+func sameTalks(a, b []machine.Talk) bool {
+	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.Talk) bool {
+		return x.State == y.State && equalMessages(x.Messages, y.Messages)
+	})
+}
+
+func sameTaken(a, b []machine.TakenStep) bool {
+	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.TakenStep) bool {
+		return x.Step == y.Step && x.Error == y.Error && sameValue(x.Payload, y.Payload) && sameValue(x.Result, y.Result)
+	})
+}
+
+func sameFault(a, b machine.Fault) bool { return a == b && a != (machine.Fault{}) }
+
+func sameState(a, b *machine.State) bool { return a == b && a != nil }
 
 func equalParts(a, b []machine.Part) bool {
 	return slices.EqualFunc(a, b, func(x, y machine.Part) bool {
@@ -113,66 +157,9 @@ func equalParts(a, b []machine.Part) bool {
 	})
 }
 
-func sameParts(a, b []machine.Part) bool { return len(a) > 0 && equalParts(a, b) }
-
-func sameMessages(a, b []machine.Message) bool {
-	return len(a) > 0 && slices.EqualFunc(a, b, equalMessage)
-}
-
-func equalMessage(x, y machine.Message) bool {
-	return x.Role == y.Role && x.ToolCallID == y.ToolCallID &&
-		sameValue(x.ToolCalls, y.ToolCalls) && equalParts(x.Parts, y.Parts)
-}
-
-// appendWrites writes artifact writes; of is nil inside an input, which refers
-// to nothing.
-func appendWrites(b []byte, num protowire.Number, ws []machine.ArtifactWrite, of *bodies) []byte {
-	for i := range ws {
-		var ref uint64
-		if of != nil {
-			ref = of.ref(ws[i].Value)
-		}
-		var mark int
-		b, mark = open(b, num)
-		b = appendString(b, 1, ws[i].Name)
-		if ref == 0 {
-			b = appendBytes(b, 2, ws[i].Value)
-		}
-		b = appendUint(b, 3, ref)
-		b = shut(b, mark)
-	}
-	return b
-}
-
-func (s *scan) write(of *bodies) machine.ArtifactWrite {
-	var w machine.ArtifactWrite
-	f := newScan("artifact", s.message())
-	for f.next() {
-		switch f.num {
-		case 1:
-			w.Name = f.string()
-		case 2:
-			w.Value = f.bytes()
-		case 3:
-			w.Value = f.reference(of)
-		default:
-			f.unknown()
-		}
-	}
-	s.keep(f.err)
-	return w
-}
-
-// reference reads a ref field and returns the body that it stands for.
-func (s *scan) reference(of *bodies) []byte {
-	ref := s.uint()
-	if of == nil || ref == 0 {
-		s.fail("reference outside a record")
-		return nil
-	}
-	v, ok := of.value(ref)
-	if !ok {
-		s.fail("reference to a body that the input does not have")
-	}
-	return v
+func equalMessages(a, b []machine.Message) bool {
+	return slices.EqualFunc(a, b, func(x, y machine.Message) bool {
+		return x.Role == y.Role && x.ToolCallID == y.ToolCallID &&
+			sameValue(x.ToolCalls, y.ToolCalls) && equalParts(x.Parts, y.Parts)
+	})
 }

@@ -167,6 +167,36 @@ func TestDecodeRefusesOtherBytes(t *testing.T) {
 	}
 }
 
+// TestNumbersFitTheirTypes: a number that its type cannot hold is refused, not cut,
+// and so is a reference to a body that the input did not bring.
+func TestNumbersFitTheirTypes(t *testing.T) {
+	t.Parallel()
+	sub := func(field ...byte) []byte { return append([]byte{Format}, field...) }
+	for name, value := range map[string][]byte{
+		"index of 17 bits":      sub(0x58, 0x80, 0x80, 0x04),
+		"record kind of 9 bits": sub(0x4a, 2, 0x80, 0x02),
+		"status of 9 bits":      sub(0x42, 4, 0x2a, 2, 0x80, 0x02),
+	} {
+		if got, err := DecodeSubscription(value); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for name, body := range map[string][]byte{
+		"artifacts of a pause": {0x7a, 2, 0x10, 1},
+		"parts of a pause":     {0x22, 2, 0x10, 1},
+		"queued of no fork":    {0x22, 3, 0xa0, 0x01, 1},
+		"payload of a pause":   {0x5a, 2, 0x38, 1},
+		"state of no fork":     {0x92, 0x01, 2, 0x28, 1},
+	} {
+		value := encode(t, oneRecord(machine.Pause{}, &machine.Paused{}))
+		// The record, field 3, is the last: its body becomes another one.
+		value = append(value[:bytes.LastIndexByte(value, 0x1a)], append([]byte{0x1a, byte(len(body))}, body...)...)
+		if got, err := DecodeEntry("run", value); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "reference") {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 func TestRowsRoundTrip(t *testing.T) {
 	t.Parallel()
 	d := machine.Dedupe{Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: "p", RunID: "r", ID: "i", BodyHash: [32]byte{9}, First: 1, Last: 3}

@@ -1,11 +1,12 @@
-// Package codec is the frozen byte form of what the store keeps: journal
-// entries, heads and index rows.
+// Package codec owns the frozen byte form of what the store keeps: journal entries,
+// heads and index rows. Only the store calls it; it imports the machine's types and
+// protowire. Its invariant: a value is encoded in exactly one way (an entry's bytes are
+// hashed into the run's chain), and what this version would not have written is an
+// error that wraps [ErrCorrupt], never a panic or a guess.
 //
-// The bytes follow the schema storagepb/storage.proto. They are written and
-// read by hand, because they are made on the way of every transition; tests
-// hold them against the generated code and against a golden corpus. An entry's
-// bytes are hashed into the run's chain, so a value is encoded in exactly one
-// way: fields ascending, zero values left out, no maps.
+// The bytes follow the schema storagepb/storage.proto: fields ascending, zero values
+// left out, no maps. messages.gen.go is generated from it (package gen, docs/adr/0032);
+// tests hold the bytes against protobuf's own code and against a golden corpus.
 //
 // Every body is stored once. Where a record repeats what its input brought
 // (artifact values, output, messages, payloads, results), the record holds a

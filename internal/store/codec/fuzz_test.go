@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -60,6 +61,14 @@ func FuzzDecodeRows(f *testing.F) {
 	f.Add(EncodePackName(&machine.PackRow{Digest: "d", ID: "i", Version: "v", RegisteredAt: 1}))
 	f.Add(EncodePackBytes(&machine.PackRow{Canonical: []byte("{}"), Source: []byte("{}")}))
 	f.Add(EncodeNumber(7))
+	f.Add(EncodeHolder(machine.StepHolder{Principal: "p", Worker: "w", Instance: "i"}))
+	f.Add(EncodeBlob(&machine.Blob{Size: 3, Chunks: 1, MediaType: "text/html", At: 9}))
+	f.Add(EncodeUpload(&machine.Upload{Size: 3, Chunks: 1, At: 9}))
+	f.Add(EncodeDeadLetter(&machine.DeadLetter{At: 9, Event: "e", Type: "t", Body: []byte("b"), Error: "x"}))
+	fill := &filler{rnd: rand.New(rand.NewPCG(1, 9)), full: true}
+	var sub machine.Subscription
+	fill.fill(reflect.ValueOf(&sub).Elem())
+	f.Add(EncodeSubscription(&sub))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		_, _ = DecodeDedupe(machine.Dedupe{}, value)
 		_, _ = DecodeVersion("n", 1, value)
@@ -67,5 +76,10 @@ func FuzzDecodeRows(f *testing.F) {
 		_, _ = DecodePackName(value)
 		_ = DecodePackBytes(&machine.PackRow{}, value)
 		_, _ = DecodeNumber(value)
+		_, _ = DecodeHolder(value)
+		_, _ = DecodeBlob(value)
+		_, _ = DecodeUpload(value)
+		_, _ = DecodeSubscription(value)
+		_, _ = DecodeDeadLetter(value)
 	})
 }

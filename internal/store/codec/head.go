@@ -17,7 +17,9 @@ func EncodeHead(st *machine.State, hash [32]byte) []byte {
 	b := make([]byte, stateAt, stateAt+1024)
 	b[0] = Format
 	binary.BigEndian.PutUint64(b[1:], st.Seq)
-	return appendState(b, st, &hash)
+	head := *st
+	head.PrevHash = hash
+	return appendState(b, &head)
 }
 
 // HeadSeq reads the last seq of a head without the state.
@@ -34,8 +36,8 @@ func DecodeHead(value []byte) (*machine.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := readState(value[stateAt:]) //nolint:gosec // HeadSeq has checked the length
-	if err != nil {
+	st := &machine.State{}
+	if err := readState(value[stateAt:], st); err != nil { //nolint:gosec // HeadSeq has checked the length
 		return nil, err
 	}
 	if st.Seq != seq {

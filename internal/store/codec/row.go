@@ -9,72 +9,112 @@ import (
 // Mark is the value of rows whose key says everything.
 var Mark = []byte{Format}
 
+// row begins a value that size bytes will mostly do for.
+func row(size int) []byte { return append(make([]byte, 0, size), Format) }
+
+// decode completes v, of which the caller has filled what the key says.
+func decode[T any](what string, value []byte, v *T, read func(b []byte, v *T) error) error {
+	if err := checkFormat(what, value, 1); err != nil {
+		return err
+	}
+	return read(value[1:], v)
+}
+
 // EncodeDedupe makes the value of an idempotency row.
 func EncodeDedupe(d *machine.Dedupe) []byte {
-	b := appendHash(make([]byte, 1, 64), 1, &d.BodyHash)
-	b[0] = Format
-	b = appendUint(b, 2, d.First)
-	b = appendUint(b, 3, d.Last)
-	if d.Scope == machine.PerPrincipal {
-		b = appendString(b, 4, d.RunID)
+	stored := *d
+	if d.Scope != machine.PerPrincipal {
+		stored.RunID = ""
 	}
-	return b
+	return appendDedupe(row(64), &stored)
 }
 
 // DecodeDedupe completes key, which names the row, with the stored value.
 func DecodeDedupe(key machine.Dedupe, value []byte) (machine.Dedupe, error) {
-	if err := checkFormat("idempotency row", value, 1); err != nil {
-		return key, err
-	}
 	key.BodyHash, key.First, key.Last = [32]byte{}, 0, 0
-	s := newScan("idempotency row", value[1:])
-	for s.next() {
-		switch s.num {
-		case 1:
-			s.hash(&key.BodyHash)
-		case 2:
-			key.First = s.uint()
-		case 3:
-			key.Last = s.uint()
-		case 4:
-			key.RunID = s.string()
-		default:
-			s.unknown()
-		}
-	}
-	return key, s.err
+	err := decode("idempotency row", value, &key, readDedupe)
+	return key, err
 }
 
 // EncodeVersion makes the value of an artifact row.
-func EncodeVersion(v *machine.ArtifactVersion) []byte {
-	b := appendUint(append(make([]byte, 0, 8), Format), 1, uint64(v.Mode))
-	return appendInt(b, 2, v.Bytes)
-}
+func EncodeVersion(v *machine.ArtifactVersion) []byte { return appendArtifactVersion(row(8), v) }
 
 // DecodeVersion reads an artifact row; name and seq are in its key.
 func DecodeVersion(name string, seq uint64, value []byte) (machine.ArtifactVersion, error) {
 	v := machine.ArtifactVersion{Name: name, Seq: seq}
-	if err := checkFormat("artifact row", value, 1); err != nil {
-		return v, err
-	}
-	s := newScan("artifact row", value[1:])
-	for s.next() {
-		switch s.num {
-		case 1:
-			v.Mode = machine.Mode(s.enum(uint8(machine.Append)))
-		case 2:
-			v.Bytes = s.int64()
-		default:
-			s.unknown()
-		}
-	}
-	return v, s.err
+	err := decode("artifact row", value, &v, readArtifactVersion)
+	return v, err
+}
+
+// EncodePackBytes makes the value of a pack by digest.
+func EncodePackBytes(r *machine.PackRow) []byte {
+	return appendPackBytes(row(16+len(r.Canonical)+len(r.Source)), r)
+}
+
+// DecodePackBytes fills Canonical and Source.
+func DecodePackBytes(r *machine.PackRow, value []byte) error {
+	return decode("pack", value, r, readPackBytes)
+}
+
+// EncodePackName makes the value of a pack's rows by name and by digest.
+func EncodePackName(r *machine.PackRow) []byte { return appendPackName(row(128), r) }
+
+// DecodePackName is the inverse of [EncodePackName].
+func DecodePackName(value []byte) (r machine.PackRow, err error) {
+	err = decode("pack name", value, &r, readPackName)
+	return r, err
+}
+
+// EncodeHolder makes the value of the row of a step's outgoing work; that of a
+// step that nobody holds is [Mark].
+func EncodeHolder(h machine.StepHolder) []byte { return appendStepHolder(row(48), &h) }
+
+// DecodeHolder is the inverse of [EncodeHolder].
+func DecodeHolder(value []byte) (h machine.StepHolder, err error) {
+	err = decode("outbox row", value, &h, readStepHolder)
+	return h, err
+}
+
+// EncodeBlob makes the value of a blob's row; its hash is in the key.
+func EncodeBlob(b *machine.Blob) []byte { return appendBlob(row(64), b) }
+
+// DecodeBlob is the inverse of [EncodeBlob].
+func DecodeBlob(value []byte) (b machine.Blob, err error) {
+	err = decode("blob", value, &b, readBlob)
+	return b, err
+}
+
+// EncodeUpload makes the value of an upload's row.
+func EncodeUpload(u *machine.Upload) []byte { return appendUpload(row(48), u) }
+
+// DecodeUpload is the inverse of [EncodeUpload].
+func DecodeUpload(value []byte) (u machine.Upload, err error) {
+	err = decode("upload", value, &u, readUpload)
+	return u, err
+}
+
+// EncodeSubscription makes the value of a subscription's row; its key has the rest.
+func EncodeSubscription(s *machine.Subscription) []byte { return appendSubscription(row(256), s) }
+
+// DecodeSubscription is the inverse of [EncodeSubscription], less the key.
+func DecodeSubscription(value []byte) (s machine.Subscription, err error) {
+	err = decode("subscription", value, &s, readSubscription)
+	return s, err
+}
+
+// EncodeDeadLetter makes the value of a dead letter's row; its number is in the key.
+func EncodeDeadLetter(d *machine.DeadLetter) []byte { return appendDeadLetter(row(64+len(d.Body)), d) }
+
+// DecodeDeadLetter is the inverse of [EncodeDeadLetter], less the number.
+func DecodeDeadLetter(value []byte) (d machine.DeadLetter, err error) {
+	err = decode("dead letter", value, &d, readDeadLetter)
+	return d, err
 }
 
 // EncodeNumber makes the value of rows that hold one number: a seq, a turn, a
 // watermark.
 func EncodeNumber(n uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 9), Format), n)
+	return binary.BigEndian.AppendUint64(row(9), n)
 }
 
 // DecodeNumber is the inverse of [EncodeNumber].
@@ -87,8 +127,7 @@ func DecodeNumber(value []byte) (uint64, error) {
 
 // EncodePlace makes the value of a cursor row: which entry stands there.
 func EncodePlace(run string, first uint64) []byte {
-	b := appendString(append(make([]byte, 0, 48), Format), 1, run)
-	return appendUint(b, 2, first)
+	return appendUint(appendString(row(48), 1, run), 2, first)
 }
 
 // DecodePlace is the inverse of [EncodePlace].

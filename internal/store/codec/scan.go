@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // ErrCorrupt is wrapped by every decoding error: the bytes are not what this
@@ -91,14 +92,6 @@ func (s *scan) uint() uint64 {
 	return s.word
 }
 
-func (s *scan) uint32() uint32 {
-	v := s.uint()
-	if v > math.MaxUint32 {
-		s.fail("out of range")
-	}
-	return uint32(v)
-}
-
 // enum reads a number of a closed set 0..last.
 func (s *scan) enum(last uint8) uint8 {
 	v := s.uint()
@@ -110,7 +103,6 @@ func (s *scan) enum(last uint8) uint8 {
 }
 
 func (s *scan) int64() int64 { return int64(s.uint()) }
-func (s *scan) int() int     { return int(s.uint()) }
 func (s *scan) sint() int64  { return protowire.DecodeZigZag(s.uint()) }
 
 func (s *scan) bool() bool {
@@ -148,16 +140,60 @@ func (s *scan) string() string {
 	return string(s.message())
 }
 
-func (s *scan) hash(to *[32]byte) {
+// fixed reads bytes of a fixed number: a hash, an id.
+func (s *scan) fixed(to []byte) {
 	if v := s.message(); len(v) == len(to) {
-		copy(to[:], v)
+		copy(to, v)
 		return
 	}
-	s.fail("not a hash")
+	s.fail("not a value of its length")
+}
+
+// ofInput reads the flag that stands for a body of the input; has = there is one.
+func (s *scan) ofInput(has bool) bool {
+	on := s.bool()
+	if on && !has {
+		s.fail("reference to a body that the input does not have")
+	}
+	return on && has
+}
+
+// reference reads a ref field and returns the body that it stands for.
+func (s *scan) reference(of *bodies) []byte {
+	v, ok := of.value(s.uint())
+	if !ok {
+		s.fail("reference to a body that the input does not have")
+	}
+	return v
+}
+
+// queued reads the place of parts among the inputs that a fork brings.
+func (s *scan) queued(of *bodies) []machine.Part {
+	ref := s.uint()
+	if ref == 0 || ref > uint64(len(of.queued)) {
+		s.fail("reference to an input that the fork does not have")
+		return nil
+	}
+	return of.queued[ref-1].Parts
+}
+
+// unsigned are the number types whose values may still grow.
+type unsigned interface {
+	~int | ~uint8 | ~uint16 | ~uint32 | ~uint64
+}
+
+// fit reads a number that must fit its type.
+func fit[T unsigned](s *scan) T {
+	v := s.uint()
+	if n := T(v); n < 0 || uint64(n) != v {
+		s.fail("out of range")
+		return 0
+	}
+	return T(v)
 }
 
 // packed reads a packed repeated field.
-func packed[T uint32 | uint64](s *scan) []T {
+func packed[T unsigned](s *scan) []T {
 	v := s.message()
 	var out []T
 	for len(v) > 0 {

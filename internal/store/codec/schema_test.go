@@ -14,7 +14,7 @@ import (
 	pb "github.com/pawl-dev/pawl/internal/store/storagepb"
 )
 
-// sameAsGenerated holds the hand-written bytes against the generated code: it
+// sameAsGenerated holds our bytes against protobuf's own code: it
 // knows every field, and writes the same bytes.
 func sameAsGenerated(t *testing.T, got []byte, into proto.Message) {
 	t.Helper()
@@ -33,7 +33,7 @@ func sameAsGenerated(t *testing.T, got []byte, into proto.Message) {
 	}
 	want, err := proto.MarshalOptions{Deterministic: true}.Marshal(into)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("%T: by hand  %x\ngenerated %x, %v", into, got, want, err)
+		t.Fatalf("%T: ours     %x\nprotobuf %x, %v", into, got, want, err)
 	}
 }
 

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"reflect"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// The mapping: which Go type stands for which message. Fields are matched by name,
+// nested types are found by their fields; what does not match stops the generator.
+var (
+	// commands and bodies are the members of Input.command and Record.body, found by
+	// their type's name.
+	commands = []any{
+		machine.Start{}, machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{},
+		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
+		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{},
+		machine.WriteOutput{}, machine.NoteDelegation{}, machine.Fork{},
+	}
+	bodies = []any{
+		machine.Transition{}, machine.InputReceived{}, machine.TurnOpened{}, machine.TurnAssigned{}, machine.TurnCompleted{},
+		machine.TurnFailed{}, machine.TurnAbandoned{}, machine.TurnSuspended{}, machine.StepRequested{}, machine.StepResolved{},
+		machine.StepRejected{}, machine.StepCancelled{}, machine.ArtifactsSet{}, machine.Paused{}, machine.Resumed{},
+		machine.Origin{}, machine.Ended{}, machine.TurnReady{}, machine.OutputWritten{}, machine.StepDelegated{}, machine.Noted{},
+	}
+	// rows are the messages that are values of their own, in the order of the output.
+	rows = []struct {
+		message string
+		of      any
+	}{
+		{"State", machine.State{}}, {"Dedupe", machine.Dedupe{}}, {"ArtifactVersion", machine.ArtifactVersion{}},
+		{"PackBytes", machine.PackRow{}}, {"PackName", machine.PackRow{}}, {"StepHolder", machine.StepHolder{}},
+		{"Blob", machine.Blob{}}, {"Upload", machine.Upload{}},
+		{"Subscription", machine.Subscription{}}, {"DeadLetter", machine.DeadLetter{}},
+	}
+)
+
+// closed are the types whose numbers form a closed set, with their last; a larger
+// number is no value. Other numbers may grow up to the size of their type.
+var closed = map[reflect.Type]string{
+	reflect.TypeFor[machine.PartKind]():   "PartURI",
+	reflect.TypeFor[machine.Execution]():  "Workers",
+	reflect.TypeFor[machine.TimerKind]():  "TimerStep",
+	reflect.TypeFor[machine.Cause]():      "CauseTimeout",
+	reflect.TypeFor[machine.Status]():     "Cancelled",
+	reflect.TypeFor[machine.StepStatus](): "StepStatusCancelled",
+	reflect.TypeFor[machine.Mode]():       "Append",
+	reflect.TypeFor[machine.Awaiting]():   "AwaitAuth",
+}
+
+// sames are the functions that compare a record's field with its input's, for the
+// fields of which the schema has a *_of_input.
+var sames = map[reflect.Type]string{
+	reflect.TypeFor[[]machine.ArtifactWrite](): "sameWrites",
+	reflect.TypeFor[[]machine.Part]():          "sameParts",
+	reflect.TypeFor[[]machine.Message]():       "sameMessages",
+	reflect.TypeFor[[]machine.Talk]():          "sameTalks",
+	reflect.TypeFor[[]machine.TakenStep]():     "sameTaken",
+	reflect.TypeFor[machine.Fault]():           "sameFault",
+	reflect.TypeFor[*machine.State]():          "sameState",
+}
+
+var (
+	// always are messages that are written even when they are empty.
+	always = map[string]bool{"NoteDelegation.remote": true, "TurnAssigned.assigned": true}
+	// queuedRefs refer to a fork's queued inputs, by the field that they stand for;
+	// every other *_ref refers to a body of the input.
+	queuedRefs = map[string]string{"InputReceived.queued_ref": "parts"}
+	// implied fields are left out when they are equal to another one.
+	implied = map[string]string{"Transition.intended": "To"}
+)
+
+// unstored are fields on either side that the other one lacks on purpose: they stand
+// in the row's key, or nobody asks for them again.
+var unstored = map[string]bool{
+	"ArtifactWrite.Form": true, "ArtifactWrite.Type": true, // a claim, judged before it is stored
+	"Denial.trace": true, // a refusal is the host's own
+	"Dedupe.Scope": true, "Dedupe.Kind": true, "Dedupe.Principal": true, "Dedupe.ID": true,
+	"ArtifactVersion.Name": true, "ArtifactVersion.Seq": true,
+	"PackBytes.Digest": true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
+	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
+	"Blob.SHA256":                  true,
+	"Subscription.SubscriptionKey": true, "DeadLetter.N": true,
+	// A stream's filter has less than a list's.
+	"RunFilter.Reason": true, "RunFilter.CreatedFrom": true, "RunFilter.CreatedBefore": true, "RunFilter.IDPrefix": true, "RunFilter.Oldest": true,
+}

@@ -137,25 +137,31 @@ func (a *authenticator) authorize(p *principal, method string) error {
 
 // recheck says whether a principal that was admitted to a method still is.
 func (a *authenticator) recheck(p *principal, method string) error {
-	now := a.current.Load()
+	_, err := a.again(p, method)
+	return err
+}
+
+// again is a principal that was admitted to a method, by the rights that hold now.
+func (a *authenticator) again(p *principal, method string) (*principal, error) {
+	now, still := a.current.Load(), p
 	switch {
 	case p.token != ([sha256.Size]byte{}):
-		still := now.tokens.find(p.token)
+		still = now.tokens.find(p.token)
 		if still == nil || still.Name != p.Name {
-			return unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
+			return nil, unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
 		}
-		return a.authorize(still, method)
 	case p.certificate != nil && now.certificates != nil:
-		still, err := now.certificates.find(p.certificate)
-		if err != nil {
-			return err
+		var err error
+		if still, err = now.certificates.find(p.certificate); err != nil {
+			return nil, err
 		}
 		if still.Name != p.Name {
-			return unauthenticated("CERTIFICATE_REVOKED", "the certificate of this stream names another principal now")
+			return nil, unauthenticated("CERTIFICATE_REVOKED", "the certificate of this stream names another principal now")
 		}
-		return a.authorize(still, method)
+	default:
+		return p, nil
 	}
-	return nil
+	return still, a.authorize(still, method)
 }
 
 func unauthenticated(reason, message string) error {

@@ -49,10 +49,13 @@ func call(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodDescr
 	if err := stream.CloseSend(); err != nil {
 		return err
 	}
-	if err := stream.RecvMsg(response); !errors.Is(err, io.EOF) {
-		return err
+	for {
+		if err := stream.RecvMsg(response); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
-	return nil
 }
 
 // TestScopes holds every RPC, as its comment promises it, against every scope, no

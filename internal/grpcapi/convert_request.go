@@ -18,7 +18,17 @@ func callOf(ctx context.Context, namespace string) runtime.Call {
 	if w := workerOf(ctx); w != nil {
 		return w.Call()
 	}
+	if namespace == "" {
+		namespace, _ = ctx.Value(namespaceKey{}).(string)
+	}
 	return runtime.Call{Namespace: namespace, Principal: principalOf(ctx).Principal}
+}
+
+type namespaceKey struct{}
+
+// withNamespace is for requests of a stream, which may leave it to their message.
+func withNamespace(ctx context.Context, namespace string) context.Context {
+	return context.WithValue(ctx, namespaceKey{}, namespace)
 }
 
 // runRequest is what every request to one run has.

@@ -31,13 +31,23 @@ func chain(edge *edge, auth *authenticator, limit *limiter, validator protovalid
 }
 
 func unaryChain(edge *edge, auth *authenticator, limit *limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
+	return append(append(outerChain(edge), mwauth.UnaryServerInterceptor(auth.admit)), innerChain(limit, validator)...)
+}
+
+// outerChain is what a unary call passes before it is known who calls.
+func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 	out := []grpc.UnaryServerInterceptor{
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.unary,
 	}
 	if logsCalls(edge.log) {
 		out = append(out, logging.UnaryServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
-	out = append(out, mwauth.UnaryServerInterceptor(auth.admit))
+	return out
+}
+
+// innerChain is what it passes behind that.
+func innerChain(limit *limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
+	var out []grpc.UnaryServerInterceptor
 	if limit != nil {
 		out = append(out, limit.unary)
 	}
@@ -55,10 +65,10 @@ func streamChain(edge *edge, auth *authenticator, limit *limiter, validator prot
 	if limit != nil {
 		out = append(out, limit.stream)
 	}
-	// A fault of one message of a worker's stream must not end it: the service
-	// checks them itself.
-	work := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type())
-	return append(out, mwvalidate.StreamServerInterceptor(validator, work))
+	// A fault of one request of a stream of many must not end it: the services check
+	// them themselves.
+	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(), (&pawlv1.DriveRequest{}).ProtoReflect().Type())
+	return append(out, mwvalidate.StreamServerInterceptor(validator, own))
 }
 
 func logsCalls(log *slog.Logger) bool { return log.Enabled(context.Background(), slog.LevelDebug) }

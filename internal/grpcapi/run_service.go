@@ -12,7 +12,7 @@ import (
 
 // runService is pawl.v1.RunService. What drives a run is in run_drive.go, the
 // work on its turns in run_turn.go, what only reads in run_read.go and
-// run_stream.go.
+// run_stream.go; Drive in drive.go.
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine *runtime.Engine
@@ -24,6 +24,8 @@ type runService struct {
 	streams  *openStreams
 	settings *settingsCache
 	tally    *tally
+	// commands makes those of Drive.
+	commands *commander
 }
 
 // answer is an engine's answer on its way into a response.

@@ -82,7 +82,7 @@ func (s *Server) build() error {
 	}
 	s.limit = newLimiter(s.cfg.RequestsPerSecond, s.cfg.burst())
 	s.grpc = grpc.NewServer(append(s.transport(), chain(s.edge, s.auth, s.limit, validator)...)...)
-	s.registerServices()
+	s.registerServices(validator)
 	if err := s.admitGuest(); err != nil {
 		return err
 	}

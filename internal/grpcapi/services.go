@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -12,12 +13,13 @@ import (
 )
 
 // registerServices adds what pawl.v1 offers.
-func (s *Server) registerServices() {
+func (s *Server) registerServices(validator protovalidate.Validator) {
 	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{engine: s.cfg.House.Engine})
 	s.runs = &runService{
 		engine: s.cfg.House.Engine, blobs: s.cfg.House.Blobs, auth: s.auth, draining: s.draining,
 		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: newSettingsCache(), tally: s.edge.tally,
 	}
+	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
 	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{engine: s.cfg.House.Engine, sends: s.cfg.Deliveries})
 	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})

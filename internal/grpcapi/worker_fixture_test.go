@@ -32,6 +32,7 @@ type hand struct {
 	steps      []*pawlv1.StepAssignment
 	revoked    []*pawlv1.Revocation
 	answers    []*pawlv1.StepAnswers
+	receipts   []*pawlv1.WorkReceipt
 	drains     []*pawlv1.ServerDrain
 	registered *pawlv1.WorkerRegistered
 }
@@ -57,7 +58,9 @@ func (r *rig) open(ctx context.Context, first *pawlv1.WorkRequest) *hand {
 				h.failed <- err
 				return
 			}
-			h.got <- m
+			for _, one := range append([]*pawlv1.WorkResponse{m}, m.GetMore()...) {
+				h.got <- one
+			}
 		}
 	}()
 	if err := stream.Send(first); err != nil {
@@ -107,6 +110,8 @@ func (h *hand) keep(m *pawlv1.WorkResponse) {
 		h.revoked = append(h.revoked, item.Revoked)
 	case *pawlv1.WorkResponse_StepAnswers:
 		h.answers = append(h.answers, item.StepAnswers)
+	case *pawlv1.WorkResponse_Receipt:
+		h.receipts = append(h.receipts, item.Receipt)
 	case *pawlv1.WorkResponse_Drain:
 		h.drains = append(h.drains, item.Drain)
 	}

@@ -10,6 +10,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 const (
@@ -18,6 +19,10 @@ const (
 	// then, so that a worker that reads nothing is held up by itself.
 	requestsInFlight = 1024
 	receiptBytes     = 4 << 20
+	// maxTogether bounds the requests, and the responses, in one message; responses take
+	// togetherBytes at most, unless one alone has more.
+	maxTogether   = 1024
+	togetherBytes = 1 << 20
 	// heartbeats per second of one stream, and how many may come at once.
 	heartbeatRate  = 20
 	heartbeatBurst = 100
@@ -29,6 +34,8 @@ type workLink struct {
 	s      *workerService
 	worker *runtime.Worker
 	beats  *rate.Limiter
+	// batches: the worker reads responses that share a message.
+	batches bool
 
 	mu    sync.Mutex
 	queue []*pawlv1.WorkResponse
@@ -85,15 +92,37 @@ func (l *workLink) flush(stream workServer) error {
 		if len(queue) == 0 {
 			return nil
 		}
-		for _, m := range queue {
-			if err := stream.Send(m); err != nil {
+		for len(queue) > 0 {
+			n := l.together(queue)
+			if queue[0].More = queue[1:n]; n == 1 {
+				queue[0].More = nil
+			}
+			if err := stream.Send(queue[0]); err != nil {
 				return err
 			}
-			if receipt := m.GetReceipt(); receipt != nil {
-				l.receipted(receipt)
+			for _, m := range queue[:n] {
+				if receipt := m.GetReceipt(); receipt != nil {
+					l.receipted(receipt)
+				}
 			}
+			queue = queue[n:]
 		}
 	}
+}
+
+// together counts the messages that go as one: those that fit, at least one.
+func (l *workLink) together(queue []*pawlv1.WorkResponse) int {
+	if !l.batches {
+		return 1
+	}
+	n, bytes := 1, proto.Size(queue[0])
+	for n < min(len(queue), maxTogether) {
+		if bytes += proto.Size(queue[n]); bytes > togetherBytes {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // admit waits until one more request may be read; false: the stream is over.
@@ -138,9 +167,13 @@ func (l *workLink) idle() bool {
 	return quiet && turns+steps == 0
 }
 
-// receive reads requests until the stream ends and returns why it did.
-func (l *workLink) receive(ctx context.Context, stream workServer) error {
+// receive reads requests until the stream ends and returns why it did. The first is
+// what came in the message of the registration.
+func (l *workLink) receive(ctx context.Context, stream workServer, more []*pawlv1.WorkRequest) error {
 	for {
+		if err := l.takeMore(ctx, more); err != nil {
+			return err
+		}
 		if !l.admit(ctx) {
 			return context.Cause(ctx)
 		}
@@ -149,7 +182,45 @@ func (l *workLink) receive(ctx context.Context, stream workServer) error {
 			return err
 		}
 		l.worker.Seen()
+		more, in.More = in.GetMore(), nil
+		if len(more) >= maxTogether {
+			l.refuse(in.GetId(), tooMany(len(more)))
+			continue
+		}
 		l.take(ctx, in)
+	}
+}
+
+// takeMore takes the further requests of a message, as many at a time as there is room
+// for.
+func (l *workLink) takeMore(ctx context.Context, more []*pawlv1.WorkRequest) error {
+	for _, in := range more {
+		if !l.admit(ctx) {
+			return context.Cause(ctx)
+		}
+		switch {
+		case len(more) >= maxTogether:
+			l.refuse(in.GetId(), tooMany(len(more)))
+		case len(in.GetMore()) > 0:
+			l.refuse(in.GetId(), nested())
+		default:
+			l.take(ctx, in)
+		}
+	}
+	return nil
+}
+
+func tooMany(got int) error {
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: reasonInvalidRequest, Field: "more",
+		Message: "too many requests in one message", Limit: maxTogether - 1, Got: int64(got),
+	}
+}
+
+func nested() error {
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: reasonInvalidRequest, Field: "more.more",
+		Message: "a request that came with others carries no others itself",
 	}
 }
 

@@ -55,7 +55,7 @@ func (r *rig) deaf(asks int64) (*deafStream, *workLink, <-chan error) {
 		r.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.serve(ctx, stream, link) }()
+	go func() { ended <- s.serve(ctx, stream, link, nil) }()
 	return stream, link, ended
 }
 

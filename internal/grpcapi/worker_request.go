@@ -6,16 +6,17 @@ import (
 	"buf.build/go/protovalidate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// checkWork holds one request of a stream against its constraints. The
-// interceptor that does so for all others ends the stream.
-func checkWork(in *pawlv1.WorkRequest) error {
-	err := protovalidate.Validate(in)
+// checked holds one message of a stream against its constraints. The interceptor that
+// does so for all others ends the stream.
+func checked(validator protovalidate.Validator, in proto.Message) error {
+	err := validator.Validate(in)
 	if err == nil {
 		return nil
 	}
@@ -42,7 +43,7 @@ func workerOf(ctx context.Context) *runtime.Worker {
 // take deals with one request. What is about the stream itself is done at once;
 // what is about a run waits for the earlier requests about the same run.
 func (l *workLink) take(ctx context.Context, in *pawlv1.WorkRequest) {
-	if err := checkWork(in); err != nil {
+	if err := checked(protovalidate.GlobalValidator, in); err != nil {
 		l.refuse(in.GetId(), err)
 		return
 	}

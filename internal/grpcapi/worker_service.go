@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -44,18 +45,20 @@ func (s *workerService) Work(stream workServer) error {
 		return recvError(err)
 	}
 	link := newWorkLink(s)
+	more := first.GetMore()
+	first.More = nil
 	if err := s.connect(ctx, first, link); err != nil {
 		return err
 	}
-	err = s.serve(ctx, stream, link)
+	err = s.serve(ctx, stream, link, more)
 	link.worker.Close(!s.drains())
 	return err
 }
 
 // serve sends what is queued and takes requests until the stream ends.
-func (s *workerService) serve(ctx context.Context, stream workServer, link *workLink) error {
+func (s *workerService) serve(ctx context.Context, stream workServer, link *workLink, more []*pawlv1.WorkRequest) error {
 	received := make(chan error, 1)
-	go func() { received <- link.receive(ctx, stream) }()
+	go func() { received <- link.receive(ctx, stream, more) }()
 	who, drain := principalOf(ctx), s.runs.draining
 	var over <-chan time.Time
 	for {
@@ -127,7 +130,7 @@ func registrationRequired() error {
 
 // connect registers the worker and queues the answer, ahead of all else.
 func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, link *workLink) error {
-	if err := checkWork(first); err != nil {
+	if err := checked(protovalidate.GlobalValidator, first); err != nil {
 		return err
 	}
 	in := first.GetRegister()
@@ -135,7 +138,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 		return registrationRequired()
 	}
 	req := workerFromProto(callOf(ctx, first.GetNamespace()), in)
-	req.Sink = link
+	req.Sink, link.batches = link, in.GetBatches()
 	conn, err := s.runs.engine.ConnectWorker(ctx, req)
 	if err != nil {
 		return err

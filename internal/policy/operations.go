@@ -53,6 +53,8 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/PauseRun", Scopes: RunsWrite},
 	{Name: "/pawl.v1.RunService/ResumeRun", Scopes: RunsWrite},
 	{Name: "/pawl.v1.RunService/CancelRun", Scopes: RunsWrite},
+	// Each command is held against the row of its own RPC besides.
+	{Name: "/pawl.v1.RunService/Drive", Scopes: RunsWrite | EventsExternal},
 	{Name: "/pawl.v1.RunService/PutBlob", Scopes: RunsWrite | Work},
 	{Name: "/pawl.v1.RunService/GetBlob", Scopes: RunsRead | Work},
 

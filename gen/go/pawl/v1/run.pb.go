@@ -11,6 +11,7 @@ package pawlv1
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
+	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -7613,11 +7614,753 @@ func (x *GetBlobResponse) GetData() []byte {
 	return nil
 }
 
+// DriveRequest is one message of commands to runs.
+type DriveRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary of those commands of this message that name none. Default:
+	// empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// What to do, in this order for commands of one run; at most as many as the window
+	// of the stream. Default: empty, nothing.
+	Commands      []*DriveCommand `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriveRequest) Reset() {
+	*x = DriveRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriveRequest) ProtoMessage() {}
+
+func (x *DriveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriveRequest.ProtoReflect.Descriptor instead.
+func (*DriveRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *DriveRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *DriveRequest) GetCommands() []*DriveCommand {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+// DriveCommand is one request to RunService within a stream.
+type DriveCommand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the command in its answer; chosen by the client, usually counted from 1; at
+	// least 1, and not that of a command that has no answer yet. It is no idempotency
+	// id: that is in the request.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// W3C trace context of a run that start_run starts. Default: empty, that of the
+	// stream's metadata, if any.
+	Traceparent string `protobuf:"bytes,2,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// The request of the RPC; required.
+	//
+	// Types that are valid to be assigned to Command:
+	//
+	//	*DriveCommand_StartRun
+	//	*DriveCommand_EmitEvent
+	//	*DriveCommand_SendInput
+	//	*DriveCommand_GetTurn
+	//	*DriveCommand_CompleteTurn
+	//	*DriveCommand_FailTurn
+	//	*DriveCommand_SuspendTurn
+	//	*DriveCommand_RequestStep
+	//	*DriveCommand_ResolveStep
+	//	*DriveCommand_SetArtifacts
+	//	*DriveCommand_WriteOutput
+	//	*DriveCommand_PauseRun
+	//	*DriveCommand_ResumeRun
+	//	*DriveCommand_CancelRun
+	Command       isDriveCommand_Command `protobuf_oneof:"command"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriveCommand) Reset() {
+	*x = DriveCommand{}
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriveCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriveCommand) ProtoMessage() {}
+
+func (x *DriveCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriveCommand.ProtoReflect.Descriptor instead.
+func (*DriveCommand) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *DriveCommand) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DriveCommand) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *DriveCommand) GetCommand() isDriveCommand_Command {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetStartRun() *StartRunRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_StartRun); ok {
+			return x.StartRun
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetEmitEvent() *EmitEventRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_EmitEvent); ok {
+			return x.EmitEvent
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetSendInput() *SendInputRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_SendInput); ok {
+			return x.SendInput
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetGetTurn() *GetTurnRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_GetTurn); ok {
+			return x.GetTurn
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetCompleteTurn() *CompleteTurnRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_CompleteTurn); ok {
+			return x.CompleteTurn
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetFailTurn() *FailTurnRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_FailTurn); ok {
+			return x.FailTurn
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetSuspendTurn() *SuspendTurnRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_SuspendTurn); ok {
+			return x.SuspendTurn
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetRequestStep() *RequestStepRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_RequestStep); ok {
+			return x.RequestStep
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetResolveStep() *ResolveStepRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_ResolveStep); ok {
+			return x.ResolveStep
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetSetArtifacts() *SetArtifactsRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_SetArtifacts); ok {
+			return x.SetArtifacts
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetWriteOutput() *WriteOutputRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_WriteOutput); ok {
+			return x.WriteOutput
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetPauseRun() *PauseRunRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_PauseRun); ok {
+			return x.PauseRun
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetResumeRun() *ResumeRunRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_ResumeRun); ok {
+			return x.ResumeRun
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetCancelRun() *CancelRunRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_CancelRun); ok {
+			return x.CancelRun
+		}
+	}
+	return nil
+}
+
+type isDriveCommand_Command interface {
+	isDriveCommand_Command()
+}
+
+type DriveCommand_StartRun struct {
+	// Starts a run, as StartRun does.
+	StartRun *StartRunRequest `protobuf:"bytes,11,opt,name=start_run,json=startRun,proto3,oneof"`
+}
+
+type DriveCommand_EmitEvent struct {
+	// Emits an event of the current state, as EmitEvent does.
+	EmitEvent *EmitEventRequest `protobuf:"bytes,12,opt,name=emit_event,json=emitEvent,proto3,oneof"`
+}
+
+type DriveCommand_SendInput struct {
+	// Gives message parts to the next turn, as SendInput does.
+	SendInput *SendInputRequest `protobuf:"bytes,13,opt,name=send_input,json=sendInput,proto3,oneof"`
+}
+
+type DriveCommand_GetTurn struct {
+	// Asks for the open turn, with a new token, as GetTurn does.
+	GetTurn *GetTurnRequest `protobuf:"bytes,14,opt,name=get_turn,json=getTurn,proto3,oneof"`
+}
+
+type DriveCommand_CompleteTurn struct {
+	// Ends the open turn with its output, as CompleteTurn does.
+	CompleteTurn *CompleteTurnRequest `protobuf:"bytes,15,opt,name=complete_turn,json=completeTurn,proto3,oneof"`
+}
+
+type DriveCommand_FailTurn struct {
+	// Reports a failed execution, as FailTurn does.
+	FailTurn *FailTurnRequest `protobuf:"bytes,16,opt,name=fail_turn,json=failTurn,proto3,oneof"`
+}
+
+type DriveCommand_SuspendTurn struct {
+	// Releases a turn until its steps are answered, as SuspendTurn does.
+	SuspendTurn *SuspendTurnRequest `protobuf:"bytes,17,opt,name=suspend_turn,json=suspendTurn,proto3,oneof"`
+}
+
+type DriveCommand_RequestStep struct {
+	// Asks for tool calls, as RequestStep does.
+	RequestStep *RequestStepRequest `protobuf:"bytes,18,opt,name=request_step,json=requestStep,proto3,oneof"`
+}
+
+type DriveCommand_ResolveStep struct {
+	// Answers a tool call, as ResolveStep does.
+	ResolveStep *ResolveStepRequest `protobuf:"bytes,19,opt,name=resolve_step,json=resolveStep,proto3,oneof"`
+}
+
+type DriveCommand_SetArtifacts struct {
+	// Writes artifacts without a transition, as SetArtifacts does.
+	SetArtifacts *SetArtifactsRequest `protobuf:"bytes,20,opt,name=set_artifacts,json=setArtifacts,proto3,oneof"`
+}
+
+type DriveCommand_WriteOutput struct {
+	// Keeps a piece of output, as WriteOutput does.
+	WriteOutput *WriteOutputRequest `protobuf:"bytes,21,opt,name=write_output,json=writeOutput,proto3,oneof"`
+}
+
+type DriveCommand_PauseRun struct {
+	// Pauses a run, as PauseRun does.
+	PauseRun *PauseRunRequest `protobuf:"bytes,22,opt,name=pause_run,json=pauseRun,proto3,oneof"`
+}
+
+type DriveCommand_ResumeRun struct {
+	// Ends a pause, as ResumeRun does.
+	ResumeRun *ResumeRunRequest `protobuf:"bytes,23,opt,name=resume_run,json=resumeRun,proto3,oneof"`
+}
+
+type DriveCommand_CancelRun struct {
+	// Ends a run, as CancelRun does.
+	CancelRun *CancelRunRequest `protobuf:"bytes,24,opt,name=cancel_run,json=cancelRun,proto3,oneof"`
+}
+
+func (*DriveCommand_StartRun) isDriveCommand_Command() {}
+
+func (*DriveCommand_EmitEvent) isDriveCommand_Command() {}
+
+func (*DriveCommand_SendInput) isDriveCommand_Command() {}
+
+func (*DriveCommand_GetTurn) isDriveCommand_Command() {}
+
+func (*DriveCommand_CompleteTurn) isDriveCommand_Command() {}
+
+func (*DriveCommand_FailTurn) isDriveCommand_Command() {}
+
+func (*DriveCommand_SuspendTurn) isDriveCommand_Command() {}
+
+func (*DriveCommand_RequestStep) isDriveCommand_Command() {}
+
+func (*DriveCommand_ResolveStep) isDriveCommand_Command() {}
+
+func (*DriveCommand_SetArtifacts) isDriveCommand_Command() {}
+
+func (*DriveCommand_WriteOutput) isDriveCommand_Command() {}
+
+func (*DriveCommand_PauseRun) isDriveCommand_Command() {}
+
+func (*DriveCommand_ResumeRun) isDriveCommand_Command() {}
+
+func (*DriveCommand_CancelRun) isDriveCommand_Command() {}
+
+// DriveResponse is one message of answers.
+type DriveResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Answers, in any order. Empty in the first message of the stream.
+	Answers []*DriveAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	// How many commands of the stream may be open at once. Set in the first message,
+	// which comes before any command is read; 0 in all others.
+	Window        uint32 `protobuf:"varint,2,opt,name=window,proto3" json:"window,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriveResponse) Reset() {
+	*x = DriveResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriveResponse) ProtoMessage() {}
+
+func (x *DriveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriveResponse.ProtoReflect.Descriptor instead.
+func (*DriveResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *DriveResponse) GetAnswers() []*DriveAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *DriveResponse) GetWindow() uint32 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+// DriveAnswer says what became of one command.
+type DriveAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the command.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The answer of the RPC, or why it was refused.
+	//
+	// Types that are valid to be assigned to Answer:
+	//
+	//	*DriveAnswer_Error
+	//	*DriveAnswer_StartRun
+	//	*DriveAnswer_EmitEvent
+	//	*DriveAnswer_SendInput
+	//	*DriveAnswer_GetTurn
+	//	*DriveAnswer_CompleteTurn
+	//	*DriveAnswer_FailTurn
+	//	*DriveAnswer_SuspendTurn
+	//	*DriveAnswer_RequestStep
+	//	*DriveAnswer_ResolveStep
+	//	*DriveAnswer_SetArtifacts
+	//	*DriveAnswer_WriteOutput
+	//	*DriveAnswer_PauseRun
+	//	*DriveAnswer_ResumeRun
+	//	*DriveAnswer_CancelRun
+	Answer        isDriveAnswer_Answer `protobuf_oneof:"answer"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriveAnswer) Reset() {
+	*x = DriveAnswer{}
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriveAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriveAnswer) ProtoMessage() {}
+
+func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriveAnswer.ProtoReflect.Descriptor instead.
+func (*DriveAnswer) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *DriveAnswer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DriveAnswer) GetAnswer() isDriveAnswer_Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetError() *status.Status {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetStartRun() *StartRunResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_StartRun); ok {
+			return x.StartRun
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetEmitEvent() *EmitEventResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_EmitEvent); ok {
+			return x.EmitEvent
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetSendInput() *SendInputResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_SendInput); ok {
+			return x.SendInput
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetGetTurn() *GetTurnResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_GetTurn); ok {
+			return x.GetTurn
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetCompleteTurn() *CompleteTurnResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_CompleteTurn); ok {
+			return x.CompleteTurn
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetFailTurn() *FailTurnResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_FailTurn); ok {
+			return x.FailTurn
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetSuspendTurn() *SuspendTurnResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_SuspendTurn); ok {
+			return x.SuspendTurn
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetRequestStep() *RequestStepResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_RequestStep); ok {
+			return x.RequestStep
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetResolveStep() *ResolveStepResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_ResolveStep); ok {
+			return x.ResolveStep
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetSetArtifacts() *SetArtifactsResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_SetArtifacts); ok {
+			return x.SetArtifacts
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetWriteOutput() *WriteOutputResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_WriteOutput); ok {
+			return x.WriteOutput
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetPauseRun() *PauseRunResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_PauseRun); ok {
+			return x.PauseRun
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetResumeRun() *ResumeRunResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_ResumeRun); ok {
+			return x.ResumeRun
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetCancelRun() *CancelRunResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_CancelRun); ok {
+			return x.CancelRun
+		}
+	}
+	return nil
+}
+
+type isDriveAnswer_Answer interface {
+	isDriveAnswer_Answer()
+}
+
+type DriveAnswer_Error struct {
+	// The status of the RPC, with the details that every error has.
+	Error *status.Status `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
+}
+
+type DriveAnswer_StartRun struct {
+	// Answers start_run.
+	StartRun *StartRunResponse `protobuf:"bytes,11,opt,name=start_run,json=startRun,proto3,oneof"`
+}
+
+type DriveAnswer_EmitEvent struct {
+	// Answers emit_event.
+	EmitEvent *EmitEventResponse `protobuf:"bytes,12,opt,name=emit_event,json=emitEvent,proto3,oneof"`
+}
+
+type DriveAnswer_SendInput struct {
+	// Answers send_input.
+	SendInput *SendInputResponse `protobuf:"bytes,13,opt,name=send_input,json=sendInput,proto3,oneof"`
+}
+
+type DriveAnswer_GetTurn struct {
+	// Answers get_turn.
+	GetTurn *GetTurnResponse `protobuf:"bytes,14,opt,name=get_turn,json=getTurn,proto3,oneof"`
+}
+
+type DriveAnswer_CompleteTurn struct {
+	// Answers complete_turn.
+	CompleteTurn *CompleteTurnResponse `protobuf:"bytes,15,opt,name=complete_turn,json=completeTurn,proto3,oneof"`
+}
+
+type DriveAnswer_FailTurn struct {
+	// Answers fail_turn.
+	FailTurn *FailTurnResponse `protobuf:"bytes,16,opt,name=fail_turn,json=failTurn,proto3,oneof"`
+}
+
+type DriveAnswer_SuspendTurn struct {
+	// Answers suspend_turn.
+	SuspendTurn *SuspendTurnResponse `protobuf:"bytes,17,opt,name=suspend_turn,json=suspendTurn,proto3,oneof"`
+}
+
+type DriveAnswer_RequestStep struct {
+	// Answers request_step.
+	RequestStep *RequestStepResponse `protobuf:"bytes,18,opt,name=request_step,json=requestStep,proto3,oneof"`
+}
+
+type DriveAnswer_ResolveStep struct {
+	// Answers resolve_step.
+	ResolveStep *ResolveStepResponse `protobuf:"bytes,19,opt,name=resolve_step,json=resolveStep,proto3,oneof"`
+}
+
+type DriveAnswer_SetArtifacts struct {
+	// Answers set_artifacts.
+	SetArtifacts *SetArtifactsResponse `protobuf:"bytes,20,opt,name=set_artifacts,json=setArtifacts,proto3,oneof"`
+}
+
+type DriveAnswer_WriteOutput struct {
+	// Answers write_output.
+	WriteOutput *WriteOutputResponse `protobuf:"bytes,21,opt,name=write_output,json=writeOutput,proto3,oneof"`
+}
+
+type DriveAnswer_PauseRun struct {
+	// Answers pause_run.
+	PauseRun *PauseRunResponse `protobuf:"bytes,22,opt,name=pause_run,json=pauseRun,proto3,oneof"`
+}
+
+type DriveAnswer_ResumeRun struct {
+	// Answers resume_run.
+	ResumeRun *ResumeRunResponse `protobuf:"bytes,23,opt,name=resume_run,json=resumeRun,proto3,oneof"`
+}
+
+type DriveAnswer_CancelRun struct {
+	// Answers cancel_run.
+	CancelRun *CancelRunResponse `protobuf:"bytes,24,opt,name=cancel_run,json=cancelRun,proto3,oneof"`
+}
+
+func (*DriveAnswer_Error) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_StartRun) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_EmitEvent) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_SendInput) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_GetTurn) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_CompleteTurn) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_FailTurn) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_SuspendTurn) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_RequestStep) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_ResolveStep) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_SetArtifacts) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_WriteOutput) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_PauseRun) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_ResumeRun) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_CancelRun) isDriveAnswer_Answer() {}
+
 var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xa4\x0e\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xa4\x0e\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -8261,7 +9004,57 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"media_type\x18\x02 \x01(\tR\tmediaType\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data*\xe8\x01\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\x81\x01\n" +
+	"\fDriveRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x121\n" +
+	"\bcommands\x18\x02 \x03(\v2\x15.pawl.v1.DriveCommandR\bcommands\"\xc8\a\n" +
+	"\fDriveCommand\x12\x17\n" +
+	"\x02id\x18\x01 \x01(\x04B\a\xbaH\x042\x02(\x01R\x02id\x12*\n" +
+	"\vtraceparent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vtraceparent\x127\n" +
+	"\tstart_run\x18\v \x01(\v2\x18.pawl.v1.StartRunRequestH\x00R\bstartRun\x12:\n" +
+	"\n" +
+	"emit_event\x18\f \x01(\v2\x19.pawl.v1.EmitEventRequestH\x00R\temitEvent\x12:\n" +
+	"\n" +
+	"send_input\x18\r \x01(\v2\x19.pawl.v1.SendInputRequestH\x00R\tsendInput\x124\n" +
+	"\bget_turn\x18\x0e \x01(\v2\x17.pawl.v1.GetTurnRequestH\x00R\agetTurn\x12C\n" +
+	"\rcomplete_turn\x18\x0f \x01(\v2\x1c.pawl.v1.CompleteTurnRequestH\x00R\fcompleteTurn\x127\n" +
+	"\tfail_turn\x18\x10 \x01(\v2\x18.pawl.v1.FailTurnRequestH\x00R\bfailTurn\x12@\n" +
+	"\fsuspend_turn\x18\x11 \x01(\v2\x1b.pawl.v1.SuspendTurnRequestH\x00R\vsuspendTurn\x12@\n" +
+	"\frequest_step\x18\x12 \x01(\v2\x1b.pawl.v1.RequestStepRequestH\x00R\vrequestStep\x12@\n" +
+	"\fresolve_step\x18\x13 \x01(\v2\x1b.pawl.v1.ResolveStepRequestH\x00R\vresolveStep\x12C\n" +
+	"\rset_artifacts\x18\x14 \x01(\v2\x1c.pawl.v1.SetArtifactsRequestH\x00R\fsetArtifacts\x12@\n" +
+	"\fwrite_output\x18\x15 \x01(\v2\x1b.pawl.v1.WriteOutputRequestH\x00R\vwriteOutput\x127\n" +
+	"\tpause_run\x18\x16 \x01(\v2\x18.pawl.v1.PauseRunRequestH\x00R\bpauseRun\x12:\n" +
+	"\n" +
+	"resume_run\x18\x17 \x01(\v2\x19.pawl.v1.ResumeRunRequestH\x00R\tresumeRun\x12:\n" +
+	"\n" +
+	"cancel_run\x18\x18 \x01(\v2\x19.pawl.v1.CancelRunRequestH\x00R\tcancelRunB\x10\n" +
+	"\acommand\x12\x05\xbaH\x02\b\x01\"W\n" +
+	"\rDriveResponse\x12.\n" +
+	"\aanswers\x18\x01 \x03(\v2\x14.pawl.v1.DriveAnswerR\aanswers\x12\x16\n" +
+	"\x06window\x18\x02 \x01(\rR\x06window\"\xc4\a\n" +
+	"\vDriveAnswer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
+	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x128\n" +
+	"\tstart_run\x18\v \x01(\v2\x19.pawl.v1.StartRunResponseH\x00R\bstartRun\x12;\n" +
+	"\n" +
+	"emit_event\x18\f \x01(\v2\x1a.pawl.v1.EmitEventResponseH\x00R\temitEvent\x12;\n" +
+	"\n" +
+	"send_input\x18\r \x01(\v2\x1a.pawl.v1.SendInputResponseH\x00R\tsendInput\x125\n" +
+	"\bget_turn\x18\x0e \x01(\v2\x18.pawl.v1.GetTurnResponseH\x00R\agetTurn\x12D\n" +
+	"\rcomplete_turn\x18\x0f \x01(\v2\x1d.pawl.v1.CompleteTurnResponseH\x00R\fcompleteTurn\x128\n" +
+	"\tfail_turn\x18\x10 \x01(\v2\x19.pawl.v1.FailTurnResponseH\x00R\bfailTurn\x12A\n" +
+	"\fsuspend_turn\x18\x11 \x01(\v2\x1c.pawl.v1.SuspendTurnResponseH\x00R\vsuspendTurn\x12A\n" +
+	"\frequest_step\x18\x12 \x01(\v2\x1c.pawl.v1.RequestStepResponseH\x00R\vrequestStep\x12A\n" +
+	"\fresolve_step\x18\x13 \x01(\v2\x1c.pawl.v1.ResolveStepResponseH\x00R\vresolveStep\x12D\n" +
+	"\rset_artifacts\x18\x14 \x01(\v2\x1d.pawl.v1.SetArtifactsResponseH\x00R\fsetArtifacts\x12A\n" +
+	"\fwrite_output\x18\x15 \x01(\v2\x1c.pawl.v1.WriteOutputResponseH\x00R\vwriteOutput\x128\n" +
+	"\tpause_run\x18\x16 \x01(\v2\x19.pawl.v1.PauseRunResponseH\x00R\bpauseRun\x12;\n" +
+	"\n" +
+	"resume_run\x18\x17 \x01(\v2\x1a.pawl.v1.ResumeRunResponseH\x00R\tresumeRun\x12;\n" +
+	"\n" +
+	"cancel_run\x18\x18 \x01(\v2\x1a.pawl.v1.CancelRunResponseH\x00R\tcancelRunB\b\n" +
+	"\x06answer*\xe8\x01\n" +
 	"\vDisposition\x12\x1b\n" +
 	"\x17DISPOSITION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DISPOSITION_ACCEPTED\x10\x01\x12#\n" +
@@ -8283,7 +9076,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_CHANGED\x10\x032\xb9\x17\n" +
+	"\x13CHANGE_KIND_CHANGED\x10\x032\xf5\x17\n" +
 	"\n" +
 	"RunService\x12T\n" +
 	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12T\n" +
@@ -8314,7 +9107,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\aWaitRun\x12\x17.pawl.v1.WaitRunRequest\x1a\x18.pawl.v1.WaitRunResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/runs/{run_id}:wait\x12c\n" +
 	"\bPauseRun\x12\x18.pawl.v1.PauseRunRequest\x1a\x19.pawl.v1.PauseRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:pause\x12g\n" +
 	"\tResumeRun\x12\x19.pawl.v1.ResumeRunRequest\x1a\x1a.pawl.v1.ResumeRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:resume\x12g\n" +
-	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:cancel\x12>\n" +
+	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:cancel\x12:\n" +
+	"\x05Drive\x12\x15.pawl.v1.DriveRequest\x1a\x16.pawl.v1.DriveResponse(\x010\x01\x12>\n" +
 	"\aPutBlob\x12\x17.pawl.v1.PutBlobRequest\x1a\x18.pawl.v1.PutBlobResponse(\x01\x12>\n" +
 	"\aGetBlob\x12\x17.pawl.v1.GetBlobRequest\x1a\x18.pawl.v1.GetBlobResponse0\x01B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
@@ -8331,7 +9125,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -8419,77 +9213,82 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*PutBlobResponse)(nil),           // 83: pawl.v1.PutBlobResponse
 	(*GetBlobRequest)(nil),            // 84: pawl.v1.GetBlobRequest
 	(*GetBlobResponse)(nil),           // 85: pawl.v1.GetBlobResponse
-	nil,                               // 86: pawl.v1.Run.LabelsEntry
-	nil,                               // 87: pawl.v1.Run.VisitsEntry
-	nil,                               // 88: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 89: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 90: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 91: pawl.v1.PackRef
-	(Execution)(0),                    // 92: pawl.v1.Execution
-	(RunStatus)(0),                    // 93: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 94: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 95: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 96: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 97: pawl.v1.Awaiting
-	(*durationpb.Duration)(nil),       // 98: google.protobuf.Duration
-	(StepStatus)(0),                   // 99: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 100: pawl.v1.Fault
-	(*Remote)(nil),                    // 101: pawl.v1.Remote
-	(*Part)(nil),                      // 102: pawl.v1.Part
-	(*Record)(nil),                    // 103: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 104: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 105: pawl.v1.Message
-	(ArtifactMode)(0),                 // 106: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 107: pawl.v1.Usage
-	(*OutputPiece)(nil),               // 108: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 109: pawl.v1.Denial
-	(RecordKind)(0),                   // 110: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 111: pawl.v1.Artifact
+	(*DriveRequest)(nil),              // 86: pawl.v1.DriveRequest
+	(*DriveCommand)(nil),              // 87: pawl.v1.DriveCommand
+	(*DriveResponse)(nil),             // 88: pawl.v1.DriveResponse
+	(*DriveAnswer)(nil),               // 89: pawl.v1.DriveAnswer
+	nil,                               // 90: pawl.v1.Run.LabelsEntry
+	nil,                               // 91: pawl.v1.Run.VisitsEntry
+	nil,                               // 92: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 93: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 94: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 95: pawl.v1.PackRef
+	(Execution)(0),                    // 96: pawl.v1.Execution
+	(RunStatus)(0),                    // 97: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 98: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 99: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 100: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 101: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 102: google.protobuf.Duration
+	(StepStatus)(0),                   // 103: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 104: pawl.v1.Fault
+	(*Remote)(nil),                    // 105: pawl.v1.Remote
+	(*Part)(nil),                      // 106: pawl.v1.Part
+	(*Record)(nil),                    // 107: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 108: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 109: pawl.v1.Message
+	(ArtifactMode)(0),                 // 110: pawl.v1.ArtifactMode
+	(*Usage)(nil),                     // 111: pawl.v1.Usage
+	(*OutputPiece)(nil),               // 112: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 113: pawl.v1.Denial
+	(RecordKind)(0),                   // 114: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 115: pawl.v1.Artifact
+	(*status.Status)(nil),             // 116: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	91,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	92,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	86,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	93,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	87,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	95,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	96,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	90,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	97,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	91,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	6,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	94,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	94,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	94,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	94,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	95,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	94,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	98,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	98,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	98,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	98,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	99,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	98,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
 	10,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	96,  // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	100, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	7,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
 	9,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	97,  // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	94,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	101, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	98,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
 	8,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
 	14,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	98,  // 20: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
-	99,  // 21: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	94,  // 22: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	100, // 23: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	101, // 24: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	93,  // 25: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	88,  // 26: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	94,  // 27: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	94,  // 28: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	102, // 29: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	92,  // 30: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	89,  // 31: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	102, // 20: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	103, // 21: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	98,  // 22: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	104, // 23: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	105, // 24: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	97,  // 25: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	92,  // 26: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	98,  // 27: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	98,  // 28: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	106, // 29: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	96,  // 30: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	93,  // 31: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
 	4,   // 32: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	103, // 33: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	95,  // 34: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	104, // 35: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	90,  // 36: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	92,  // 37: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	107, // 33: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	99,  // 34: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	108, // 35: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	94,  // 36: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	96,  // 37: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
 	4,   // 38: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	103, // 39: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	95,  // 40: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	91,  // 41: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	93,  // 42: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	107, // 39: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	99,  // 40: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	95,  // 41: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	97,  // 42: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
 	3,   // 43: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
 	3,   // 44: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
 	21,  // 45: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
@@ -8503,153 +9302,186 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	22,  // 53: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
 	21,  // 54: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
 	4,   // 55: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	104, // 56: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	103, // 57: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	103, // 58: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	93,  // 59: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	95,  // 60: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	102, // 61: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	103, // 62: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	93,  // 63: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	95,  // 64: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	95,  // 65: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	91,  // 66: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	105, // 67: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	108, // 56: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	107, // 57: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	107, // 58: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	97,  // 59: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	99,  // 60: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	106, // 61: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	107, // 62: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	97,  // 63: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	99,  // 64: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	99,  // 65: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	95,  // 66: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	109, // 67: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
 	37,  // 68: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
 	10,  // 69: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
 	38,  // 70: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	94,  // 71: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	94,  // 72: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	98,  // 71: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	98,  // 72: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
 	36,  // 73: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	98,  // 74: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	106, // 75: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	102, // 74: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	110, // 75: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
 	35,  // 76: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	104, // 77: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	103, // 78: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	102, // 79: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	105, // 80: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	107, // 81: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	104, // 82: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	97,  // 83: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	103, // 84: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	103, // 85: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	103, // 86: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	93,  // 87: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	95,  // 88: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	100, // 89: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	107, // 90: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	103, // 91: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	103, // 92: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	93,  // 93: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	95,  // 94: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	108, // 95: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	103, // 96: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	103, // 97: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	93,  // 98: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	108, // 77: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	107, // 78: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	106, // 79: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	109, // 80: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	111, // 81: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	108, // 82: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	101, // 83: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	107, // 84: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	107, // 85: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	107, // 86: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	97,  // 87: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	99,  // 88: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	104, // 89: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	111, // 90: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	107, // 91: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	107, // 92: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	97,  // 93: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	99,  // 94: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	112, // 95: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	107, // 96: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	107, // 97: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	97,  // 98: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
 	51,  // 99: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
 	10,  // 100: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	109, // 101: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	113, // 101: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
 	53,  // 102: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	103, // 103: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	93,  // 104: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	100, // 105: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	107, // 103: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	97,  // 104: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	104, // 105: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
 	0,   // 106: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	103, // 107: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	103, // 108: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	93,  // 109: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	107, // 107: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	107, // 108: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	97,  // 109: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
 	11,  // 110: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	110, // 111: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	114, // 111: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
 	60,  // 112: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	103, // 113: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	107, // 113: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
 	59,  // 114: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
 	61,  // 115: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
 	62,  // 116: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	94,  // 117: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	98,  // 117: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
 	4,   // 118: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	111, // 119: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	110, // 120: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	103, // 121: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	115, // 119: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	114, // 120: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	107, // 121: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
 	62,  // 122: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
 	4,   // 123: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	111, // 124: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	115, // 124: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
 	5,   // 125: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
 	11,  // 126: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
 	1,   // 127: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
 	4,   // 128: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
 	71,  // 129: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	93,  // 130: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	97,  // 130: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
 	2,   // 131: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	98,  // 132: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	102, // 132: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
 	4,   // 133: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	103, // 134: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	93,  // 135: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	103, // 136: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	93,  // 137: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	103, // 138: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	93,  // 139: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	12,  // 140: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	65,  // 141: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	15,  // 142: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	17,  // 143: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	24,  // 144: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	26,  // 145: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	28,  // 146: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	30,  // 147: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	32,  // 148: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	34,  // 149: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	39,  // 150: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	41,  // 151: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	43,  // 152: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	45,  // 153: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	47,  // 154: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	49,  // 155: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	52,  // 156: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	55,  // 157: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	57,  // 158: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	63,  // 159: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	67,  // 160: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	69,  // 161: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	72,  // 162: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	74,  // 163: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	76,  // 164: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	78,  // 165: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	80,  // 166: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	82,  // 167: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	84,  // 168: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	13,  // 169: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	66,  // 170: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	16,  // 171: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	23,  // 172: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	25,  // 173: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	27,  // 174: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	29,  // 175: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	31,  // 176: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	33,  // 177: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	35,  // 178: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	40,  // 179: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	42,  // 180: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	44,  // 181: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	46,  // 182: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	48,  // 183: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	50,  // 184: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	54,  // 185: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	56,  // 186: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	58,  // 187: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	64,  // 188: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	68,  // 189: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	70,  // 190: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	73,  // 191: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	75,  // 192: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	77,  // 193: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	79,  // 194: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	81,  // 195: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	83,  // 196: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	85,  // 197: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	169, // [169:198] is the sub-list for method output_type
-	140, // [140:169] is the sub-list for method input_type
-	140, // [140:140] is the sub-list for extension type_name
-	140, // [140:140] is the sub-list for extension extendee
-	0,   // [0:140] is the sub-list for field type_name
+	107, // 134: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	97,  // 135: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	107, // 136: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	97,  // 137: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	107, // 138: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	97,  // 139: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	87,  // 140: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	12,  // 141: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	30,  // 142: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	32,  // 143: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	34,  // 144: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	43,  // 145: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	45,  // 146: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	49,  // 147: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	52,  // 148: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	55,  // 149: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	41,  // 150: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	47,  // 151: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	76,  // 152: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	78,  // 153: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	80,  // 154: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	89,  // 155: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	116, // 156: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	13,  // 157: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	31,  // 158: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	33,  // 159: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	35,  // 160: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	44,  // 161: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	46,  // 162: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	50,  // 163: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	54,  // 164: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	56,  // 165: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	42,  // 166: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	48,  // 167: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	77,  // 168: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	79,  // 169: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	81,  // 170: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	12,  // 171: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	65,  // 172: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	15,  // 173: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	17,  // 174: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	24,  // 175: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	26,  // 176: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	28,  // 177: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	30,  // 178: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	32,  // 179: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	34,  // 180: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	39,  // 181: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	41,  // 182: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	43,  // 183: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	45,  // 184: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	47,  // 185: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	49,  // 186: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	52,  // 187: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	55,  // 188: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	57,  // 189: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	63,  // 190: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	67,  // 191: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	69,  // 192: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	72,  // 193: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	74,  // 194: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	76,  // 195: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	78,  // 196: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	80,  // 197: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	86,  // 198: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	82,  // 199: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	84,  // 200: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	13,  // 201: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	66,  // 202: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	16,  // 203: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	23,  // 204: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	25,  // 205: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	27,  // 206: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	29,  // 207: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	31,  // 208: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	33,  // 209: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	35,  // 210: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	40,  // 211: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	42,  // 212: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	44,  // 213: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	46,  // 214: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	48,  // 215: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	50,  // 216: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	54,  // 217: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	56,  // 218: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	58,  // 219: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	64,  // 220: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	68,  // 221: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	70,  // 222: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	73,  // 223: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	75,  // 224: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	77,  // 225: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	79,  // 226: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	81,  // 227: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	88,  // 228: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	83,  // 229: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	85,  // 230: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	201, // [201:231] is the sub-list for method output_type
+	171, // [171:201] is the sub-list for method input_type
+	171, // [171:171] is the sub-list for extension type_name
+	171, // [171:171] is the sub-list for extension extendee
+	0,   // [0:171] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -8673,13 +9505,46 @@ func file_pawl_v1_run_proto_init() {
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
 	}
+	file_pawl_v1_run_proto_msgTypes[83].OneofWrappers = []any{
+		(*DriveCommand_StartRun)(nil),
+		(*DriveCommand_EmitEvent)(nil),
+		(*DriveCommand_SendInput)(nil),
+		(*DriveCommand_GetTurn)(nil),
+		(*DriveCommand_CompleteTurn)(nil),
+		(*DriveCommand_FailTurn)(nil),
+		(*DriveCommand_SuspendTurn)(nil),
+		(*DriveCommand_RequestStep)(nil),
+		(*DriveCommand_ResolveStep)(nil),
+		(*DriveCommand_SetArtifacts)(nil),
+		(*DriveCommand_WriteOutput)(nil),
+		(*DriveCommand_PauseRun)(nil),
+		(*DriveCommand_ResumeRun)(nil),
+		(*DriveCommand_CancelRun)(nil),
+	}
+	file_pawl_v1_run_proto_msgTypes[85].OneofWrappers = []any{
+		(*DriveAnswer_Error)(nil),
+		(*DriveAnswer_StartRun)(nil),
+		(*DriveAnswer_EmitEvent)(nil),
+		(*DriveAnswer_SendInput)(nil),
+		(*DriveAnswer_GetTurn)(nil),
+		(*DriveAnswer_CompleteTurn)(nil),
+		(*DriveAnswer_FailTurn)(nil),
+		(*DriveAnswer_SuspendTurn)(nil),
+		(*DriveAnswer_RequestStep)(nil),
+		(*DriveAnswer_ResolveStep)(nil),
+		(*DriveAnswer_SetArtifacts)(nil),
+		(*DriveAnswer_WriteOutput)(nil),
+		(*DriveAnswer_PauseRun)(nil),
+		(*DriveAnswer_ResumeRun)(nil),
+		(*DriveAnswer_CancelRun)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   87,
+			NumMessages:   91,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -603,7 +603,12 @@ type WorkRequest struct {
 	//	*WorkRequest_ResolveStep
 	//	*WorkRequest_SetArtifacts
 	//	*WorkRequest_WriteOutput
-	Item          isWorkRequest_Item `protobuf_oneof:"item"`
+	Item isWorkRequest_Item `protobuf_oneof:"item"`
+	// Further requests in the same message, in order behind this one, each with its own
+	// id, credits and item: one message then carries what would be many. At most 1023,
+	// and none of them has `more` itself. Requests that break this are refused, each
+	// with its receipt. Default: empty.
+	More          []*WorkRequest `protobuf:"bytes,31,rep,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,6 +779,13 @@ func (x *WorkRequest) GetWriteOutput() *WriteOutputRequest {
 	return nil
 }
 
+func (x *WorkRequest) GetMore() []*WorkRequest {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
 type isWorkRequest_Item interface {
 	isWorkRequest_Item()
 }
@@ -881,7 +893,10 @@ type WorkResponse struct {
 	//	*WorkResponse_StepAnswers
 	//	*WorkResponse_Receipt
 	//	*WorkResponse_Drain
-	Item          isWorkResponse_Item `protobuf_oneof:"item"`
+	Item isWorkResponse_Item `protobuf_oneof:"item"`
+	// Further responses in the same message, in order behind this one, none with `more`
+	// itself; at most 1023. Only sent to a worker that registered with `batches`.
+	More          []*WorkResponse `protobuf:"bytes,31,rep,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -982,6 +997,13 @@ func (x *WorkResponse) GetDrain() *ServerDrain {
 		if x, ok := x.Item.(*WorkResponse_Drain); ok {
 			return x.Drain
 		}
+	}
+	return nil
+}
+
+func (x *WorkResponse) GetMore() []*WorkResponse {
+	if x != nil {
+		return x.More
 	}
 	return nil
 }
@@ -1139,7 +1161,10 @@ type WorkerRegistration struct {
 	// ever received and that it has no receipt of an answer for: a step of this
 	// instance that it does not name was lost on the way and is sent again. Default:
 	// empty, such a step is unknown once the step grace is over.
-	Instance      string `protobuf:"bytes,12,opt,name=instance,proto3" json:"instance,omitempty"`
+	Instance string `protobuf:"bytes,12,opt,name=instance,proto3" json:"instance,omitempty"`
+	// Reads WorkResponse.more: what waits to be sent may come in one message. Default
+	// false, each response is a message of its own.
+	Batches       bool `protobuf:"varint,13,opt,name=batches,proto3" json:"batches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1256,6 +1281,13 @@ func (x *WorkerRegistration) GetInstance() string {
 		return x.Instance
 	}
 	return ""
+}
+
+func (x *WorkerRegistration) GetBatches() bool {
+	if x != nil {
+		return x.Batches
+	}
+	return false
 }
 
 // TurnLease is the right to execute one turn.
@@ -2594,7 +2626,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\x05R\x05count\x12\x18\n" +
-	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\xe6\x06\n" +
+	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\x90\a\n" +
 	"\vWorkRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12.\n" +
@@ -2610,8 +2642,9 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\frequest_step\x18\x18 \x01(\v2\x1b.pawl.v1.RequestStepRequestH\x00R\vrequestStep\x12@\n" +
 	"\fresolve_step\x18\x19 \x01(\v2\x1b.pawl.v1.ResolveStepRequestH\x00R\vresolveStep\x12C\n" +
 	"\rset_artifacts\x18\x1a \x01(\v2\x1c.pawl.v1.SetArtifactsRequestH\x00R\fsetArtifacts\x12@\n" +
-	"\fwrite_output\x18\x1b \x01(\v2\x1b.pawl.v1.WriteOutputRequestH\x00R\vwriteOutputB\x06\n" +
-	"\x04item\"\xfd\x02\n" +
+	"\fwrite_output\x18\x1b \x01(\v2\x1b.pawl.v1.WriteOutputRequestH\x00R\vwriteOutput\x12(\n" +
+	"\x04more\x18\x1f \x03(\v2\x14.pawl.v1.WorkRequestR\x04moreB\x06\n" +
+	"\x04item\"\xa8\x03\n" +
 	"\fWorkResponse\x12;\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x19.pawl.v1.WorkerRegisteredH\x00R\n" +
@@ -2621,13 +2654,14 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\arevoked\x18\x04 \x01(\v2\x13.pawl.v1.RevocationH\x00R\arevoked\x129\n" +
 	"\fstep_answers\x18\x05 \x01(\v2\x14.pawl.v1.StepAnswersH\x00R\vstepAnswers\x120\n" +
 	"\areceipt\x18\x06 \x01(\v2\x14.pawl.v1.WorkReceiptH\x00R\areceipt\x12,\n" +
-	"\x05drain\x18\a \x01(\v2\x14.pawl.v1.ServerDrainH\x00R\x05drainB\x06\n" +
+	"\x05drain\x18\a \x01(\v2\x14.pawl.v1.ServerDrainH\x00R\x05drain\x12)\n" +
+	"\x04more\x18\x1f \x03(\v2\x15.pawl.v1.WorkResponseR\x04moreB\x06\n" +
 	"\x04item\"Q\n" +
 	"\vWorkCredits\x12 \n" +
 	"\x05turns\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05turns\x12 \n" +
 	"\x05steps\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\xdf\x04\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\xf9\x04\n" +
 	"\x12WorkerRegistration\x12I\n" +
 	"\tworker_id\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$R\bworkerId\x12 \n" +
 	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06client\x12*\n" +
@@ -2645,7 +2679,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	" \x03(\v2\x12.pawl.v1.TurnLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldTurns\x12<\n" +
 	"\n" +
 	"held_steps\x18\v \x03(\v2\x12.pawl.v1.StepLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldSteps\x12#\n" +
-	"\binstance\x18\f \x01(\tB\a\xbaH\x04r\x02(@R\binstance\"\xf5\x02\n" +
+	"\binstance\x18\f \x01(\tB\a\xbaH\x04r\x02(@R\binstance\x12\x18\n" +
+	"\abatches\x18\r \x01(\bR\abatches\"\xf5\x02\n" +
 	"\tTurnLease\x12;\n" +
 	"\x06run_id\x18\x01 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
 	"\bturn_seq\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\x12!\n" +
@@ -2834,53 +2869,55 @@ var file_pawl_v1_worker_proto_depIdxs = []int32{
 	32, // 19: pawl.v1.WorkRequest.resolve_step:type_name -> pawl.v1.ResolveStepRequest
 	33, // 20: pawl.v1.WorkRequest.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
 	34, // 21: pawl.v1.WorkRequest.write_output:type_name -> pawl.v1.WriteOutputRequest
-	12, // 22: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
-	13, // 23: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
-	14, // 24: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
-	15, // 25: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
-	16, // 26: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
-	17, // 27: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
-	24, // 28: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
-	10, // 29: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
-	11, // 30: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
-	26, // 31: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
-	35, // 32: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
-	10, // 33: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
-	11, // 34: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
-	35, // 35: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	10, // 36: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
-	36, // 37: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
-	25, // 38: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
-	11, // 39: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
-	26, // 40: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
-	26, // 41: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
-	35, // 42: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
-	27, // 43: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
-	10, // 44: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
-	11, // 45: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
-	0,  // 46: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
-	37, // 47: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
-	38, // 48: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
-	39, // 49: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	40, // 50: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	41, // 51: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	42, // 52: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
-	43, // 53: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	44, // 54: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	19, // 55: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
-	21, // 56: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
-	45, // 57: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
-	10, // 58: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
-	26, // 59: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
-	6,  // 60: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
-	1,  // 61: pawl.v1.WorkerService.ListWorkers:input_type -> pawl.v1.ListWorkersRequest
-	7,  // 62: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
-	2,  // 63: pawl.v1.WorkerService.ListWorkers:output_type -> pawl.v1.ListWorkersResponse
-	62, // [62:64] is the sub-list for method output_type
-	60, // [60:62] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	6,  // 22: pawl.v1.WorkRequest.more:type_name -> pawl.v1.WorkRequest
+	12, // 23: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
+	13, // 24: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
+	14, // 25: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
+	15, // 26: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
+	16, // 27: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
+	17, // 28: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
+	24, // 29: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
+	7,  // 30: pawl.v1.WorkResponse.more:type_name -> pawl.v1.WorkResponse
+	10, // 31: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
+	11, // 32: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
+	26, // 33: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
+	35, // 34: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
+	10, // 35: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
+	11, // 36: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
+	35, // 37: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	10, // 38: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
+	36, // 39: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
+	25, // 40: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
+	11, // 41: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
+	26, // 42: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
+	26, // 43: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
+	35, // 44: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
+	27, // 45: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
+	10, // 46: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
+	11, // 47: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
+	0,  // 48: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
+	37, // 49: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
+	38, // 50: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
+	39, // 51: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	40, // 52: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	41, // 53: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	42, // 54: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
+	43, // 55: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	44, // 56: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	19, // 57: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
+	21, // 58: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
+	45, // 59: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
+	10, // 60: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
+	26, // 61: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
+	6,  // 62: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
+	1,  // 63: pawl.v1.WorkerService.ListWorkers:input_type -> pawl.v1.ListWorkersRequest
+	7,  // 64: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
+	2,  // 65: pawl.v1.WorkerService.ListWorkers:output_type -> pawl.v1.ListWorkersResponse
+	64, // [64:66] is the sub-list for method output_type
+	62, // [62:64] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_worker_proto_init() }

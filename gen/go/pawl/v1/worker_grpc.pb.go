@@ -48,6 +48,8 @@ type WorkerServiceClient interface {
 	// their requests. A worker has to read while it sends: once 1 024 of its requests
 	// have no receipt yet that was sent, or about 4 MiB of receipts wait to be, the
 	// server reads nothing more of the stream, heartbeats included, until it does.
+	// Requests may share a message (WorkRequest.more), and so may responses to a worker
+	// that registers with `batches`: what waits to be sent is then one message.
 	//
 	// Errors that end the stream: INVALID_ARGUMENT (REGISTRATION_REQUIRED: the
 	// first request is no registration; UNKNOWN_PROMPT, UNKNOWN_AGENT,
@@ -125,6 +127,8 @@ type WorkerServiceServer interface {
 	// their requests. A worker has to read while it sends: once 1 024 of its requests
 	// have no receipt yet that was sent, or about 4 MiB of receipts wait to be, the
 	// server reads nothing more of the stream, heartbeats included, until it does.
+	// Requests may share a message (WorkRequest.more), and so may responses to a worker
+	// that registers with `batches`: what waits to be sent is then one message.
 	//
 	// Errors that end the stream: INVALID_ARGUMENT (REGISTRATION_REQUIRED: the
 	// first request is no registration; UNKNOWN_PROMPT, UNKNOWN_AGENT,

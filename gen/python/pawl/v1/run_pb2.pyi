@@ -3,6 +3,7 @@ import datetime
 from google.api import annotations_pb2 as _annotations_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.rpc import status_pb2 as _status_pb2
 from pawl.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -1334,3 +1335,91 @@ class GetBlobResponse(_message.Message):
     offset: int
     data: bytes
     def __init__(self, size: _Optional[int] = ..., media_type: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class DriveRequest(_message.Message):
+    __slots__ = ("namespace", "commands")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    commands: _containers.RepeatedCompositeFieldContainer[DriveCommand]
+    def __init__(self, namespace: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[DriveCommand, _Mapping]]] = ...) -> None: ...
+
+class DriveCommand(_message.Message):
+    __slots__ = ("id", "traceparent", "start_run", "emit_event", "send_input", "get_turn", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "pause_run", "resume_run", "cancel_run")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    START_RUN_FIELD_NUMBER: _ClassVar[int]
+    EMIT_EVENT_FIELD_NUMBER: _ClassVar[int]
+    SEND_INPUT_FIELD_NUMBER: _ClassVar[int]
+    GET_TURN_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_TURN_FIELD_NUMBER: _ClassVar[int]
+    FAIL_TURN_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_TURN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_STEP_FIELD_NUMBER: _ClassVar[int]
+    RESOLVE_STEP_FIELD_NUMBER: _ClassVar[int]
+    SET_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_RUN_FIELD_NUMBER: _ClassVar[int]
+    RESUME_RUN_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_RUN_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    traceparent: str
+    start_run: StartRunRequest
+    emit_event: EmitEventRequest
+    send_input: SendInputRequest
+    get_turn: GetTurnRequest
+    complete_turn: CompleteTurnRequest
+    fail_turn: FailTurnRequest
+    suspend_turn: SuspendTurnRequest
+    request_step: RequestStepRequest
+    resolve_step: ResolveStepRequest
+    set_artifacts: SetArtifactsRequest
+    write_output: WriteOutputRequest
+    pause_run: PauseRunRequest
+    resume_run: ResumeRunRequest
+    cancel_run: CancelRunRequest
+    def __init__(self, id: _Optional[int] = ..., traceparent: _Optional[str] = ..., start_run: _Optional[_Union[StartRunRequest, _Mapping]] = ..., emit_event: _Optional[_Union[EmitEventRequest, _Mapping]] = ..., send_input: _Optional[_Union[SendInputRequest, _Mapping]] = ..., get_turn: _Optional[_Union[GetTurnRequest, _Mapping]] = ..., complete_turn: _Optional[_Union[CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[WriteOutputRequest, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRunRequest, _Mapping]] = ..., resume_run: _Optional[_Union[ResumeRunRequest, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRunRequest, _Mapping]] = ...) -> None: ...
+
+class DriveResponse(_message.Message):
+    __slots__ = ("answers", "window")
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[DriveAnswer]
+    window: int
+    def __init__(self, answers: _Optional[_Iterable[_Union[DriveAnswer, _Mapping]]] = ..., window: _Optional[int] = ...) -> None: ...
+
+class DriveAnswer(_message.Message):
+    __slots__ = ("id", "error", "start_run", "emit_event", "send_input", "get_turn", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "pause_run", "resume_run", "cancel_run")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    START_RUN_FIELD_NUMBER: _ClassVar[int]
+    EMIT_EVENT_FIELD_NUMBER: _ClassVar[int]
+    SEND_INPUT_FIELD_NUMBER: _ClassVar[int]
+    GET_TURN_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_TURN_FIELD_NUMBER: _ClassVar[int]
+    FAIL_TURN_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_TURN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_STEP_FIELD_NUMBER: _ClassVar[int]
+    RESOLVE_STEP_FIELD_NUMBER: _ClassVar[int]
+    SET_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_RUN_FIELD_NUMBER: _ClassVar[int]
+    RESUME_RUN_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_RUN_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    error: _status_pb2.Status
+    start_run: StartRunResponse
+    emit_event: EmitEventResponse
+    send_input: SendInputResponse
+    get_turn: GetTurnResponse
+    complete_turn: CompleteTurnResponse
+    fail_turn: FailTurnResponse
+    suspend_turn: SuspendTurnResponse
+    request_step: RequestStepResponse
+    resolve_step: ResolveStepResponse
+    set_artifacts: SetArtifactsResponse
+    write_output: WriteOutputResponse
+    pause_run: PauseRunResponse
+    resume_run: ResumeRunResponse
+    cancel_run: CancelRunResponse
+    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., start_run: _Optional[_Union[StartRunResponse, _Mapping]] = ..., emit_event: _Optional[_Union[EmitEventResponse, _Mapping]] = ..., send_input: _Optional[_Union[SendInputResponse, _Mapping]] = ..., get_turn: _Optional[_Union[GetTurnResponse, _Mapping]] = ..., complete_turn: _Optional[_Union[CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[SetArtifactsResponse, _Mapping]] = ..., write_output: _Optional[_Union[WriteOutputResponse, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRunResponse, _Mapping]] = ..., resume_run: _Optional[_Union[ResumeRunResponse, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRunResponse, _Mapping]] = ...) -> None: ...

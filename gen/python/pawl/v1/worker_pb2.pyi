@@ -115,7 +115,7 @@ class ReadyWork(_message.Message):
     def __init__(self, pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., agent: _Optional[str] = ..., tool: _Optional[str] = ..., count: _Optional[int] = ..., workers: _Optional[int] = ...) -> None: ...
 
 class WorkRequest(_message.Message):
-    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output")
+    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "more")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +131,7 @@ class WorkRequest(_message.Message):
     RESOLVE_STEP_FIELD_NUMBER: _ClassVar[int]
     SET_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     id: int
     credits: WorkCredits
@@ -146,10 +147,11 @@ class WorkRequest(_message.Message):
     resolve_step: _run_pb2.ResolveStepRequest
     set_artifacts: _run_pb2.SetArtifactsRequest
     write_output: _run_pb2.WriteOutputRequest
-    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[WorkRequest]
+    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkRequest, _Mapping]]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
-    __slots__ = ("registered", "turn", "step", "revoked", "step_answers", "receipt", "drain")
+    __slots__ = ("registered", "turn", "step", "revoked", "step_answers", "receipt", "drain", "more")
     REGISTERED_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +159,7 @@ class WorkResponse(_message.Message):
     STEP_ANSWERS_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     registered: WorkerRegistered
     turn: TurnAssignment
     step: StepAssignment
@@ -164,7 +167,8 @@ class WorkResponse(_message.Message):
     step_answers: StepAnswers
     receipt: WorkReceipt
     drain: ServerDrain
-    def __init__(self, registered: _Optional[_Union[WorkerRegistered, _Mapping]] = ..., turn: _Optional[_Union[TurnAssignment, _Mapping]] = ..., step: _Optional[_Union[StepAssignment, _Mapping]] = ..., revoked: _Optional[_Union[Revocation, _Mapping]] = ..., step_answers: _Optional[_Union[StepAnswers, _Mapping]] = ..., receipt: _Optional[_Union[WorkReceipt, _Mapping]] = ..., drain: _Optional[_Union[ServerDrain, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[WorkResponse]
+    def __init__(self, registered: _Optional[_Union[WorkerRegistered, _Mapping]] = ..., turn: _Optional[_Union[TurnAssignment, _Mapping]] = ..., step: _Optional[_Union[StepAssignment, _Mapping]] = ..., revoked: _Optional[_Union[Revocation, _Mapping]] = ..., step_answers: _Optional[_Union[StepAnswers, _Mapping]] = ..., receipt: _Optional[_Union[WorkReceipt, _Mapping]] = ..., drain: _Optional[_Union[ServerDrain, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkResponse, _Mapping]]] = ...) -> None: ...
 
 class WorkCredits(_message.Message):
     __slots__ = ("turns", "steps")
@@ -175,7 +179,7 @@ class WorkCredits(_message.Message):
     def __init__(self, turns: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class WorkerRegistration(_message.Message):
-    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance")
+    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     PACKS_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +192,7 @@ class WorkerRegistration(_message.Message):
     HELD_TURNS_FIELD_NUMBER: _ClassVar[int]
     HELD_STEPS_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     client: str
     packs: _containers.RepeatedScalarFieldContainer[str]
@@ -200,7 +205,8 @@ class WorkerRegistration(_message.Message):
     held_turns: _containers.RepeatedCompositeFieldContainer[TurnLease]
     held_steps: _containers.RepeatedCompositeFieldContainer[StepLease]
     instance: str
-    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ...) -> None: ...
+    batches: bool
+    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ...) -> None: ...
 
 class TurnLease(_message.Message):
     __slots__ = ("run_id", "turn_seq", "attempt", "delivery", "token", "deadline", "duration", "step_requests")

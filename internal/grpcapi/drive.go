@@ -1,0 +1,179 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// answersBytes is about how much one message of answers has, unless one answer has more.
+const answersBytes = 1 << 20
+
+type driveServer = grpc.BidiStreamingServer[pawlv1.DriveRequest, pawlv1.DriveResponse]
+
+// driver serves one stream of commands: one goroutine reads, the handler's own sends.
+type driver struct {
+	s      *runService
+	stream driveServer
+	lanes  *lanes
+	// who calls, by the rights that hold. Only the reader's.
+	who    *principal
+	rights *authState
+}
+
+// Drive implements pawl.v1.RunService.
+func (s *runService) Drive(stream driveServer) error {
+	leave, err := s.streams.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	d := &driver{s: s, stream: stream, lanes: newLanes(s.commands.make)}
+	if err := stream.Send(&pawlv1.DriveResponse{Window: driveWindow}); err != nil {
+		return err
+	}
+	return d.serve(stream.Context())
+}
+
+// serve sends answers until the stream ends, and ends it after the last one.
+func (d *driver) serve(ctx context.Context) error {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	received := make(chan error, 1)
+	go func() { received <- d.receive(reading, ctx) }()
+	var end error
+	var quiet <-chan struct{}
+	drain, who := d.s.draining, principalOf(ctx)
+	for {
+		changed := d.s.auth.changed()
+		if err := d.s.auth.recheck(who, pawlv1.RunService_Drive_FullMethodName); err != nil {
+			return err
+		}
+		if err := d.flush(); err != nil {
+			return err
+		}
+		select {
+		case <-d.lanes.wake:
+			continue
+		case <-changed:
+			continue
+		case end = <-received:
+		case <-drain:
+			end = draining()
+		case <-quiet:
+			if err := d.flush(); err != nil {
+				return err
+			}
+			return end
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		// Nothing more is read; what was is answered.
+		stop()
+		received, drain, quiet = nil, nil, d.lanes.quiet
+		d.lanes.close()
+	}
+}
+
+// flush sends all answers that wait.
+func (d *driver) flush() error {
+	for {
+		answers := d.lanes.unsent()
+		if len(answers) == 0 {
+			return nil
+		}
+		for len(answers) > 0 {
+			n := fitting(answers)
+			out := &pawlv1.DriveResponse{Answers: make([]*pawlv1.DriveAnswer, n)}
+			for i := range out.GetAnswers() {
+				out.Answers[i] = answers[i].DriveAnswer
+			}
+			if err := d.stream.Send(out); err != nil {
+				return err
+			}
+			d.lanes.sent(answers[:n])
+			answers = answers[n:]
+		}
+	}
+}
+
+// fitting counts the answers that go into one message, at least one.
+func fitting(answers []answered) int {
+	n, bytes := 1, answers[0].size
+	for n < len(answers) && bytes+answers[n].size <= answersBytes {
+		bytes += answers[n].size
+		n++
+	}
+	return n
+}
+
+// receive reads commands until reading ends or the stream does, and returns why the
+// stream is to end; nil: its client sends nothing more. Commands are made in ctx.
+func (d *driver) receive(reading, ctx context.Context) error {
+	for {
+		in, err := d.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = d.check(in)
+		}
+		if err != nil {
+			return err
+		}
+		making, err := d.caller(ctx)
+		if err != nil {
+			return err
+		}
+		if in.GetNamespace() != "" {
+			making = withNamespace(making, in.GetNamespace())
+		}
+		if !d.lanes.admit(reading, len(in.GetCommands())) {
+			return context.Cause(reading)
+		}
+		d.lanes.take(making, in.GetCommands())
+	}
+}
+
+// check judges what is about a message as a whole.
+func (d *driver) check(in *pawlv1.DriveRequest) error {
+	commands := in.GetCommands()
+	if len(commands) > driveWindow {
+		return &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "TOO_MANY_COMMANDS", Field: "commands",
+			Message: "one message has more commands than may be open", Limit: driveWindow, Got: int64(len(commands)),
+		}
+	}
+	if in.GetNamespace() != "" {
+		if err := checked(protovalidate.GlobalValidator, &pawlv1.DriveRequest{Namespace: in.GetNamespace()}); err != nil {
+			return err
+		}
+	}
+	if id, found := d.lanes.duplicate(commands); found {
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "BAD_COMMAND_ID", Field: "commands.id",
+			Message: fmt.Sprintf("a command has the id %d; it must be at least 1, and not that of one without an answer", id),
+		}
+	}
+	return nil
+}
+
+// caller is the context of commands: they are made by the rights that hold when they
+// are read.
+func (d *driver) caller(ctx context.Context) (context.Context, error) {
+	if now := d.s.auth.current.Load(); now != d.rights {
+		who, err := d.s.auth.again(principalOf(ctx), pawlv1.RunService_Drive_FullMethodName)
+		if err != nil {
+			return ctx, err
+		}
+		d.who, d.rights = who, now
+	}
+	return context.WithValue(ctx, principalKey{}, d.who), nil
+}

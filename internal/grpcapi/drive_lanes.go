@@ -1,0 +1,209 @@
+package grpcapi
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+const (
+	// driveWindow bounds the commands of one stream that are open, and driveBytes about
+	// what their requests, and the answers that wait to be sent, hold together.
+	driveWindow = 1024
+	driveBytes  = 8 << 20
+)
+
+// lanes are the open commands of one stream. Those of one run wait behind each other,
+// those of different runs are made side by side.
+//
+// A command is open from when it is read until its answer is about to be sent, and
+// takes room until the answer was.
+type lanes struct {
+	do func(context.Context, *pawlv1.DriveCommand) *pawlv1.DriveAnswer
+
+	mu sync.Mutex
+	// open has the ids of the open commands.
+	open map[uint64]struct{}
+	// taken counts the commands that take room, making those without an answer.
+	taken, making int
+	// waiting has, per run with a command that is being made, those behind it.
+	waiting map[string][]command
+	// answers wait to be sent and hold owed bytes; with the requests that have no answer
+	// yet it is held.
+	answers    []answered
+	owed, held int64
+	// closed: nothing more is taken; quiet is closed once all that was is answered.
+	closed bool
+	quiet  chan struct{}
+	// wake holds at most one token: there are answers. eased is closed, and made anew,
+	// when answers were sent.
+	wake, eased chan struct{}
+}
+
+// command is a request with the context that it is made in.
+type command struct {
+	ctx  context.Context //nolint:containedctx // it waits for its turn, in a queue
+	in   *pawlv1.DriveCommand
+	run  string
+	size int64
+}
+
+// answered is an answer on its way out.
+type answered struct {
+	*pawlv1.DriveAnswer
+	size int64
+}
+
+func newLanes(do func(context.Context, *pawlv1.DriveCommand) *pawlv1.DriveAnswer) *lanes {
+	return &lanes{
+		do: do, open: map[uint64]struct{}{}, waiting: map[string][]command{},
+		quiet: make(chan struct{}), wake: make(chan struct{}, 1), eased: make(chan struct{}),
+	}
+}
+
+// duplicate finds an id that is none, that is open, or that is twice in a message.
+func (l *lanes) duplicate(commands []*pawlv1.DriveCommand) (id uint64, found bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, in := range commands {
+		id := in.GetId()
+		if _, taken := l.open[id]; taken || id == 0 {
+			for _, earlier := range commands[:i] {
+				delete(l.open, earlier.GetId())
+			}
+			return id, true
+		}
+		l.open[id] = struct{}{}
+	}
+	return 0, false
+}
+
+// await waits until a condition, which is asked under the lock, holds; false: the
+// context ended first.
+func (l *lanes) await(ctx context.Context, holds func() bool) bool {
+	for {
+		l.mu.Lock()
+		ok, eased := holds(), l.eased
+		l.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-eased:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// admit waits until there is room for n commands; false: the context ended first.
+func (l *lanes) admit(ctx context.Context, n int) bool {
+	return l.await(ctx, func() bool { return l.taken+n <= driveWindow && l.held <= driveBytes })
+}
+
+// take begins to make commands that were admitted, in their order per run.
+func (l *lanes) take(ctx context.Context, commands []*pawlv1.DriveCommand) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	for _, in := range commands {
+		c := command{ctx, in, runOf(in), int64(proto.Size(in))}
+		l.taken, l.making, l.held = l.taken+1, l.making+1, l.held+c.size
+		if behind, busy := l.waiting[c.run]; busy {
+			l.waiting[c.run] = append(behind, c)
+			continue
+		}
+		if c.run != "" {
+			l.waiting[c.run] = nil
+		}
+		go l.work(c)
+	}
+}
+
+// work makes a command and those that come to wait behind it. While the client does
+// not read its answers, nothing is made that would have one.
+func (l *lanes) work(c command) {
+	for ok := true; ok; {
+		var answer *pawlv1.DriveAnswer
+		if l.await(c.ctx, func() bool { return l.owed <= driveBytes }) {
+			answer = l.do(c.ctx, c.in)
+		}
+		c, ok = l.answer(c, answer)
+	}
+}
+
+// answer queues the answer to a command, nil for one that nobody waits for, and gives
+// the next command of the run.
+func (l *lanes) answer(c command, answer *pawlv1.DriveAnswer) (next command, ok bool) {
+	out := answered{answer, int64(proto.Size(answer))}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.making--
+	l.owed += out.size
+	l.held += out.size - c.size
+	l.answers = append(l.answers, out)
+	l.rest()
+	signal(l.wake)
+	if behind := l.waiting[c.run]; len(behind) > 0 {
+		l.waiting[c.run] = behind[1:]
+		return behind[0], true
+	}
+	delete(l.waiting, c.run)
+	return command{}, false
+}
+
+// close says that nothing more is taken.
+func (l *lanes) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
+		l.rest()
+	}
+}
+
+// rest tells who waits for it that all commands are answered.
+func (l *lanes) rest() {
+	if l.closed && l.making == 0 {
+		close(l.quiet)
+	}
+}
+
+// unsent takes the answers that wait. Their ids are free from then on: the client may
+// use them again as soon as it reads them.
+func (l *lanes) unsent() []answered {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	answers := l.answers
+	l.answers = nil
+	for _, a := range answers {
+		delete(l.open, a.GetId())
+	}
+	return answers
+}
+
+// sent makes room in the place of commands whose answers were sent.
+func (l *lanes) sent(answers []answered) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range answers {
+		l.taken--
+		l.owed -= a.size
+		l.held -= a.size
+	}
+	close(l.eased)
+	l.eased = make(chan struct{})
+}
+
+// signal leaves a token for whoever waits.
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}

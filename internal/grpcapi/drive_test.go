@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/house"
 )
 
 // wheel is a client at the other end of a Drive stream.
@@ -362,7 +362,7 @@ func TestDriveRights(t *testing.T) {
 // TestDriveLimit: commands count against what a principal may ask for.
 func TestDriveLimit(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, func(c *Config, _ *runtime.Config) { c.RequestsPerSecond = 2 }), testContext(t)
+	r, ctx := newRig(t, func(c *Config, _ *house.Config) { c.RequestsPerSecond = 2 }), testContext(t)
 	w := r.wheel(ctx)
 	refused := 0
 	for range 3 {

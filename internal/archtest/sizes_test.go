@@ -33,7 +33,6 @@ var stillOver = map[string]bool{
 	"internal/runtime": true,
 	"internal/store":   true,
 	"internal/grpcapi": true,
-	"internal/pack":    true,
 	"internal/a2a":     true,
 }
 

@@ -33,8 +33,9 @@ var table = []rule{
 	{dir: rulesDir, may: []string{machineDir}, pure: true},
 	{dir: "internal/policy", pure: true},
 	{dir: "internal/prompt", pure: true},
-	{dir: "internal/pack", may: []string{machineDir, "internal/prompt"}},
-	{dir: "internal/diagram", may: []string{machineDir, "internal/pack"}},
+	{dir: "internal/pack", may: []string{machineDir, "internal/prompt", "internal/pack/source"}},
+	{dir: "internal/pack/source"},
+	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
 	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true, badger: true},
 	{dir: "internal/runtime", may: []string{machineDir, rulesDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	// Rooms of the runtime: each sees the way through an interface of its own.

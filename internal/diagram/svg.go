@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // Sizes of a drawing, in pixels of SVG.
@@ -85,7 +87,7 @@ func (g *drawing) measure() {
 		n := &g.d.Nodes[i]
 		b := box{lines: n.lines(), layer: -1}
 		for j, line := range b.lines {
-			b.lines[j] = clip(line, 48)
+			b.lines[j] = source.Clip(line, 48)
 			b.w = max(b.w, float64(len([]rune(b.lines[j])))*charWidth)
 		}
 		b.w, b.h = b.w+2*boxPad, float64(len(b.lines))*lineHeight+boxPad
@@ -235,7 +237,7 @@ func (g *drawing) edge(i int) string {
 		path, x, y = g.around(from, to)
 	}
 	return fmt.Sprintf(`<path class="%s" marker-end="url(#a)" d="%s"/><text class="l" x="%.1f" y="%.1f">%s</text>`+"\n",
-		class, path, x, y, svgText(clip(e.label(), 60)))
+		class, path, x, y, svgText(source.Clip(e.label(), 60)))
 }
 
 // down leads from below one box to above another; parallel edges stand apart.

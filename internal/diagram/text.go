@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // numbered gives every node an identifier that no name can break out of.
@@ -114,7 +115,7 @@ func (d *Diagram) Mermaid() string {
 // entities that Mermaid decodes after parsing.
 func mermaidText(s string) string {
 	var b strings.Builder
-	for _, r := range clip(s, 200) {
+	for _, r := range source.Clip(s, 200) {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" _-.:,()…×", r) {
 			b.WriteRune(r)
 			continue
@@ -171,7 +172,7 @@ func dotText(lines ...string) string {
 		if i > 0 {
 			b.WriteString(`\n`)
 		}
-		for _, r := range clip(line, 200) {
+		for _, r := range source.Clip(line, 200) {
 			switch {
 			case r == '"' || r == '\\':
 				b.WriteByte('\\')
@@ -185,15 +186,4 @@ func dotText(lines ...string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
-}
-
-// clip shortens a text, at a character boundary.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 
+	"github.com/pawl-dev/pawl/internal/pack/source"
 	"github.com/pawl-dev/pawl/internal/prompt"
 )
 
@@ -113,7 +114,7 @@ func (c *checker) validation(at string, v *Variable) {
 		c.f.err("PP0003-3", at+"/validation"+field, "", format, args...)
 	}
 	if _, err := regexp.Compile(val.Pattern); err != nil {
-		bad("/pattern", "not a regular expression (RE2): %s", clip(err.Error(), 200))
+		bad("/pattern", "not a regular expression (RE2): %s", source.Clip(err.Error(), 200))
 		return
 	}
 	if val.MinLength != nil && val.MaxLength != nil && *val.MinLength > *val.MaxLength {
@@ -138,9 +139,9 @@ func valueFault(typ string, val *Validation, raw json.RawMessage) string {
 	if raw == nil {
 		return ""
 	}
-	v, f := readJSON(raw, newFindings())
+	v, f := source.ParseJSON(raw, func(source.Twice) {})
 	if f != nil {
-		return f.msg
+		return f.Msg
 	}
 	if msg := checkType(typ, v); msg != "" {
 		return msg

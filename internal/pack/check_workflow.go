@@ -218,11 +218,11 @@ func (c *checker) budget() {
 	if b == nil {
 		return
 	}
-	if n := c.f.root.get("workflow").get("engine").get("budget"); n != nil {
-		for _, m := range n.members {
-			if !slices.Contains([]string{"max_total_visits", "max_tool_calls", "max_wall_time_sec"}, m.name) {
-				c.f.tightened(ruleBudgetKey, pointer("workflow", "engine", "budget", m.name), "Check the spelling.",
-					"the budget %s is not known; allowed: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.name))
+	if n := c.f.root.Get("workflow").Get("engine").Get("budget"); n != nil {
+		for _, m := range n.Members {
+			if !slices.Contains([]string{"max_total_visits", "max_tool_calls", "max_wall_time_sec"}, m.Name) {
+				c.f.tightened(ruleBudgetKey, pointer("workflow", "engine", "budget", m.Name), "Check the spelling.",
+					"the budget %s is not known; allowed: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.Name))
 			}
 		}
 	}
@@ -245,14 +245,14 @@ func (c *checker) budget() {
 
 // engine warns of settings that are not ours.
 func (c *checker) engine() {
-	n := c.f.root.get("workflow").get("engine")
+	n := c.f.root.Get("workflow").Get("engine")
 	if n == nil {
 		return
 	}
-	for _, m := range n.members {
-		if m.name != "budget" && m.name != "x_pawl" {
-			c.f.warn("PP0005-4", pointer("workflow", "engine", m.name), "Settings of this product go under x_pawl.",
-				"the engine setting %s is not known and has no effect; known: budget, x_pawl", quote(m.name))
+	for _, m := range n.Members {
+		if m.Name != "budget" && m.Name != "x_pawl" {
+			c.f.warn("PP0005-4", pointer("workflow", "engine", m.Name), "Settings of this product go under x_pawl.",
+				"the engine setting %s is not known and has no effect; known: budget, x_pawl", quote(m.Name))
 		}
 	}
 }

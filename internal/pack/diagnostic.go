@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // Severity of a diagnostic.
@@ -50,7 +52,7 @@ const maxDiagnostics = 200
 
 // findings collects diagnostics of one document.
 type findings struct {
-	root    *node
+	root    *source.Node
 	list    []Diagnostic
 	seen    map[string]bool
 	dropped int
@@ -90,7 +92,7 @@ func (f *findings) report(d Diagnostic, format string, args []any) {
 		f.dropped++
 		return
 	}
-	d.Line, d.Column = f.root.position(d.Pointer, placedAtKey[d.Code])
+	d.Line, d.Column = f.root.Position(d.Pointer, placedAtKey[d.Code])
 	f.file(d, fmt.Sprintf(format, args...))
 }
 
@@ -106,13 +108,13 @@ func (f *findings) place(code, pointer string, line, col int, hint, format strin
 }
 
 func (f *findings) file(d Diagnostic, msg string) {
-	d.Message = clip(msg, 1024)
+	d.Message = source.Clip(msg, 1024)
 	key := d.Code + "\x00" + d.Pointer + "\x00" + d.Message
 	if f.seen[key] {
 		return
 	}
 	f.seen[key] = true
-	d.Pointer = clip(d.Pointer, 1024)
+	d.Pointer = source.Clip(d.Pointer, 1024)
 	f.list = append(f.list, d)
 }
 
@@ -152,16 +154,5 @@ func (f *findings) sorted() []Diagnostic {
 	return f.list
 }
 
-// clip shortens a text from the document for a message, at a character boundary.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
-}
-
 // quote renders a name from the document inside a message.
-func quote(s string) string { return fmt.Sprintf("%q", clip(s, 80)) }
+func quote(s string) string { return fmt.Sprintf("%q", source.Clip(s, 80)) }

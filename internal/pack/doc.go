@@ -11,6 +11,10 @@
 // [Pack.Analyze] says whether that control flow ends, [Pack.CheckVariables] resolves
 // the variables of a run and [Pack.CheckPayload] checks a tool call.
 //
+// Reading is package source's, drawing package diagram's; judging is here. The engine,
+// the edges and the commands call it; it may import the machine's graph, prompt and
+// source, and knows no store and no wire.
+//
 // Input is foreign: no document makes this package panic, hang or use memory
 // out of proportion (see [Limits]).
 package pack

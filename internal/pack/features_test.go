@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/pack/source"
 	"github.com/pawl-dev/pawl/internal/prompt"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -50,12 +51,12 @@ func handed(change, at string) func(*testing.T) {
 		if !reflect.DeepEqual(graphs(t, before), graphs(t, after)) {
 			t.Error("the graphs differ")
 		}
-		root, f := readJSON(after.Canonical, newFindings())
+		root, f := source.ParseJSON(after.Canonical, func(source.Twice) {})
 		if f != nil {
 			t.Fatal(f)
 		}
-		for _, tok := range pointerTokens(at) {
-			if root, _, _ = root.child(tok); root == nil {
+		for _, tok := range source.PointerTokens(at) {
+			if root, _, _ = root.Child(tok); root == nil {
 				t.Fatalf("%s is not in the canonical form", at)
 			}
 		}

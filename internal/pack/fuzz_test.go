@@ -77,32 +77,3 @@ func exercise(t *testing.T, p *Pack) {
 		p.CheckPayload(tool, []byte(`{"q":1}`))
 	}
 }
-
-// FuzzScanYAML: the lexical pass refuses nothing that lies within the limits.
-// Scalars are excepted: the pass measures them as written, with escapes.
-func FuzzScanYAML(f *testing.F) {
-	for _, src := range examples(f) {
-		f.Add(src)
-	}
-	for _, c := range readRuleCases {
-		if len(c.change) < 4096 {
-			f.Add([]byte(c.change))
-		}
-	}
-	for _, src := range []string{"a:\n- b:\n  - c\n-\n  - d", "? a\n: - b\n  - c", "a: b\n  c: d", "- - - a\n  - b\n- c", "a: [b,\n c]\nd: {e: 'f''g'}"} {
-		f.Add([]byte(src))
-	}
-	limits := Limits{Bytes: 1 << 16, Depth: 8, Scalar: 1 << 16, Nodes: 40}
-	f.Fuzz(func(t *testing.T, src []byte) {
-		if scanBytes(src, limits) != nil || isJSON(src) {
-			return
-		}
-		if _, exact := readYAML(src, limits, newFindings()); exact != nil {
-			return
-		}
-		s := yamlScanner{scanner: scanner{src: src, limits: limits}}
-		if early := s.scanYAML(); early != nil {
-			t.Fatalf("%q: %v", src, early)
-		}
-	})
-}

@@ -1,46 +1,9 @@
 package pack
 
-import "fmt"
+import "github.com/pawl-dev/pawl/internal/pack/source"
 
-// Limits bounds what one document may hold. They are checked by a linear pass
-// over the bytes before any parser sees them.
-type Limits struct {
-	// Bytes is the size of the document. Default 1 MiB.
-	Bytes int
-	// Depth is how deep objects and arrays nest, the root counted. Default 64.
-	Depth int
-	// Scalar is the length of one string, number or key as written, in bytes.
-	// Default 256 KiB.
-	Scalar int
-	// Nodes counts values (objects, arrays and scalars), YAML aliases expanded.
-	// Default 100 000.
-	Nodes int
-}
+// Limits bounds what one document may hold.
+type Limits = source.Limits
 
 // DefaultLimits are the limits of a zero [Limits].
-func DefaultLimits() Limits {
-	return Limits{Bytes: 1 << 20, Depth: 64, Scalar: 256 << 10, Nodes: 100_000}
-}
-
-// withDefaults replaces zero fields and refuses negative ones.
-func (l Limits) withDefaults() (Limits, error) {
-	def := DefaultLimits()
-	for _, f := range []struct {
-		name string
-		val  *int
-		def  int
-	}{
-		{"Bytes", &l.Bytes, def.Bytes},
-		{"Depth", &l.Depth, def.Depth},
-		{"Scalar", &l.Scalar, def.Scalar},
-		{"Nodes", &l.Nodes, def.Nodes},
-	} {
-		if *f.val < 0 {
-			return l, fmt.Errorf("pack: limit %s is %d, want >= 0 (0 means %d)", f.name, *f.val, f.def)
-		}
-		if *f.val == 0 {
-			*f.val = f.def
-		}
-	}
-	return l, nil
-}
+func DefaultLimits() Limits { return source.DefaultLimits() }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // Options of [Load]; the zero value is lenient with default limits.
@@ -49,7 +51,7 @@ type Pack struct {
 // is nil if one of them is an error. The error is for a fault of the caller (an
 // unknown Options.Strict, a negative limit), never for what the document holds.
 func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
-	limits, err := opts.Limits.withDefaults()
+	limits, err := opts.Limits.WithDefaults()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,8 +79,8 @@ func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 }
 
 // build applies the schemas and the rules to a tree.
-func build(root *node, opts Options, found *findings) (*Pack, error) {
-	value := root.plain()
+func build(root *source.Node, opts Options, found *findings) (*Pack, error) {
+	value := root.Plain()
 	if err := checkSchema(value, opts.Strict, found); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // compileParameters compiles the parameters of a tool as JSON Schema. References
@@ -35,7 +37,7 @@ func schemaFaults(err error) []schemaFault {
 	if errors.As(err, &invalid) && errors.As(invalid.Err, &ve) {
 		return new(schema).leaves(ve, nil)
 	}
-	return []schemaFault{{msg: clip(err.Error(), 300)}}
+	return []schemaFault{{msg: source.Clip(err.Error(), 300)}}
 }
 
 // CheckPayload checks the payload of a tool call, one JSON object (empty = {}),
@@ -67,8 +69,7 @@ func payloadValue(payload []byte) (map[string]any, *FieldError) {
 	if len(payload) == 0 {
 		return map[string]any{}, nil
 	}
-	s := scanner{src: payload, limits: DefaultLimits()}
-	if f := s.scanJSON(); f != nil {
+	if f := source.BoundJSON(payload, DefaultLimits()); f != nil {
 		return nil, &FieldError{"payload", f.Error()}
 	}
 	var value any

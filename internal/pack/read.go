@@ -1,62 +1,44 @@
 package pack
 
-import "bytes"
+import "github.com/pawl-dev/pawl/internal/pack/source"
 
-// read turns bytes into a tree: limits first, then the parser of the format. A
-// nil tree means that the faults filed in found are all there is to say.
-func read(src []byte, limits Limits, found *findings) *node {
-	if f := scanBytes(src, limits); f != nil {
-		return fail(found, f)
+// read turns bytes into a tree. A nil tree means that the faults filed in found are
+// all there is to say.
+func read(src []byte, limits Limits, found *findings) *source.Node {
+	root, f := source.Read(src, limits, found.twice)
+	if f == nil {
+		f = checkRoot(root)
 	}
-	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
-	root, f := parse(src, limits, found)
 	if f != nil {
-		return fail(found, f)
-	}
-	if f := checkRoot(root); f != nil {
-		return fail(found, f)
+		found.place(f.Code, "", f.Line, f.Col, f.Hint, "%s", f.Msg)
+		return nil
 	}
 	return root
 }
 
-func fail(found *findings, f *fault) *node {
-	found.place(f.code, "", f.line, f.col, f.hint, "%s", f.msg)
-	return nil
-}
-
-// parse picks the format: a document that begins with { or [ is JSON.
-func parse(src []byte, limits Limits, found *findings) (*node, *fault) {
-	s := scanner{src: src, limits: limits}
-	if isJSON(src) {
-		if f := s.scanJSON(); f != nil {
-			return nil, f
-		}
-		return readJSON(src, found)
+// twice files a name that an object has twice. For artifacts of a state this is a rule
+// of RFC 0009.
+func (f *findings) twice(t source.Twice) {
+	code := source.CodeDuplicate
+	if len(t.Path) == 5 && t.Path[0] == "workflow" && t.Path[1] == "states" && t.Path[3] == "artifacts" {
+		code = "PP0009-3"
 	}
-	y := yamlScanner{scanner: s}
-	if f := y.scanYAML(); f != nil {
-		return nil, f
-	}
-	return readYAML(src, limits, found)
-}
-
-func isJSON(src []byte) bool {
-	rest := bytes.TrimLeft(src, " \t\r\n")
-	return len(rest) > 0 && (rest[0] == '{' || rest[0] == '[')
+	f.place(code, pointer(t.Path...), t.Line, t.Col, "Remove or rename one of them.",
+		"the name %s is given twice in one object", quote(t.Path[len(t.Path)-1]))
 }
 
 // checkRoot tells documents that are something else than a pack.
-func checkRoot(root *node) *fault {
-	at := func(code, msg, hint string) *fault {
-		return &fault{code: code, line: root.line, col: root.col, msg: msg, hint: hint}
+func checkRoot(root *source.Node) *source.Fault {
+	at := func(code, msg, hint string) *source.Fault {
+		return &source.Fault{Code: code, Line: root.Line, Col: root.Col, Msg: msg, Hint: hint}
 	}
-	if root.kind == arrayNode {
-		return at(ruleOneDoc, "the document is a list; a file holds exactly one pack, which is an object", "Put each pack into a file of its own.")
+	if root.Kind == source.Array {
+		return at(source.CodeOneDoc, "the document is a list; a file holds exactly one pack, which is an object", "Put each pack into a file of its own.")
 	}
-	if root.kind != objectNode {
-		return at(ruleRoot, "the document is not an object", "A pack is an object with id, name, version, template_engine and prompts.")
+	if root.Kind != source.Object {
+		return at(source.CodeRoot, "the document is not an object", "A pack is an object with id, name, version, template_engine and prompts.")
 	}
-	if root.get("apiVersion") != nil && root.get("kind") != nil {
+	if root.Get("apiVersion") != nil && root.Get("kind") != nil {
 		return at(ruleResource, "the document is an authoring resource (apiVersion and kind), not a pack",
 			"Compile the resources to one pack (packc compile) and give that file.")
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // y is a pack in YAML; cases append to it.
@@ -22,63 +24,63 @@ workflow:
 
 // readRuleCases are documents that cannot be read; change is the document.
 var readRuleCases = []ruleCase{
-	{ruleSize, e, "1:1", strings.Repeat(" ", 1<<20+1), "1048577 bytes; the limit is 1048576"},
-	{ruleUTF8, e, "2:3", "id: p\nna\xffme: x", "0xff at offset 8"},
-	{ruleUTF8, e, "1:3", "{\"\xc3\x28\":1}", "0xc3"},
-	{ruleDepth, e, "1:65", strings.Repeat("[", 1<<20), "64 deep"},
-	{ruleDepth, e, "1:321", strings.Repeat(`{"a":`, 100), "64 deep"},
-	{ruleDepth, e, "1:67", "a: " + strings.Repeat("[", 100), "64 deep"},
-	{ruleDepth, e, "1:129", strings.Repeat("- ", 5000) + "a", "64 deep"},
-	{ruleDepth, e, "1:129", strings.Repeat("? ", 5000) + "a", "64 deep"},
-	{ruleDepth, e, "", indented(70), "64 deep"},
-	{ruleDepth, e, "", nestedAliases(70), "64 deep (aliases expanded)"},
-	{ruleScalar, e, "1:7", `{"id":"` + strings.Repeat("x", 300_000) + `"}`, "300000 bytes"},
-	{ruleScalar, e, "1:7", `{"id":` + strings.Repeat("1", 300_000) + `}`, "300000 bytes"},
-	{ruleScalar, e, "1:5", "id: " + strings.Repeat("x", 300_000), "300000 bytes"},
-	{ruleScalar, e, "1:5", "id: '" + strings.Repeat("x\n\n ", 100_000) + "'", "limit for one string"},
-	{ruleScalar, e, "1:5", "id: |\n" + strings.Repeat("  x\n", 100_000), "limit for one string"},
-	{ruleScalar, e, "", "id:\n" + strings.Repeat("  xxxxxxxx\n", 60_000), "limit for one string"},
-	{ruleNodes, e, "", `{"a":[` + strings.Repeat("1,", 200_000) + `1]}`, "100000 values"},
-	{ruleNodes, e, "", "a:\n" + strings.Repeat("- 1\n", 150_000), "100000 values"},
-	{ruleNodes, e, "", "a: [" + strings.Repeat("1,", 200_000) + "1]", "100000 values"},
-	{ruleNodes, e, "", laughs(), "100000 values (aliases expanded)"},
-	{ruleDuplicate, e, "1:9", `{"id":1,"id":2}`, `"id" is given twice`},
-	{ruleDuplicate, e, "12:1", yamlBase + "id: q", "given twice"},
+	{source.CodeSize, e, "1:1", strings.Repeat(" ", 1<<20+1), "1048577 bytes; the limit is 1048576"},
+	{source.CodeUTF8, e, "2:3", "id: p\nna\xffme: x", "0xff at offset 8"},
+	{source.CodeUTF8, e, "1:3", "{\"\xc3\x28\":1}", "0xc3"},
+	{source.CodeDepth, e, "1:65", strings.Repeat("[", 1<<20), "64 deep"},
+	{source.CodeDepth, e, "1:321", strings.Repeat(`{"a":`, 100), "64 deep"},
+	{source.CodeDepth, e, "1:67", "a: " + strings.Repeat("[", 100), "64 deep"},
+	{source.CodeDepth, e, "1:129", strings.Repeat("- ", 5000) + "a", "64 deep"},
+	{source.CodeDepth, e, "1:129", strings.Repeat("? ", 5000) + "a", "64 deep"},
+	{source.CodeDepth, e, "", indented(70), "64 deep"},
+	{source.CodeDepth, e, "", nestedAliases(70), "64 deep (aliases expanded)"},
+	{source.CodeScalar, e, "1:7", `{"id":"` + strings.Repeat("x", 300_000) + `"}`, "300000 bytes"},
+	{source.CodeScalar, e, "1:7", `{"id":` + strings.Repeat("1", 300_000) + `}`, "300000 bytes"},
+	{source.CodeScalar, e, "1:5", "id: " + strings.Repeat("x", 300_000), "300000 bytes"},
+	{source.CodeScalar, e, "1:5", "id: '" + strings.Repeat("x\n\n ", 100_000) + "'", "limit for one string"},
+	{source.CodeScalar, e, "1:5", "id: |\n" + strings.Repeat("  x\n", 100_000), "limit for one string"},
+	{source.CodeScalar, e, "", "id:\n" + strings.Repeat("  xxxxxxxx\n", 60_000), "limit for one string"},
+	{source.CodeNodes, e, "", `{"a":[` + strings.Repeat("1,", 200_000) + `1]}`, "100000 values"},
+	{source.CodeNodes, e, "", "a:\n" + strings.Repeat("- 1\n", 150_000), "100000 values"},
+	{source.CodeNodes, e, "", "a: [" + strings.Repeat("1,", 200_000) + "1]", "100000 values"},
+	{source.CodeNodes, e, "", laughs(), "100000 values (aliases expanded)"},
+	{source.CodeDuplicate, e, "1:9", `{"id":1,"id":2}`, `"id" is given twice`},
+	{source.CodeDuplicate, e, "12:1", yamlBase + "id: q", "given twice"},
 	{"PP0009-3", e, "", strings.Replace(yamlBase, "{prompt_task: a, terminal: true}", "{prompt_task: a, terminal: true, artifacts: {x: {type: a/b}, x: {type: a/b}}}", 1), "given twice"},
-	{ruleSyntax, e, "1:6", `{"id"}`, "not valid JSON"},
-	{ruleSyntax, e, "2:1", "{\"id\":1,\n", "ends in the middle"},
-	{ruleSyntax, e, "1:10", `{"id":tru}`, "not valid JSON"},
-	{ruleSyntax, e, "1:1", "a: b\n- c", "not valid YAML"},
-	{ruleSyntax, e, "1:1", "a: *nope", "unknown anchor"},
-	{ruleSyntax, e, "1:1", "\tid: x", "not valid YAML"},
-	{ruleOneDoc, e, "1:10", `{"id":1} {"id":2}`, "exactly one pack"},
-	{ruleOneDoc, e, "2:1", "id: a\n---\nid: b", "several YAML documents"},
-	{ruleOneDoc, e, "1:1", `[{"id":1}]`, "is a list"},
-	{ruleOneDoc, e, "1:1", "- id: a", "is a list"},
+	{source.CodeSyntax, e, "1:6", `{"id"}`, "not valid JSON"},
+	{source.CodeSyntax, e, "2:1", "{\"id\":1,\n", "ends in the middle"},
+	{source.CodeSyntax, e, "1:10", `{"id":tru}`, "not valid JSON"},
+	{source.CodeSyntax, e, "1:1", "a: b\n- c", "not valid YAML"},
+	{source.CodeSyntax, e, "1:1", "a: *nope", "unknown anchor"},
+	{source.CodeSyntax, e, "1:1", "\tid: x", "not valid YAML"},
+	{source.CodeOneDoc, e, "1:10", `{"id":1} {"id":2}`, "exactly one pack"},
+	{source.CodeOneDoc, e, "2:1", "id: a\n---\nid: b", "several YAML documents"},
+	{source.CodeOneDoc, e, "1:1", `[{"id":1}]`, "is a list"},
+	{source.CodeOneDoc, e, "1:1", "- id: a", "is a list"},
 	{ruleResource, e, "1:1", "apiVersion: promptkit.altairalabs.ai/v1alpha1\nkind: PromptConfig\nmetadata: {name: x}", "authoring resource"},
-	{ruleNotJSON, e, "1:4", "a: .nan", "no form in JSON"},
-	{ruleNotJSON, e, "1:4", "a: -.inf", "no form in JSON"},
-	{ruleNotJSON, e, "1:1", "1: x", "not a string"},
-	{ruleNotJSON, e, "1:1", "true: x", "not a string"},
-	{ruleNotJSON, e, "1:1", "~: x", "not a string"},
-	{ruleNotJSON, e, "1:3", "? [a]\n: x", "a key is a collection"},
-	{ruleNotJSON, e, "2:5", "a: &a {x: 1}\nb: {<<: *a}", "merge keys"},
-	{ruleNotJSON, e, "1:4", "a: !foo x", "tag"},
-	{ruleNotJSON, e, "1:4", "a: !!binary aGk=", "tag"},
-	{ruleNotJSON, e, "1:8", "a: &a [*a]", "contains itself"},
-	{ruleNotJSON, e, "1:7", `{"id":"\ud800"}`, "lone surrogate"},
-	{ruleNotJSON, e, "1:7", `{"id":"\udc00x"}`, "lone surrogate"},
-	{ruleNotJSON, e, "1:7", `{"id":"\ud800\u0041"}`, "lone surrogate"},
-	{ruleNotJSON, e, "1:2", `{"\ud800":1}`, "lone surrogate"},
-	{ruleNumber, e, "1:7", `{"id":1e400}`, "floating point"},
-	{ruleNumber, e, "1:7", `{"id":1e300}`, "9007199254740992"},
-	{ruleNumber, e, "1:7", `{"id":-9007199254740993}`, "9007199254740992"},
-	{ruleNumber, e, "1:7", `{"id":9007199254740993.0}`, "9007199254740992"},
-	{ruleNumber, e, "1:5", "id: 9007199254740993", "9007199254740992"},
-	{ruleNumber, e, "1:5", "id: 0xffffffffffffff", "9007199254740992"},
-	{ruleRoot, e, "1:1", "", "empty"},
-	{ruleRoot, e, "1:1", "# nothing\n", "empty"},
-	{ruleRoot, e, "1:1", "just text", "not an object"},
+	{source.CodeNotJSON, e, "1:4", "a: .nan", "no form in JSON"},
+	{source.CodeNotJSON, e, "1:4", "a: -.inf", "no form in JSON"},
+	{source.CodeNotJSON, e, "1:1", "1: x", "not a string"},
+	{source.CodeNotJSON, e, "1:1", "true: x", "not a string"},
+	{source.CodeNotJSON, e, "1:1", "~: x", "not a string"},
+	{source.CodeNotJSON, e, "1:3", "? [a]\n: x", "a key is a collection"},
+	{source.CodeNotJSON, e, "2:5", "a: &a {x: 1}\nb: {<<: *a}", "merge keys"},
+	{source.CodeNotJSON, e, "1:4", "a: !foo x", "tag"},
+	{source.CodeNotJSON, e, "1:4", "a: !!binary aGk=", "tag"},
+	{source.CodeNotJSON, e, "1:8", "a: &a [*a]", "contains itself"},
+	{source.CodeNotJSON, e, "1:7", `{"id":"\ud800"}`, "lone surrogate"},
+	{source.CodeNotJSON, e, "1:7", `{"id":"\udc00x"}`, "lone surrogate"},
+	{source.CodeNotJSON, e, "1:7", `{"id":"\ud800\u0041"}`, "lone surrogate"},
+	{source.CodeNotJSON, e, "1:2", `{"\ud800":1}`, "lone surrogate"},
+	{source.CodeNumber, e, "1:7", `{"id":1e400}`, "floating point"},
+	{source.CodeNumber, e, "1:7", `{"id":1e300}`, "9007199254740992"},
+	{source.CodeNumber, e, "1:7", `{"id":-9007199254740993}`, "9007199254740992"},
+	{source.CodeNumber, e, "1:7", `{"id":9007199254740993.0}`, "9007199254740992"},
+	{source.CodeNumber, e, "1:5", "id: 9007199254740993", "9007199254740992"},
+	{source.CodeNumber, e, "1:5", "id: 0xffffffffffffff", "9007199254740992"},
+	{source.CodeRoot, e, "1:1", "", "empty"},
+	{source.CodeRoot, e, "1:1", "# nothing\n", "empty"},
+	{source.CodeRoot, e, "1:1", "just text", "not an object"},
 	{ruleAgents, e, "", manyAgents(), "limit is 256"},
 	{ruleMore, w, "", unknownNames(300), "105 more findings"},
 }
@@ -184,24 +186,6 @@ func TestYAMLAndJSONAreOne(t *testing.T) {
 	}
 }
 
-// TestYAMLScalars: plain scalars resolve by the core schema of YAML 1.2.
-func TestYAMLScalars(t *testing.T) {
-	t.Parallel()
-	src := `{a: yes, b: on, c: 0o17, d: 010, e: 1_000, f: 2001-01-01, g: 1e3, h: .5, i: +7, j: 0x1F, k: "12", l: ~, m: , n: True, o: No, p: 1.0.0, q: 'null', r: -0}`
-	root, f := readYAML([]byte(src), DefaultLimits(), newFindings())
-	if f != nil {
-		t.Fatal(f)
-	}
-	form, err := canonical(root.plain())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"a":"yes","b":"on","c":15,"d":10,"e":"1_000","f":"2001-01-01","g":1000,"h":0.5,"i":7,"j":31,"k":"12","l":null,"m":null,"n":true,"o":"No","p":"1.0.0","q":"null","r":0}`
-	if string(form) != want {
-		t.Errorf("got  %s\nwant %s", form, want)
-	}
-}
-
 // TestScannerTakesOrdinaryYAML: text full of brackets, quotes and dashes is no
 // structure.
 func TestScannerTakesOrdinaryYAML(t *testing.T) {
@@ -278,7 +262,7 @@ func TestOptions(t *testing.T) {
 	if _, _, err := Load([]byte(base), Options{Limits: Limits{Depth: -1}}); err == nil {
 		t.Error("negative limit was taken")
 	}
-	if p, ds, _ := Load([]byte(base), Options{Limits: Limits{Nodes: 10}}); p != nil || ds[0].Code != ruleNodes {
+	if p, ds, _ := Load([]byte(base), Options{Limits: Limits{Nodes: 10}}); p != nil || ds[0].Code != source.CodeNodes {
 		t.Errorf("own limit: %v", ds)
 	}
 }

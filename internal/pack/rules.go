@@ -1,6 +1,10 @@
 package pack
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
+)
 
 // Rule is one thing that [Load] checks beside the schema.
 type Rule struct {
@@ -13,20 +17,9 @@ type Rule struct {
 	Text string
 }
 
-// Codes that more than one file uses.
+// Codes that more than one file uses; those of reading are in package source.
 const (
-	ruleSize       = "PPPAWL-1"
-	ruleUTF8       = "PPPAWL-2"
-	ruleDepth      = "PPPAWL-3"
-	ruleScalar     = "PPPAWL-4"
-	ruleNodes      = "PPPAWL-5"
-	ruleDuplicate  = "PPPAWL-6"
-	ruleSyntax     = "PPPAWL-7"
-	ruleOneDoc     = "PPPAWL-8"
 	ruleResource   = "PPPAWL-9"
-	ruleNotJSON    = "PPPAWL-10"
-	ruleNumber     = "PPPAWL-11"
-	ruleRoot       = "PPPAWL-12"
 	ruleSlot       = "PPPAWL-13"
 	ruleNoGuard    = "PPPAWL-14"
 	ruleNoEnd      = "PPPAWL-15"
@@ -51,18 +44,18 @@ const (
 )
 
 var rules = []Rule{
-	{ruleSize, true, false, "the document is at most 1 MiB"},
-	{ruleUTF8, true, false, "the document is valid UTF-8"},
-	{ruleDepth, true, false, "objects and arrays nest at most 64 deep"},
-	{ruleScalar, true, false, "a string, number or key is at most 256 KiB as written"},
-	{ruleNodes, true, false, "the document holds at most 100 000 values, YAML aliases expanded"},
-	{ruleDuplicate, true, false, "an object names each member once"},
-	{ruleSyntax, true, false, "the document is well-formed JSON or YAML"},
-	{ruleOneDoc, true, false, "a file holds one document"},
+	{source.CodeSize, true, false, "the document is at most 1 MiB"},
+	{source.CodeUTF8, true, false, "the document is valid UTF-8"},
+	{source.CodeDepth, true, false, "objects and arrays nest at most 64 deep"},
+	{source.CodeScalar, true, false, "a string, number or key is at most 256 KiB as written"},
+	{source.CodeNodes, true, false, "the document holds at most 100 000 values, YAML aliases expanded"},
+	{source.CodeDuplicate, true, false, "an object names each member once"},
+	{source.CodeSyntax, true, false, "the document is well-formed JSON or YAML"},
+	{source.CodeOneDoc, true, false, "a file holds one document"},
 	{ruleResource, true, false, "the document is a pack, not an authoring resource with apiVersion and kind (RFC 0002)"},
-	{ruleNotJSON, true, false, "YAML maps cleanly to JSON: string keys, no merge keys, no foreign tags, no NaN, no recursive alias; strings have no lone surrogates"},
-	{ruleNumber, true, false, "integers lie within ±2^53 and other numbers in the range of a double"},
-	{ruleRoot, true, false, "the document is one object"},
+	{source.CodeNotJSON, true, false, "YAML maps cleanly to JSON: string keys, no merge keys, no foreign tags, no NaN, no recursive alias; strings have no lone surrogates"},
+	{source.CodeNumber, true, false, "integers lie within ±2^53 and other numbers in the range of a double"},
+	{source.CodeRoot, true, false, "the document is one object"},
 	{ruleSlot, true, false, "states that declare the same artifact give it the same type and mode"},
 	{ruleNoGuard, false, true, "on_max_visits stands beside max_visits"},
 	{ruleNoEnd, false, true, "a terminal state can be reached from every entry"},
@@ -138,7 +131,7 @@ var rules = []Rule{
 
 // placedAtKey are the rules about a member's name instead of its value.
 var placedAtKey = map[string]bool{
-	ruleDuplicate: true, ruleUnnameable: true, ruleBudgetKey: true, ruleXPawlRef: true,
+	source.CodeDuplicate: true, ruleUnnameable: true, ruleBudgetKey: true, ruleXPawlRef: true,
 	"PP0005-3": true, "PP0005-4": true, "PP0005-Q3": true, "PP0007-2": true,
 	"PP0010-1": true, schemaPrefix + "additionalProperties": true,
 }

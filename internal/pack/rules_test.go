@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // base is a small pack without any finding. Cases change one thing in it.
@@ -118,7 +120,7 @@ const (
 )
 
 var ruleCases = []ruleCase{
-	{ruleNumber, e, "", `workflow.engine.budget.max_total_visits = 9007199254740993`, "-9007199254740992"},
+	{source.CodeNumber, e, "", `workflow.engine.budget.max_total_visits = 9007199254740993`, "-9007199254740992"},
 	{ruleSlot, e, "/workflow/states/s/artifacts/x", `workflow.states.e.artifacts = {"x":{"type":"text/markdown"}}`, "one slot"},
 	{ruleSlot, e, "/workflow/states/s/artifacts/x", `workflow.states.e.artifacts = {"x":{"type":"text/plain","mode":"append"}}`, "append"},
 	{ruleNoGuard, w, "/workflow/states/s/on_max_visits", `workflow.states.s.max_visits = -`, "never applies"},
@@ -303,7 +305,7 @@ func TestRules(t *testing.T) {
 		t.Run(fmt.Sprintf("%s_%d", c.code, i), func(t *testing.T) {
 			t.Parallel()
 			src := changed(t, c.change)
-			if c.code == ruleNumber {
+			if c.code == source.CodeNumber {
 				// encoding/json rounds what the case is about.
 				src = []byte(strings.Replace(string(src), "9007199254740992", "9007199254740993", 1))
 			}

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 //go:embed schema/*.json
@@ -91,7 +93,7 @@ func newCompiler() *jsonschema.Compiler {
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("references to other documents are not followed: %s", clip(url, 200))
+	return nil, fmt.Errorf("references to other documents are not followed: %s", source.Clip(url, 200))
 }
 
 // checkSchema files what the schemas say. Lenient: the union decides, and what

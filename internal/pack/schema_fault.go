@@ -12,6 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // schemaFault is one leaf of a schema validation error.
@@ -51,7 +53,7 @@ func (s *schema) validate(root any) []schemaFault {
 	}
 	var ve *jsonschema.ValidationError
 	if !errors.As(err, &ve) {
-		return []schemaFault{{keyword: "schema", msg: clip(err.Error(), 300)}}
+		return []schemaFault{{keyword: "schema", msg: source.Clip(err.Error(), 300)}}
 	}
 	faults := s.leaves(ve, nil)
 	slices.SortFunc(faults, func(a, b schemaFault) int {
@@ -113,7 +115,7 @@ func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	if path := ve.ErrorKind.KeywordPath(); len(path) > 0 {
 		keyword = path[len(path)-1]
 	}
-	return fault1(ve, keyword, clip(ve.ErrorKind.LocalizedString(english), 300), "")
+	return fault1(ve, keyword, source.Clip(ve.ErrorKind.LocalizedString(english), 300), "")
 }
 
 // typeHint names the usual reason for a scalar of the wrong type in YAML.
@@ -151,7 +153,7 @@ func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 func (s *schema) propertiesAt(location string) []string {
 	_, frag, _ := strings.Cut(location, "#")
 	cur := s.doc
-	for _, tok := range pointerTokens(frag) {
+	for _, tok := range source.PointerTokens(frag) {
 		obj, ok := cur.(map[string]any)
 		if !ok {
 			return nil
@@ -174,7 +176,7 @@ func short(v any) string {
 	if err != nil {
 		return fmt.Sprintf("%T", v)
 	}
-	return clip(string(b), 80)
+	return source.Clip(string(b), 80)
 }
 
 func shortList(vs []any) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/pack/source"
 	"github.com/pawl-dev/pawl/internal/prompt"
 )
 
@@ -48,7 +49,7 @@ func (t *templates) use(src string) (*templateUse, error) {
 	tpl := prompt.Parse(src)
 	u := &templateUse{variables: map[string]bool{}, artifacts: map[string]bool{}, size: len(src)}
 	if lits := tpl.Literals(); len(lits) > 0 {
-		u.literal = clip(src[lits[0]:], 24)
+		u.literal = source.Clip(src[lits[0]:], 24)
 	}
 	for _, ref := range tpl.Refs() {
 		switch ref.Namespace {
@@ -131,7 +132,7 @@ func names(list []string) string {
 		if i > 0 {
 			out += ", "
 		}
-		out += clip(n, 80)
+		out += source.Clip(n, 80)
 	}
 	return out
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // FieldError says what is wrong with one value of a request.
@@ -113,9 +115,9 @@ func (p *Pack) CheckVariables(entry Entry, object []byte) ([]byte, []FieldError,
 		allowed[i] = declared[i].Name
 		c.variable(&declared[i])
 	}
-	for _, m := range given.members {
-		if !known[m.name] {
-			c.fault(m.name, "unknown variable; allowed: %s", names(allowed))
+	for _, m := range given.Members {
+		if !known[m.Name] {
+			c.fault(m.Name, "unknown variable; allowed: %s", names(allowed))
 		}
 	}
 	if len(c.faults) > 0 {
@@ -137,28 +139,19 @@ func compareField(a, b string) int {
 }
 
 // readObject reads a JSON object of a request within the limits of a pack.
-func readObject(field string, raw []byte) (*node, *FieldError) {
+func readObject(field string, raw []byte) (*source.Node, *FieldError) {
 	if len(raw) == 0 {
-		return &node{kind: objectNode}, nil
+		return &source.Node{Kind: source.Object}, nil
 	}
 	found := newFindings()
-	limits := DefaultLimits()
-	f := scanBytes(raw, limits)
-	if f == nil {
-		s := scanner{src: raw, limits: limits}
-		f = s.scanJSON()
-	}
-	var root *node
-	if f == nil {
-		root, f = readJSON(raw, found)
-	}
+	root, f := source.ReadJSON(raw, DefaultLimits(), found.twice)
 	switch {
 	case f != nil:
 		return nil, &FieldError{field, f.Error()}
 	case len(found.list) > 0:
 		d := found.list[0]
 		return nil, &FieldError{field, fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message)}
-	case root.kind != objectNode:
+	case root.Kind != source.Object:
 		return nil, &FieldError{field, "must be a JSON object"}
 	}
 	return root, nil
@@ -166,18 +159,18 @@ func readObject(field string, raw []byte) (*node, *FieldError) {
 
 // variableCheck collects the values and faults of one start.
 type variableCheck struct {
-	given  *node
+	given  *source.Node
 	values map[string]any
 	faults []FieldError
 }
 
 func (c *variableCheck) fault(name, format string, args ...any) {
-	c.faults = append(c.faults, FieldError{"variables." + clip(name, 100), fmt.Sprintf(format, args...)})
+	c.faults = append(c.faults, FieldError{"variables." + source.Clip(name, 100), fmt.Sprintf(format, args...)})
 }
 
 // variable takes the given value or the default of one variable.
 func (c *variableCheck) variable(d *Declared) {
-	v := c.given.get(d.Name)
+	v := c.given.Get(d.Name)
 	if v == nil {
 		switch {
 		case d.Required:
@@ -196,40 +189,40 @@ func (c *variableCheck) variable(d *Declared) {
 			c.fault(d.Name, "%s", msg)
 		}
 	}
-	c.values[d.Name] = v.plain()
+	c.values[d.Name] = v.Plain()
 }
 
 // variableTypes are the types of RFC 0003 in JSON terms.
-var variableTypes = map[string]nodeKind{
-	"string": stringNode, "number": numberNode, "boolean": boolNode, "object": objectNode, "array": arrayNode,
+var variableTypes = map[string]source.Kind{
+	"string": source.String, "number": source.Number, "boolean": source.Bool, "object": source.Object, "array": source.Array,
 }
 
-var kindNames = map[nodeKind]string{
-	nullNode: "null", stringNode: "string", numberNode: "number", boolNode: "boolean", objectNode: "object", arrayNode: "array",
+var kindNames = map[source.Kind]string{
+	source.Null: "null", source.String: "string", source.Number: "number", source.Bool: "boolean", source.Object: "object", source.Array: "array",
 }
 
 // checkType says how a value misses its type; "" if it does not.
-func checkType(want string, v *node) string {
+func checkType(want string, v *source.Node) string {
 	kind, known := variableTypes[want]
-	if !known || kind == v.kind {
+	if !known || kind == v.Kind {
 		return ""
 	}
-	return fmt.Sprintf("got %s, want %s", kindNames[v.kind], want)
+	return fmt.Sprintf("got %s, want %s", kindNames[v.Kind], want)
 }
 
 // check says how a value of the right type misses a validation; "" if it does not.
-func (val *Validation) check(v *node) string {
-	switch v.kind {
-	case stringNode:
-		if msg := val.checkString(v.text); msg != "" {
+func (val *Validation) check(v *source.Node) string {
+	switch v.Kind {
+	case source.String:
+		if msg := val.checkString(v.Text); msg != "" {
 			return msg
 		}
-	case numberNode:
-		if val.Minimum != nil && v.num < *val.Minimum {
-			return fmt.Sprintf("%v is less than the minimum %v", v.num, *val.Minimum)
+	case source.Number:
+		if val.Minimum != nil && v.Num < *val.Minimum {
+			return fmt.Sprintf("%v is less than the minimum %v", v.Num, *val.Minimum)
 		}
-		if val.Maximum != nil && v.num > *val.Maximum {
-			return fmt.Sprintf("%v is more than the maximum %v", v.num, *val.Maximum)
+		if val.Maximum != nil && v.Num > *val.Maximum {
+			return fmt.Sprintf("%v is more than the maximum %v", v.Num, *val.Maximum)
 		}
 	}
 	if val.Enum == nil {
@@ -253,7 +246,7 @@ func (val *Validation) checkString(s string) string {
 	}
 	re, err := regexp.Compile(val.Pattern)
 	if err != nil {
-		return "the pack's pattern is not a regular expression: " + clip(err.Error(), 200)
+		return "the pack's pattern is not a regular expression: " + source.Clip(err.Error(), 200)
 	}
 	if !re.MatchString(s) {
 		return "does not match " + quote(val.Pattern)
@@ -261,8 +254,8 @@ func (val *Validation) checkString(s string) string {
 	return ""
 }
 
-func checkEnum(enum []json.RawMessage, v *node) string {
-	form, err := canonical(v.plain())
+func checkEnum(enum []json.RawMessage, v *source.Node) string {
+	form, err := canonical(v.Plain())
 	if err != nil {
 		return err.Error()
 	}
@@ -272,7 +265,7 @@ func checkEnum(enum []json.RawMessage, v *node) string {
 		if string(e) == string(form) {
 			return ""
 		}
-		allowed[i] = clip(string(e), 80)
+		allowed[i] = source.Clip(string(e), 80)
 	}
 	return "not one of the allowed values: " + names(allowed)
 }

@@ -1,4 +1,4 @@
-package pack
+package source
 
 import "bytes"
 
@@ -16,7 +16,7 @@ type yamlScanner struct {
 }
 
 // scanYAML runs the pass over the whole document.
-func (s *yamlScanner) scanYAML() *fault {
+func (s *yamlScanner) scanYAML() *Fault {
 	for s.i < len(s.src) {
 		if f := s.line(); f != nil {
 			return f
@@ -27,7 +27,7 @@ func (s *yamlScanner) scanYAML() *fault {
 
 // line reads one line of block structure and whatever scalar or flow collection
 // starts on it, to its end.
-func (s *yamlScanner) line() *fault {
+func (s *yamlScanner) line() *Fault {
 	start := s.i
 	for s.i < len(s.src) && s.src[s.i] == ' ' {
 		s.i++
@@ -52,7 +52,7 @@ func (s *yamlScanner) line() *fault {
 
 // structure reads the dashes and question marks that open nested collections on
 // one line, then the content after them.
-func (s *yamlScanner) structure(lineStart int) *fault {
+func (s *yamlScanner) structure(lineStart int) *Fault {
 	for s.indicator() {
 		if f := s.open(s.i-lineStart, s.i); f != nil {
 			return f
@@ -77,7 +77,7 @@ func (s *yamlScanner) indicator() bool {
 
 // content reads what follows the indicators of a line: "key: value", or a value.
 // col is the column of the content, -1 after a document marker.
-func (s *yamlScanner) content(lineStart, col int) *fault {
+func (s *yamlScanner) content(lineStart, col int) *Fault {
 	for {
 		s.properties()
 		if s.atLineEnd() || s.src[s.i] == '#' {
@@ -109,7 +109,7 @@ func (s *yamlScanner) content(lineStart, col int) *fault {
 
 // value skips one scalar or flow collection. A plain scalar is skipped on its
 // first line only; plain reports that.
-func (s *yamlScanner) value() (plain bool, f *fault) {
+func (s *yamlScanner) value() (plain bool, f *Fault) {
 	switch s.src[s.i] {
 	case '"', '\'':
 		return false, s.quoted()
@@ -136,7 +136,7 @@ func (s *yamlScanner) keyFollows() bool {
 }
 
 // open notes a block collection at a column, if it is not open there already.
-func (s *yamlScanner) open(col, off int) *fault {
+func (s *yamlScanner) open(col, off int) *Fault {
 	if n := len(s.cols); n > 0 && s.cols[n-1] >= col {
 		return nil
 	}

@@ -1,9 +1,9 @@
-package pack
+package source
 
 import "bytes"
 
 // quoted skips a quoted scalar, which may span lines.
-func (s *yamlScanner) quoted() *fault {
+func (s *yamlScanner) quoted() *Fault {
 	begin, mark := s.i, s.src[s.i]
 	for s.i++; s.i < len(s.src); s.i++ {
 		switch c := s.src[s.i]; {
@@ -21,7 +21,7 @@ func (s *yamlScanner) quoted() *fault {
 }
 
 // plain skips a plain scalar up to ": ", " #" or the end of the line.
-func (s *yamlScanner) plain() *fault {
+func (s *yamlScanner) plain() *Fault {
 	begin := s.i
 	for ; !s.atLineEnd(); s.i++ {
 		if s.src[s.i] == ':' && (s.i+1 >= len(s.src) || isBlank(s.src[s.i+1])) {
@@ -52,7 +52,7 @@ func (s *yamlScanner) continuation() {
 }
 
 // block skips a literal or folded scalar: the lines indented more than its parent.
-func (s *yamlScanner) block() *fault {
+func (s *yamlScanner) block() *Fault {
 	begin, parent := s.i, s.parent()
 	s.skipLine()
 	for s.i < len(s.src) {
@@ -70,10 +70,10 @@ func (s *yamlScanner) block() *fault {
 }
 
 // flowCollection skips a bracketed collection to its closing bracket, over lines.
-func (s *yamlScanner) flowCollection() *fault {
+func (s *yamlScanner) flowCollection() *Fault {
 	base := s.flow
 	for s.i < len(s.src) {
-		var f *fault
+		var f *Fault
 		switch c := s.src[s.i]; c {
 		case '[', '{':
 			s.flow++
@@ -106,7 +106,7 @@ func (s *yamlScanner) flowCollection() *fault {
 }
 
 // flowPlain skips a run of plain characters (or white space) inside brackets.
-func (s *yamlScanner) flowPlain() *fault {
+func (s *yamlScanner) flowPlain() *Fault {
 	begin := s.i
 	for s.i++; s.i < len(s.src); s.i++ {
 		c := s.src[s.i]

@@ -1,4 +1,4 @@
-package pack
+package source
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -17,12 +18,12 @@ type jsonReader struct {
 	// off, line and col follow the decoder; they only move forward.
 	off       int
 	line, col int
-	found     *findings
+	twice     func(Twice)
 }
 
-// readJSON reads one document; duplicate members are reported to found.
-func readJSON(src []byte, found *findings) (*node, *fault) {
-	r := &jsonReader{src: src, dec: json.NewDecoder(bytes.NewReader(src)), line: 1, col: 1, found: found}
+// ParseJSON reads one document that is within the limits.
+func ParseJSON(src []byte, twice func(Twice)) (*Node, *Fault) {
+	r := &jsonReader{src: src, dec: json.NewDecoder(bytes.NewReader(src)), line: 1, col: 1, twice: twice}
 	r.dec.UseNumber()
 	root, f := r.value(nil)
 	if f != nil {
@@ -31,15 +32,15 @@ func readJSON(src []byte, found *findings) (*node, *fault) {
 	r.skipTo(int(r.dec.InputOffset()))
 	r.skipBlank()
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, &fault{code: ruleOneDoc, line: r.line, col: r.col,
-			msg:  "text follows the end of the document; a file holds exactly one pack",
-			hint: "Put each pack into a file of its own."}
+		return nil, &Fault{Code: CodeOneDoc, Line: r.line, Col: r.col,
+			Msg:  "text follows the end of the document; a file holds exactly one pack",
+			Hint: "Put each pack into a file of its own."}
 	}
 	return root, nil
 }
 
 // next returns the next token and moves to its start.
-func (r *jsonReader) next() (json.Token, *fault) {
+func (r *jsonReader) next() (json.Token, *Fault) {
 	r.skipTo(int(r.dec.InputOffset()))
 	r.skipBlank()
 	tok, err := r.dec.Token()
@@ -50,12 +51,12 @@ func (r *jsonReader) next() (json.Token, *fault) {
 }
 
 // value reads a value; path are the reference tokens that lead to it.
-func (r *jsonReader) value(path []string) (*node, *fault) {
+func (r *jsonReader) value(path []string) (*Node, *Fault) {
 	tok, f := r.next()
 	if f != nil {
 		return nil, f
 	}
-	n := &node{line: r.line, col: r.col}
+	n := &Node{Line: r.line, Col: r.col}
 	switch v := tok.(type) {
 	case json.Delim:
 		if v == '{' {
@@ -63,36 +64,36 @@ func (r *jsonReader) value(path []string) (*node, *fault) {
 		}
 		return n, r.array(n, path)
 	case string:
-		n.kind, n.text = stringNode, v
+		n.Kind, n.Text = String, v
 		return n, r.surrogates()
 	case json.Number:
-		n.kind = numberNode
+		n.Kind = Number
 		num, err := parseNumber(v.String())
 		if err != nil {
-			return n, r.fault(ruleNumber, fmt.Sprintf("%s: %v", clip(v.String(), 40), err), "Write large numbers as strings.")
+			return n, r.fault(CodeNumber, fmt.Sprintf("%s: %v", Clip(v.String(), 40), err), "Write large numbers as strings.")
 		}
-		n.num = num
+		n.Num = num
 	case bool:
-		n.kind, n.flag = boolNode, v
+		n.Kind, n.Flag = Bool, v
 	}
 	return n, nil
 }
 
-func (r *jsonReader) array(n *node, path []string) *fault {
-	n.kind = arrayNode
+func (r *jsonReader) array(n *Node, path []string) *Fault {
+	n.Kind = Array
 	for r.dec.More() {
-		item, f := r.value(append(path, index(len(n.items))))
+		item, f := r.value(append(path, strconv.Itoa(len(n.Items))))
 		if f != nil {
 			return f
 		}
-		n.items = append(n.items, item)
+		n.Items = append(n.Items, item)
 	}
 	_, f := r.next()
 	return f
 }
 
-func (r *jsonReader) object(n *node, path []string) *fault {
-	n.kind = objectNode
+func (r *jsonReader) object(n *Node, path []string) *Fault {
+	n.Kind = Object
 	names := map[string]bool{}
 	for r.dec.More() {
 		tok, f := r.next()
@@ -101,40 +102,29 @@ func (r *jsonReader) object(n *node, path []string) *fault {
 		}
 		name, ok := tok.(string)
 		if !ok {
-			return r.fault(ruleSyntax, "a member name must be a string", "")
+			return r.fault(CodeSyntax, "a member name must be a string", "")
 		}
 		if f := r.surrogates(); f != nil {
 			return f
 		}
-		m := member{name: name, line: r.line, col: r.col}
-		if m.value, f = r.value(append(path, name)); f != nil {
+		m := Member{Name: name, Line: r.line, Col: r.col}
+		if m.Value, f = r.value(append(path, name)); f != nil {
 			return f
 		}
 		if names[name] {
-			reportDuplicate(r.found, append(path, name), m.line, m.col)
+			r.twice(Twice{Path: append(path, name), Line: m.Line, Col: m.Col})
 			continue
 		}
 		names[name] = true
-		n.members = append(n.members, m)
+		n.Members = append(n.Members, m)
 	}
 	_, f := r.next()
 	return f
 }
 
-// reportDuplicate files a name that an object has twice. For artifacts of a
-// state this is a rule of RFC 0009.
-func reportDuplicate(found *findings, path []string, line, col int) {
-	code := ruleDuplicate
-	if len(path) == 5 && path[0] == "workflow" && path[1] == "states" && path[3] == "artifacts" {
-		code = "PP0009-3"
-	}
-	found.place(code, pointer(path...), line, col, "Remove or rename one of them.",
-		"the name %s is given twice in one object", quote(path[len(path)-1]))
-}
-
 // surrogates refuses \u escapes that name half a character: they have no UTF-8
 // form, hence no canonical one.
-func (r *jsonReader) surrogates() *fault {
+func (r *jsonReader) surrogates() *Fault {
 	raw := r.src[r.off:min(int(r.dec.InputOffset()), len(r.src))]
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
@@ -159,8 +149,8 @@ func (r *jsonReader) surrogates() *fault {
 	return nil
 }
 
-func (r *jsonReader) lone() *fault {
-	return r.fault(ruleNotJSON, "the string holds a lone surrogate escape, which is no character", "Write both halves of the pair, or the character itself.")
+func (r *jsonReader) lone() *Fault {
+	return r.fault(CodeNotJSON, "the string holds a lone surrogate escape, which is no character", "Write both halves of the pair, or the character itself.")
 }
 
 // hex4 reads four hexadecimal digits that the decoder has already accepted.
@@ -181,7 +171,7 @@ func hex4(b []byte) int {
 
 // syntax converts an error of the decoder. Its offsets are exact only for a
 // whole document, which is therefore scanned once more.
-func (r *jsonReader) syntax(err error) *fault {
+func (r *jsonReader) syntax(err error) *Fault {
 	off, msg := r.off, err.Error()
 	var whole json.RawMessage
 	if se, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(r.src, &whole)); ok {
@@ -191,12 +181,12 @@ func (r *jsonReader) syntax(err error) *fault {
 		off, msg = len(r.src), "the document ends in the middle of a value"
 	}
 	line, col := place(r.src, off)
-	return &fault{code: ruleSyntax, line: line, col: col, msg: "not valid JSON: " + msg,
-		hint: "A document that begins with { or [ is read as JSON."}
+	return &Fault{Code: CodeSyntax, Line: line, Col: col, Msg: "not valid JSON: " + msg,
+		Hint: "A document that begins with { or [ is read as JSON."}
 }
 
-func (r *jsonReader) fault(code, msg, hint string) *fault {
-	return &fault{code: code, line: r.line, col: r.col, msg: msg, hint: hint}
+func (r *jsonReader) fault(code, msg, hint string) *Fault {
+	return &Fault{Code: code, Line: r.line, Col: r.col, Msg: msg, Hint: hint}
 }
 
 // skipTo moves the position to an offset.

@@ -1,19 +1,10 @@
-package pack
+package source
 
 import (
 	"bytes"
 	"fmt"
 	"unicode/utf8"
 )
-
-// fault is why a document cannot be read, with its place.
-type fault struct {
-	code      string
-	line, col int
-	msg, hint string
-}
-
-func (f *fault) Error() string { return fmt.Sprintf("%d:%d: %s", f.line, f.col, f.msg) }
 
 // scanner is the state of the linear pass that bounds a document before a parser
 // sees it. Its memory is bounded by the depth limit.
@@ -24,11 +15,11 @@ type scanner struct {
 }
 
 // scanBytes checks what does not depend on the format.
-func scanBytes(src []byte, limits Limits) *fault {
+func scanBytes(src []byte, limits Limits) *Fault {
 	if len(src) > limits.Bytes {
-		return &fault{code: ruleSize, line: 1, col: 1,
-			msg:  fmt.Sprintf("the document has %d bytes; the limit is %d", len(src), limits.Bytes),
-			hint: "Move bulk data out of the pack and refer to it."}
+		return &Fault{Code: CodeSize, Line: 1, Col: 1,
+			Msg:  fmt.Sprintf("the document has %d bytes; the limit is %d", len(src), limits.Bytes),
+			Hint: "Move bulk data out of the pack and refer to it."}
 	}
 	if utf8.Valid(src) {
 		return nil
@@ -42,9 +33,9 @@ func scanBytes(src []byte, limits Limits) *fault {
 		off += n
 	}
 	line, col := place(src, off)
-	return &fault{code: ruleUTF8, line: line, col: col,
-		msg:  fmt.Sprintf("byte 0x%02x at offset %d is not valid UTF-8", src[off], off),
-		hint: "Save the file as UTF-8."}
+	return &Fault{Code: CodeUTF8, Line: line, Col: col,
+		Msg:  fmt.Sprintf("byte 0x%02x at offset %d is not valid UTF-8", src[off], off),
+		Hint: "Save the file as UTF-8."}
 }
 
 // place converts a byte offset to a 1-based line and a column in characters.
@@ -54,28 +45,28 @@ func place(src []byte, off int) (line, col int) {
 	return bytes.Count(src[:start], []byte{'\n'}) + 1, utf8.RuneCount(src[start:off]) + 1
 }
 
-func (s *scanner) tooDeep(off, depth int) *fault {
+func (s *scanner) tooDeep(off, depth int) *Fault {
 	if depth <= s.limits.Depth {
 		return nil
 	}
 	line, col := place(s.src, off)
-	return &fault{code: ruleDepth, line: line, col: col,
-		msg:  fmt.Sprintf("values nest more than %d deep", s.limits.Depth),
-		hint: "Flatten the document."}
+	return &Fault{Code: CodeDepth, Line: line, Col: col,
+		Msg:  fmt.Sprintf("values nest more than %d deep", s.limits.Depth),
+		Hint: "Flatten the document."}
 }
 
-func (s *scanner) tooLong(off, n int) *fault {
+func (s *scanner) tooLong(off, n int) *Fault {
 	if n <= s.limits.Scalar {
 		return nil
 	}
 	line, col := place(s.src, off)
-	return &fault{code: ruleScalar, line: line, col: col,
-		msg:  fmt.Sprintf("a value of %d bytes; the limit for one string, number or key is %d", n, s.limits.Scalar),
-		hint: "Split the text, or keep it outside of the pack."}
+	return &Fault{Code: CodeScalar, Line: line, Col: col,
+		Msg:  fmt.Sprintf("a value of %d bytes; the limit for one string, number or key is %d", n, s.limits.Scalar),
+		Hint: "Split the text, or keep it outside of the pack."}
 }
 
 // count adds the value that was seen at off.
-func (s *scanner) count(off int) *fault {
+func (s *scanner) count(off int) *Fault {
 	s.nodes++
 	if s.nodes <= s.limits.Nodes {
 		return nil
@@ -84,15 +75,15 @@ func (s *scanner) count(off int) *fault {
 	return tooMany(line, col, s.limits.Nodes)
 }
 
-func tooMany(line, col, limit int) *fault {
-	return &fault{code: ruleNodes, line: line, col: col,
-		msg:  fmt.Sprintf("the document holds more than %d values (aliases expanded)", limit),
-		hint: "Keep bulk data outside of the pack."}
+func tooMany(line, col, limit int) *Fault {
+	return &Fault{Code: CodeNodes, Line: line, Col: col,
+		Msg:  fmt.Sprintf("the document holds more than %d values (aliases expanded)", limit),
+		Hint: "Keep bulk data outside of the pack."}
 }
 
 // scanJSON bounds a JSON document. Every child of an array or object follows a
 // bracket or a comma, which counts the values without parsing them.
-func (s *scanner) scanJSON() *fault {
+func (s *scanner) scanJSON() *Fault {
 	if f := s.count(0); f != nil {
 		return f
 	}

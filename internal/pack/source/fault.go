@@ -1,0 +1,44 @@
+package source
+
+import "fmt"
+
+// Codes of faults, which are rules of the product; package pack words them.
+const (
+	CodeSize      = "PPPAWL-1"
+	CodeUTF8      = "PPPAWL-2"
+	CodeDepth     = "PPPAWL-3"
+	CodeScalar    = "PPPAWL-4"
+	CodeNodes     = "PPPAWL-5"
+	CodeDuplicate = "PPPAWL-6"
+	CodeSyntax    = "PPPAWL-7"
+	CodeOneDoc    = "PPPAWL-8"
+	CodeNotJSON   = "PPPAWL-10"
+	CodeNumber    = "PPPAWL-11"
+	CodeRoot      = "PPPAWL-12"
+)
+
+// Fault is why a document cannot be read, with its place.
+type Fault struct {
+	// Code is one of the codes above; stable.
+	Code string
+	// Line and Col are 1-based; Col counts characters.
+	Line, Col int
+	// Msg says what is wrong, Hint how to repair it; a hint may be empty.
+	Msg, Hint string
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("%d:%d: %s", f.Line, f.Col, f.Msg) }
+
+// Clip shortens a text from a document for a message, at a character boundary.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// quoted renders a name from the document inside a message.
+func quoted(s string) string { return fmt.Sprintf("%q", Clip(s, 80)) }

@@ -1,0 +1,56 @@
+package source
+
+import "bytes"
+
+// Twice is a name that one object has more than once. The first counts.
+type Twice struct {
+	// Path are the reference tokens that lead to it; valid during the call only.
+	Path      []string
+	Line, Col int
+}
+
+// Read turns the bytes of a document into a tree: limits first, then the parser of its
+// format. It is either a tree or a fault. What is named twice
+// is told on the way, as often as it is there: whoever listens bounds what he keeps.
+func Read(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
+	if f := scanBytes(src, limits); f != nil {
+		return nil, f
+	}
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	if isJSON(src) {
+		return boundedJSON(src, limits, twice)
+	}
+	y := yamlScanner{scanner: scanner{src: src, limits: limits}}
+	if f := y.scanYAML(); f != nil {
+		return nil, f
+	}
+	return readYAML(src, limits, twice)
+}
+
+// ReadJSON reads a document that has to be JSON.
+func ReadJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
+	if f := scanBytes(src, limits); f != nil {
+		return nil, f
+	}
+	return boundedJSON(src, limits, twice)
+}
+
+func boundedJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
+	if f := BoundJSON(src, limits); f != nil {
+		return nil, f
+	}
+	return ParseJSON(src, twice)
+}
+
+// BoundJSON holds what may be a JSON text to the limits of depth, length and number
+// without parsing it.
+func BoundJSON(src []byte, limits Limits) *Fault {
+	s := scanner{src: src, limits: limits}
+	return s.scanJSON()
+}
+
+// isJSON picks the format: a document that begins with { or [ is JSON.
+func isJSON(src []byte) bool {
+	rest := bytes.TrimLeft(src, " \t\r\n")
+	return len(rest) > 0 && (rest[0] == '{' || rest[0] == '[')
+}

@@ -22,6 +22,9 @@ const (
 	maxDoor = 7
 )
 
+// madeOf are what the way is made of: it calls them to decide, they know no run of it.
+var madeOf = []string{machineDir, programDir, requestDir}
+
 // outerRooms see the way as the rooms below its directory do.
 var outerRooms = []string{"internal/deliver"}
 
@@ -38,9 +41,9 @@ func TestRooms(t *testing.T) {
 }
 
 // isRoom reports whether a directory is a room around the way: not the way itself and
-// not the machine, which the way is made of.
+// not what the way is made of.
 func isRoom(dir string) bool {
-	return within(dir, wayDir) && dir != wayDir && !within(dir, machineDir) ||
+	return within(dir, wayDir) && dir != wayDir && !below(dir, madeOf) ||
 		slices.ContainsFunc(outerRooms, func(outer string) bool { return within(dir, outer) })
 }
 

@@ -23,8 +23,18 @@ type rule struct {
 const (
 	machineDir = "internal/runtime/machine"
 	rulesDir   = "internal/runtime/machine/rules"
+	programDir = "internal/runtime/program"
+	requestDir = "internal/runtime/request"
 	genDir     = "gen"
 )
+
+// room is what a room of the runtime may import: the way's types, what lies below the
+// way, and what the table says more.
+func room(more ...string) []string {
+	return append([]string{
+		"internal/runtime", machineDir, rulesDir, programDir, requestDir, "internal/policy", "internal/pack", "internal/prompt",
+	}, more...)
+}
 
 // table is the import table of the architecture. A package without a rule fails
 // the test, so that nobody adds a layer in passing.
@@ -37,15 +47,18 @@ var table = []rule{
 	{dir: "internal/pack/source"},
 	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
 	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true, badger: true},
-	{dir: "internal/runtime", may: []string{machineDir, rulesDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	// Below the way: what it calls to decide.
+	{dir: programDir, may: []string{machineDir, "internal/pack"}},
+	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
+	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
-	{dir: "internal/runtime/blob", may: []string{"internal/runtime", "internal/policy"}},
+	{dir: "internal/runtime/blob", may: room()},
 	{dir: "internal/house", may: []string{"internal/runtime", "internal/runtime/blob"}},
 	{dir: "internal/openapi", may: []string{genDir}},
 	{dir: "internal/dispatch", may: []string{machineDir}},
 	{dir: "internal/outbox", may: []string{machineDir}},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime"}},
-	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", "internal/runtime/blob", "internal/pack", "internal/diagram", "internal/secretfile", genDir}, wire: true},
+	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", programDir, requestDir, "internal/runtime/blob", "internal/pack", "internal/diagram", "internal/secretfile", genDir}, wire: true},
 	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/pack", "internal/secretfile", genDir}, wire: true},
 
 	// Leaves that need nothing of ours, and the host's own tools.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // receiver finds a receiver of the caller's.
@@ -42,7 +42,7 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 	}
 	size := int(in.GetPageSize())
 	if size == 0 {
-		size = runtime.DefaultPageSize
+		size = request.DefaultPageSize
 	}
 	letters, err := s.engine.DeadLetters(ctx, sub.SubscriptionKey, after, size+1)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Deliveries sends to receivers what stands in the store.
@@ -98,7 +99,7 @@ func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDel
 	}
 	size := int(in.GetPageSize())
 	if size == 0 {
-		size = runtime.DefaultPageSize
+		size = request.DefaultPageSize
 	}
 	out, behind := &pawlv1.ListDeliveriesResponse{}, position == ""
 	for _, kind := range deliveryKinds {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
 )
 
 // packService is pawl.v1.PackService.
@@ -99,7 +100,7 @@ func (s *packService) GetPackGraph(ctx context.Context, in *pawlv1.GetPackGraphR
 	}
 	graph, err := got.Pack.Compile(pack.Entry{Agent: in.GetAgent()})
 	if err != nil {
-		return nil, runtime.EntryRefused(err)
+		return nil, program.EntryRefused(err)
 	}
 	return graphToProto(got.Pack, graph), nil
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // change is one input on its way through the engine.
@@ -18,11 +20,11 @@ type change struct {
 	// natural: id names the execution of a turn, not a wish of the caller's.
 	natural bool
 	token   string
-	// worker is the one whose lease the token is; nil: the token is a caller's.
-	worker  *Worker
+	// holder is the one whose lease the token is; nil: the token is a caller's.
+	holder  Holder
 	command machine.Command
 	// start is the program of a run that begins; nil for all other inputs.
-	start *Program
+	start *program.Program
 	// hash is the body hash of a start; other hashes are made on the way.
 	hash [32]byte
 	// engine: the engine's own input (timers, cascades); no authority is asked.
@@ -42,12 +44,12 @@ func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := checkRequest(&req); err != nil {
+	if req.Command, err = request.Check(req.ID, req.Command); err != nil {
 		return Answer{}, err
 	}
 	return e.apply(ctx, &change{
 		key: key, principal: req.Principal, id: req.ID, token: req.TurnToken,
-		worker: req.Worker, command: req.Command,
+		holder: req.Worker, command: req.Command,
 	})
 }
 
@@ -103,17 +105,26 @@ func (e *Engine) giveBack(sl *slot, t *transit) {
 	if !t.ended {
 		t.state = nil
 	}
+	var done *Commit
 	if t.batch != nil {
-		e.work.observe(t)
+		done = t.done()
+		tell(e.hooks.InTurn, done)
 	}
 	e.slots.release(sl, t.state, t.program)
-	if t.batch != nil {
-		e.publish(t)
+	if done != nil {
+		e.timers.follow(t.batch)
+		tell(e.hooks.Published, done)
 		if e.cfg.Effects != nil {
 			e.cfg.Effects(t.batch)
 		}
 	}
 	e.gate.leave()
+}
+
+func tell(followers []Follower, c *Commit) {
+	for _, f := range followers {
+		f.Follow(c)
+	}
 }
 
 // transit is one change in its run's turn.
@@ -125,13 +136,15 @@ type transit struct {
 	// state and program are the run's; nil state = not loaded, or forgotten after
 	// a commit that failed.
 	state   *machine.State
-	program *Program
+	program *program.Program
 	input   machine.Input
 	// asked is the token that the request was granted by, if any.
-	asked turnToken
+	asked Grant
 	// batch was committed, as entry; nil and zero if nothing was.
 	batch *machine.Batch
 	entry machine.Entry
+	// told is what followers are told of the commit.
+	told Commit
 	// ended: run returned, it did not panic.
 	ended bool
 }

@@ -52,7 +52,7 @@ func (t *transit) authorize() (outside bool, err error) {
 // decide asks the policy with the request's principal and token.
 func (t *transit) decide(ask policy.Ask) (policy.Verdict, error) {
 	ask.Principal = t.c.principal
-	if t.c.worker != nil {
+	if t.c.holder != nil {
 		t.byLease(&ask)
 	} else {
 		ask.Token, t.asked = t.standing(ask.Act)
@@ -66,7 +66,7 @@ func (t *transit) decide(ask policy.Ask) (policy.Verdict, error) {
 
 // byLease judges the request of a worker by its leases alone.
 func (t *transit) byLease(ask *policy.Ask) {
-	t.asked, ask.HoldsLease = t.c.worker.holding(t.c.key.ID, ask.Act, t.c)
+	t.asked, ask.HoldsLease = t.c.holder.Holds(t.c.key.ID, t.c.token, ask.Act, t.c.command)
 	ask.Leased = false
 	if !ask.HoldsLease && t.c.token != "" && ask.Act != policy.Resolve {
 		ask.Token = policy.TokenStale
@@ -86,7 +86,7 @@ func (t *transit) deny(err error) error {
 // standing judges the request's token. A step may be answered under the token
 // of its turn when that turn is over, too: the machine then says that the
 // answer came too late.
-func (t *transit) standing(act policy.Act) (policy.Token, turnToken) {
+func (t *transit) standing(act policy.Act) (policy.Token, Grant) {
 	var open *machine.Turn
 	if t.state != nil {
 		open = t.state.Turn
@@ -122,9 +122,9 @@ func (t *transit) turnAfter(before *machine.State) *TurnRef {
 		before.Turn.Seq != turn.Seq || before.Turn.Attempt != turn.Attempt)
 	switch {
 	case opened && t.givesToken():
-		t.e.slots.issue(t.c.key, turnToken{
-			word: t.e.cfg.IDs.Token(), turn: turn.Seq, attempt: turn.Attempt,
-			principal: t.c.principal.Name, delivery: 1,
+		t.e.slots.issue(t.c.key, Grant{
+			Word: t.e.cfg.IDs.Token(), Turn: turn.Seq, Attempt: turn.Attempt,
+			principal: t.c.principal.Name, Delivery: 1,
 		})
 	case before != nil && before.Turn != nil && (opened || turn == nil):
 		t.e.slots.retire(t.c.key, turn)

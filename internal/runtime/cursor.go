@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Cursor is a place in the journal of all runs of a namespace: after record
@@ -39,7 +40,7 @@ func ParseCursor(token string) (Cursor, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	// The decoder skips line breaks, even a strict one.
 	if err != nil || len(raw) != cursorBytes || len(token) != base64.RawURLEncoding.EncodedLen(cursorBytes) {
-		return c, malformed("BAD_CURSOR", "after_cursor", "is not a cursor of a stream")
+		return c, request.Malformed("BAD_CURSOR", "after_cursor", "is not a cursor of a stream")
 	}
 	copy(c.Epoch[:], raw)
 	c.Position = binary.BigEndian.Uint64(raw[16:])

@@ -184,9 +184,7 @@ func (e *Engine) ResolveDelegation(ctx context.Context, row machine.OutboxRow, o
 
 // deliver makes an input of the engine's own; one that comes too late is no error.
 func (e *Engine) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
-	_, err := e.apply(ctx, &change{
-		key: RunKey{Namespace: row.Namespace, ID: row.RunID}, principal: Principal{Name: enginePrincipal}, engine: true, command: command,
-	})
+	_, err := e.Own(ctx, RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
 	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == "RUN_TERMINAL" {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Engine leads all runs of one store. Safe for concurrent use.
@@ -17,9 +19,11 @@ type Engine struct {
 	cfg      Config
 	store    Store
 	allow    policy.Allowlist
+	terms    request.Terms
+	hooks    Hooks
 	gate     *gate
 	slots    *slots
-	programs *Cache
+	programs *program.Cache
 	hub      *hub
 	pages    *pages
 	timers   *timers
@@ -44,13 +48,18 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(),
 		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
-		programs: NewCache(cfg.Store, cfg.Pack),
+		programs: program.NewCache(cfg.Store, cfg.Pack),
 		hub:      newHub(cfg.TailBytes), pages: &pages{limit: cfg.WatchBytes},
 		segments: newSegments(), consumers: newConsumers(), turns: newSubscriptionTurns(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
+	e.terms = request.Terms{
+		Limits: cfg.Limits, DefaultWallTime: cfg.DefaultWallTime, MaxWallTime: cfg.MaxWallTime,
+		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare,
+	}
 	e.timers = newTimers(e)
 	e.work, e.started = newWork(e), cfg.Clock.Elapsed()
+	e.Attach(Hooks{InTurn: []Follower{e.work}, Published: []Follower{e.hub}})
 	return e, nil
 }
 

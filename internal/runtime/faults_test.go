@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Faults that other systems have (docs/faults.md) and that need an engine with
@@ -85,7 +86,7 @@ func TestALongHistoryIsWhole(t *testing.T) {
 	var seen uint64
 	for token := ""; ; {
 		page, err := r.ListTransitions(context.Background(), runtime.ListRecordsRequest{
-			RunRef: ref(run, reader), Kinds: everyKind(), PageSize: runtime.MaxPageSize, PageToken: token,
+			RunRef: ref(run, reader), Kinds: everyKind(), PageSize: request.MaxPageSize, PageToken: token,
 		})
 		if err != nil {
 			t.Fatal(err)

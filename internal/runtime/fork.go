@@ -13,6 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // ForkRequest is the argument of [Engine.ForkRun]; RunRef names the source.
@@ -65,50 +67,41 @@ func (e *Engine) ForkRun(ctx context.Context, req ForkRequest) (Answer, error) {
 	if err := e.checkFork(&req); err != nil {
 		return Answer{}, err
 	}
-	c := &change{principal: req.Principal, id: req.RequestID, hash: forkHash(&req), command: machine.Fork{}}
-	c.key = RunKey{Namespace: source.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
-	fork, err := e.prepareFork(ctx, source, &req, c)
-	if err != nil {
-		return e.refuseStart(ctx, c, err)
-	}
-	c.command = fork
-	return e.apply(ctx, c)
+	return e.Begin(ctx, Birth{
+		Namespace: source.Namespace, Principal: req.Principal, ID: req.RequestID, Hash: forkHash(&req), Command: machine.Fork{},
+		Prepare: func(ctx context.Context, run string) (machine.Command, *program.Program, error) {
+			return e.prepareFork(ctx, source, &req, run)
+		},
+	})
 }
 
 func (e *Engine) checkFork(req *ForkRequest) error {
-	if err := checkID("request_id", req.RequestID); err != nil {
+	if err := request.CheckID("request_id", req.RequestID); err != nil {
 		return err
 	}
-	if len(req.Variables) > 0 && !isObject(req.Variables) {
-		return malformed("INVALID_JSON", "variables", "must be one JSON object")
-	}
-	return tooLarge("variables", "VARIABLES_TOO_LARGE", len(req.Variables), e.cfg.MaxVariableBytes)
+	return e.terms.CheckVariables(req.Variables)
 }
 
 // prepareFork reads everything that is copied.
-func (e *Engine) prepareFork(ctx context.Context, source RunKey, req *ForkRequest, c *change) (machine.Fork, error) {
+func (e *Engine) prepareFork(ctx context.Context, source RunKey, req *ForkRequest, run string) (machine.Command, *program.Program, error) {
 	from, err := e.stateAt(ctx, source, req.AtSeq)
 	if err != nil {
-		return machine.Fork{}, err
+		return nil, nil, err
 	}
 	prog, entry, err := e.forkProgram(ctx, source.Namespace, req.Pack, from)
 	if err != nil {
-		return machine.Fork{}, err
+		return nil, nil, err
 	}
 	if err := e.checkApproval(ctx, source.Namespace, req.Principal, prog.Graph, from); err != nil {
-		return machine.Fork{}, err
+		return nil, nil, err
 	}
 	own := *from
 	own.Imported = false
 	from = &own
-	c.start = prog
-	if err := e.inflight.admit(ctx, e.cfg.Namespaces); err != nil {
-		return machine.Fork{}, err
-	}
 	fork := machine.Fork{
-		Namespace: source.Namespace, RunID: c.key.ID, EntryOverride: from.EntryOverride, Execution: req.Execution,
-		Labels: setOver(untraced(from.Labels), req.Labels), Limits: e.cfg.Limits, MaxWallTime: e.wallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
-		Seq: req.AtSeq, From: from, Changes: compactWrites(prog.Graph, req.Artifacts),
+		Namespace: source.Namespace, RunID: run, EntryOverride: from.EntryOverride, Execution: req.Execution,
+		Labels: setOver(request.Untraced(from.Labels), req.Labels), Limits: e.terms.Limits, MaxWallTime: e.terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
+		Seq: req.AtSeq, From: from, Changes: request.CompactWrites(prog.Graph, req.Artifacts),
 	}
 	if fork.Execution == machine.ExecutionUnset {
 		fork.Execution = from.Execution
@@ -116,18 +109,18 @@ func (e *Engine) prepareFork(ctx context.Context, source RunKey, req *ForkReques
 	if fork.Seq == 0 {
 		fork.Seq = from.Seq
 	}
-	if err := e.checkLabels(fork.Labels); err != nil {
-		return machine.Fork{}, err
+	if err := e.terms.CheckLabels(fork.Labels); err != nil {
+		return nil, nil, err
 	}
-	fork.Labels = e.traced(fork.RunID, fork.Labels, req.Traceparent)
+	fork.Labels = e.terms.Traced(fork.RunID, fork.Labels, req.Traceparent)
 	fork.ReuseSteps = from.Digest == prog.Graph.Digest && len(req.Artifacts) == 0
 	if req.ReuseSteps != nil {
 		fork.ReuseSteps = *req.ReuseSteps
 	}
 	if fork.Variables, err = e.forkVariables(ctx, source, prog, entry, from.Digest, req.Variables); err != nil {
-		return machine.Fork{}, err
+		return nil, nil, err
 	}
-	return fork, e.copyBodies(ctx, source, prog.Graph, &fork)
+	return fork, prog, e.copyBodies(ctx, source, prog.Graph, &fork)
 }
 
 // checkApproval: nobody is to get behind an approval who could not approve. A copy
@@ -173,7 +166,7 @@ func hasExternal(g *machine.Graph, current string) bool {
 
 // forkProgram is the program of the new run: the source's, or its entry in
 // another pack.
-func (e *Engine) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*Program, pack.Entry, error) {
+func (e *Engine) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*program.Program, pack.Entry, error) {
 	entry := pack.Entry{Agent: from.Agent}
 	if from.EntryOverride {
 		entry.State = from.Entry
@@ -195,7 +188,7 @@ func setOver(from, over []machine.Label) []machine.Label {
 
 // forkVariables puts the request's variables over the source's. Into another
 // pack only those go that it knows.
-func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
+func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *program.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
 	raw, err := e.startVariablesOf(ctx, source)
 	if err != nil {
 		return nil, err
@@ -207,7 +200,7 @@ func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *Program
 	if digest != prog.Graph.Digest {
 		known, err := prog.Pack.Variables(entry)
 		if err != nil {
-			return nil, EntryRefused(err)
+			return nil, program.EntryRefused(err)
 		}
 		for name := range values {
 			if !slices.ContainsFunc(known, func(d pack.Declared) bool { return d.Name == name }) {
@@ -218,7 +211,7 @@ func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *Program
 	over := map[string]json.RawMessage{}
 	if len(given) > 0 {
 		if err := json.Unmarshal(given, &over); err != nil {
-			return nil, malformed("INVALID_JSON", "variables", "must be one JSON object")
+			return nil, request.Malformed("INVALID_JSON", "variables", "must be one JSON object")
 		}
 	}
 	maps.Copy(values, over)
@@ -226,7 +219,7 @@ func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *Program
 	if err != nil {
 		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.ID, err)
 	}
-	return startVariables(prog, entry, merged)
+	return request.Variables(prog, entry, merged)
 }
 
 // copyBodies reads values, messages, inputs and answers as of the source's state.
@@ -283,35 +276,35 @@ func (e *Engine) talks(ctx context.Context, key RunKey, g *machine.Graph, s *mac
 
 // forkHash covers the request as it was made, like startHash.
 func forkHash(req *ForkRequest) [32]byte {
-	b := newBody(machine.CmdFork)
-	defer b.free()
-	b.text(req.RunID)
-	b.number(req.AtSeq)
-	b.text(req.Pack)
-	b.json(req.Variables)
+	b := request.NewBody(machine.CmdFork)
+	defer b.Free()
+	b.Text(req.RunID)
+	b.Number(req.AtSeq)
+	b.Text(req.Pack)
+	b.JSON(req.Variables)
 	writes := slices.Clone(req.Artifacts)
 	slices.SortStableFunc(writes, func(a, c machine.ArtifactWrite) int { return strings.Compare(a.Name, c.Name) })
-	b.number(uint64(len(writes)))
+	b.Number(uint64(len(writes)))
 	for _, w := range writes {
-		b.text(w.Name)
+		b.Text(w.Name)
 		if w.Form == machine.FormJSON {
-			w.Value = canonical(w.Value)
+			w.Value = request.Canonical(w.Value)
 		}
-		b.bytes(w.Value)
+		b.Bytes(w.Value)
 	}
-	b.number(uint64(req.Execution))
+	b.Number(uint64(req.Execution))
 	labels := slices.Clone(req.Labels)
 	slices.SortFunc(labels, func(a, c machine.Label) int { return strings.Compare(a.Key, c.Key) })
-	b.number(uint64(len(labels)))
+	b.Number(uint64(len(labels)))
 	for _, l := range labels {
-		b.text(l.Key)
-		b.text(l.Value)
+		b.Text(l.Key)
+		b.Text(l.Value)
 	}
-	b.number(uint64(req.MaxSteps))
-	b.number(uint64(req.MaxWallTime))
+	b.Number(uint64(req.MaxSteps))
+	b.Number(uint64(req.MaxWallTime))
 	if req.ReuseSteps != nil {
-		b.number(1)
-		b.flag(*req.ReuseSteps)
+		b.Number(1)
+		b.Flag(*req.ReuseSteps)
 	}
-	return b.sum()
+	return b.Sum()
 }

@@ -101,25 +101,21 @@ func (h *hub) leave(sub *subscription) {
 
 func (h *hub) close() { h.once.Do(func() { close(h.closed) }) }
 
-// publish is stop 5: it keeps the entry for followers and wakes who sleeps.
-func (e *Engine) publish(t *transit) {
-	for i := range t.batch.TimersSet {
-		e.timers.noticed(t.batch.TimersSet[i].Due)
-	}
-	h := e.hub
+// Follow keeps the entry of a commit for followers and wakes who sleeps.
+func (h *hub) Follow(c *Commit) {
 	if h.runSubs.Load() > 0 {
-		h.wakeRun(t.c.key)
+		h.wakeRun(c.Key)
 	}
 	if h.spaceSubs.Load() == 0 {
 		return
 	}
 	h.mu.Lock()
-	sp := h.spaces[t.c.key.Namespace]
+	sp := h.spaces[c.Key.Namespace]
 	h.mu.Unlock()
 	if sp == nil {
 		return
 	}
-	sp.tail.put(t.entry)
+	sp.tail.put(c.Entry)
 	h.wakeSpace(sp)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 func TestListRuns(t *testing.T) {
@@ -38,7 +39,7 @@ func TestListRuns(t *testing.T) {
 	if got := list(machine.RunFilter{Status: []machine.Status{machine.Cancelled}}, 0); len(got) != 3 {
 		t.Fatalf("cancelled %v", got)
 	}
-	for _, size := range []int{-1, runtime.MaxPageSize + 1} {
+	for _, size := range []int{-1, request.MaxPageSize + 1} {
 		_, err := r.ListRuns(context.Background(), runtime.ListRunsRequest{Call: runtime.Call{Principal: reader}, PageSize: size})
 		wantReason(t, err, "BAD_PAGE_SIZE")
 	}

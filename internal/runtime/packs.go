@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // RegisterRequest is the argument of [Engine.RegisterPack].
@@ -164,12 +165,12 @@ func (e *Engine) ListPacks(ctx context.Context, call Call, pageToken string, siz
 	if err != nil {
 		return PackPage{}, err
 	}
-	if size, err = pageSize(size); err != nil {
+	if size, err = request.PageSize(size); err != nil {
 		return PackPage{}, err
 	}
 	rows, next, err := e.store.ListPacks(ctx, ns, pageToken, size)
 	if err != nil {
-		return PackPage{}, listFailed("packs", err)
+		return PackPage{}, request.ListFailed("packs", err)
 	}
 	return PackPage{Packs: rows, NextPage: next}, nil
 }

@@ -3,17 +3,11 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-)
-
-// Bounds of lists.
-const (
-	DefaultPageSize = 100
-	MaxPageSize     = 1000
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // findReadable is find for what only reads.
@@ -92,7 +86,7 @@ func (e *Engine) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, er
 	if err != nil {
 		return RunPage{}, err
 	}
-	size, err := pageSize(req.PageSize)
+	size, err := request.PageSize(req.PageSize)
 	if err != nil {
 		return RunPage{}, err
 	}
@@ -101,7 +95,7 @@ func (e *Engine) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, er
 	}
 	runs, next, err := e.store.ListRuns(ctx, ns, req.Filter, req.PageToken, size)
 	if err != nil {
-		return RunPage{}, listFailed("runs", err)
+		return RunPage{}, request.ListFailed("runs", err)
 	}
 	return RunPage{Runs: runs, NextPage: next}, nil
 }
@@ -112,26 +106,6 @@ func (e *Engine) readableNamespace(call Call) (uint32, error) {
 		return 0, err
 	}
 	return ns, Denied(policy.Require(call.Principal, policy.RunsRead|policy.RunsWrite))
-}
-
-func pageSize(n int) (int, error) {
-	switch {
-	case n == 0:
-		return DefaultPageSize, nil
-	case n < 0 || n > MaxPageSize:
-		return 0, &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "BAD_PAGE_SIZE", Field: "page_size",
-			Message: "must be 0 (the default) or more, and at most the limit", Limit: MaxPageSize, Got: int64(n),
-		}
-	}
-	return n, nil
-}
-
-func listFailed(what string, err error) error {
-	if _, ok := errors.AsType[*machine.Refusal](err); ok {
-		return err
-	}
-	return fmt.Errorf("runtime: list %s: %w", what, err)
 }
 
 // ListRecordsRequest is the argument of [Engine.ListTransitions].
@@ -170,14 +144,14 @@ func (e *Engine) ListTransitions(ctx context.Context, req ListRecordsRequest) (R
 	if _, err := e.FindReadable(req.RunRef); err != nil {
 		return RecordPage{}, err
 	}
-	size, err := pageSize(req.PageSize)
+	size, err := request.PageSize(req.PageSize)
 	if err != nil {
 		return RecordPage{}, err
 	}
 	after := req.AfterSeq
 	if req.PageToken != "" {
 		if after, err = strconv.ParseUint(req.PageToken, 10, 64); err != nil {
-			return RecordPage{}, malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+			return RecordPage{}, request.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
 		}
 	}
 	w, err := e.Watch(ctx, WatchRequest{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Idempotency is optimistic: an id is looked up only when its input was refused
@@ -47,22 +48,9 @@ func (t *transit) repeat(ctx context.Context) (Answer, bool, error) {
 		return Answer{}, false, nil
 	}
 	return Answer{}, false, &machine.Refusal{
-		Code: machine.CodeAlreadyExists, Reason: "ID_REUSED", Field: idField(key.Kind), Seq: row.First,
+		Code: machine.CodeAlreadyExists, Reason: "ID_REUSED", Field: request.IDField(key.Kind), Seq: row.First,
 		Message: fmt.Sprintf("id %q was used for another request", t.input.ID),
 	}
-}
-
-// idField is how the request of a command calls its idempotency id.
-func idField(kind machine.CommandKind) string {
-	switch kind {
-	case machine.CmdEmitEvent:
-		return "event_id"
-	case machine.CmdSendInput:
-		return "message_id"
-	case machine.CmdSetArtifacts:
-		return "write_id"
-	}
-	return "request_id"
 }
 
 // firstAnswer makes the answer that the id's first input got once more, out of

@@ -11,9 +11,9 @@ type Call struct {
 	// Namespace by name; "" = "default".
 	Namespace string
 	Principal Principal
-	// Worker is set for the requests of a connected worker ([Worker.Call]): their
-	// authority are its leases.
-	Worker *Worker
+	// Worker is set for the requests of a connected worker: their authority are its
+	// leases.
+	Worker Holder
 }
 
 // RunRef addresses one run.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // ShowTurn renders a turn as it was when the record turn opened it. It gives no
@@ -53,7 +54,7 @@ func (e *Engine) CountRuns(ctx context.Context, call Call) ([]StatusCount, error
 	for _, status := range everyStatus {
 		n, err := e.store.CountRuns(ctx, ns, []machine.Status{status})
 		if err != nil {
-			return nil, listFailed("runs", err)
+			return nil, request.ListFailed("runs", err)
 		}
 		counts = append(counts, StatusCount{Status: status, Runs: n})
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
 )
 
 // runKey names a run in this process.
@@ -46,7 +47,7 @@ type slot struct {
 	first, last  *waiter
 	waiting      int
 	state        *machine.State
-	program      *Program
+	program      *program.Program
 	bytes        int64
 	newer, older *slot
 }
@@ -115,7 +116,7 @@ func (s *slots) wait(key RunKey) (*slot, error) {
 
 // release ends the turn of a slot: the state replaces the cached one (nil
 // forgets it) and the next waiter, if any, is granted.
-func (s *slots) release(sl *slot, state *machine.State, prog *Program) {
+func (s *slots) release(sl *slot, state *machine.State, prog *program.Program) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

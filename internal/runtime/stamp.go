@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // stamp makes the Input of the change: everything from outside that the
@@ -13,27 +15,27 @@ func (t *transit) stamp(outside bool) {
 		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.c.principal.Name, ID: t.c.id, BodyHash: t.c.hash,
 		Semantics: machine.Current,
 	}
-	b := newBody(machine.KindOf(t.c.command))
+	b := request.NewBody(machine.KindOf(t.c.command))
 	switch cmd := t.c.command.(type) {
 	case machine.EmitEvent:
 		cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
-		cmd.Artifacts = compactWrites(t.program.Graph, cmd.Artifacts)
-		b.text(cmd.Event)
-		b.writes(t.program.Graph, cmd.Artifacts)
+		cmd.Artifacts = request.CompactWrites(t.program.Graph, cmd.Artifacts)
+		b.Text(cmd.Event)
+		b.Writes(t.program.Graph, cmd.Artifacts)
 		t.input.Command = cmd
 	case machine.SetArtifacts:
-		cmd.Artifacts = compactWrites(t.program.Graph, cmd.Artifacts)
-		b.writes(t.program.Graph, cmd.Artifacts)
+		cmd.Artifacts = request.CompactWrites(t.program.Graph, cmd.Artifacts)
+		b.Writes(t.program.Graph, cmd.Artifacts)
 		t.input.Command = cmd
 	case machine.CompleteTurn:
 		t.input.Command = t.stampComplete(cmd, outside, &b)
 	case machine.FailTurn:
 		t.execution(&cmd.TurnSeq, &cmd.Attempt)
 		cmd.Assigned = t.asked.assignment()
-		b.fault(cmd.Error)
-		b.flag(cmd.Retryable)
-		b.usage(cmd.Usage)
-		b.flag(cmd.Reject)
+		b.Fault(cmd.Error)
+		b.Flag(cmd.Retryable)
+		b.Usage(cmd.Usage)
+		b.Flag(cmd.Reject)
 		t.input.Command = cmd
 		t.naturalID(cmd.TurnSeq, cmd.Attempt)
 	case machine.SuspendTurn:
@@ -43,58 +45,58 @@ func (t *transit) stamp(outside bool) {
 	case machine.WriteOutput:
 		t.execution(&cmd.TurnSeq, &cmd.Attempt)
 		cmd.Assigned = t.asked.assignment()
-		b.piece(&cmd.Piece)
+		b.Piece(&cmd.Piece)
 		t.input.Command = cmd
 	case machine.SendInput:
 		if cmd.Step != 0 {
 			cmd.Scopes = t.c.principal.Scopes.Names()
 		}
-		b.plain(cmd)
+		b.Plain(cmd)
 		t.input.Command = cmd
 	case machine.RequestSteps:
 		t.input.Command = t.stampSteps(cmd, &b)
 	case machine.ResolveStep:
 		t.input.Command = t.stampResolve(cmd, &b)
 	default:
-		b.plain(cmd)
+		b.Plain(cmd)
 		t.input.Command = cmd
 	}
 	if t.input.ID != "" && t.c.start == nil {
-		t.input.BodyHash = b.sum()
+		t.input.BodyHash = b.Sum()
 	}
-	b.free()
+	b.Free()
 }
 
-func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *body) machine.CompleteTurn {
+func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *request.Body) machine.CompleteTurn {
 	t.execution(&cmd.TurnSeq, &cmd.Attempt)
 	cmd.Outside, cmd.Assigned = outside, t.asked.assignment()
-	cmd.Artifacts = compactWrites(t.program.Graph, cmd.Artifacts)
-	b.parts(cmd.Output)
-	b.messages(cmd.Messages)
-	b.usage(cmd.Usage)
-	b.text(cmd.Event)
-	b.writes(t.program.Graph, cmd.Artifacts)
-	b.number(uint64(cmd.Await))
-	b.flag(cmd.Reply)
+	cmd.Artifacts = request.CompactWrites(t.program.Graph, cmd.Artifacts)
+	b.Parts(cmd.Output)
+	b.Messages(cmd.Messages)
+	b.Usage(cmd.Usage)
+	b.Text(cmd.Event)
+	b.Writes(t.program.Graph, cmd.Artifacts)
+	b.Number(uint64(cmd.Await))
+	b.Flag(cmd.Reply)
 	t.naturalID(cmd.TurnSeq, cmd.Attempt)
 	return cmd
 }
 
-func (t *transit) stampSteps(cmd machine.RequestSteps, b *body) machine.RequestSteps {
+func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.RequestSteps {
 	t.execution(&cmd.TurnSeq, &cmd.Attempt)
-	if t.asked.word != "" {
-		cmd.First = t.asked.requests + 1
-		cmd.Assigned = &machine.Assignment{Worker: t.asked.worker, Delivery: t.asked.delivery, At: t.asked.at}
+	if t.asked.Word != "" {
+		cmd.First = t.asked.Requests + 1
+		cmd.Assigned = &machine.Assignment{Worker: t.asked.Worker, Delivery: t.asked.Delivery, At: t.asked.At}
 	}
 	requests := make([]machine.StepRequest, len(cmd.Requests))
 	for i, r := range cmd.Requests {
-		r.PayloadHash = payloadHash(r.Payload)
+		r.PayloadHash = request.PayloadHash(r.Payload)
 		r.Denied = t.denial(&r)
 		requests[i] = r
-		b.text(r.Key)
-		b.text(r.Tool)
-		b.bytes(r.PayloadHash[:])
-		b.flag(r.Reframe)
+		b.Text(r.Key)
+		b.Text(r.Tool)
+		b.Bytes(r.PayloadHash[:])
+		b.Flag(r.Reframe)
 	}
 	cmd.Requests = requests
 	return cmd
@@ -110,24 +112,24 @@ func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
 	}
 	declared := t.program.Pack.Doc.Tools[r.Tool] != nil
 	if t.program.Graph.Tools[r.Tool].Agent && !declared {
-		if fault := CheckAgentPayload(r.Payload); fault != "" {
+		if fault := program.CheckAgentPayload(r.Payload); fault != "" {
 			return &machine.Denial{Code: "PAYLOAD_INVALID", Message: fault}
 		}
 	}
 	if faults := t.program.Pack.CheckPayload(r.Tool, r.Payload); len(faults) > 0 {
-		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: joinFaults(faults)}
+		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: request.JoinFaults(faults)}
 	}
 	return nil
 }
 
-func (t *transit) stampResolve(cmd machine.ResolveStep, b *body) machine.ResolveStep {
-	cmd.Worker = t.asked.worker
-	b.number(uint64(cmd.Step))
-	b.text(cmd.Tool)
-	b.number(uint64(cmd.Attempt))
-	b.flag(cmd.OK)
-	b.json(cmd.Result)
-	b.fault(cmd.Error)
+func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine.ResolveStep {
+	cmd.Worker = t.asked.Worker
+	b.Number(uint64(cmd.Step))
+	b.Text(cmd.Tool)
+	b.Number(uint64(cmd.Attempt))
+	b.Flag(cmd.OK)
+	b.JSON(cmd.Result)
+	b.Fault(cmd.Error)
 	if cmd.Attempt == 0 {
 		for i := range t.state.Steps {
 			if t.state.Steps[i].Step == cmd.Step {
@@ -146,7 +148,7 @@ func (t *transit) execution(seq *uint64, attempt *int) {
 	case *seq != 0 && *attempt != 0:
 	case *seq == 0:
 		if tok, ok := t.e.slots.known(t.c.key, t.c.token); ok {
-			*seq, *attempt = tok.turn, tok.attempt
+			*seq, *attempt = tok.Turn, tok.Attempt
 		} else if turn != nil {
 			*seq, *attempt = turn.Seq, turn.Attempt
 		}
@@ -167,8 +169,5 @@ func (t *transit) naturalID(seq uint64, attempt int) {
 	t.input.ID = naturalPrefix + strconv.FormatUint(seq, 10) + "/" + strconv.Itoa(attempt)
 }
 
-// ReservedPrefix begins the ids that the engine makes; callers' must not.
-const (
-	ReservedPrefix = "pawl:"
-	naturalPrefix  = ReservedPrefix + "turn/"
-)
+// naturalPrefix begins the ids of completions that have none of their own.
+const naturalPrefix = request.ReservedPrefix + "turn/"

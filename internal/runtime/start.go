@@ -3,14 +3,14 @@ package runtime
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // StartRun begins a run (§1, §3) and returns it with its first record and its
@@ -31,13 +31,43 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	if err := e.checkStart(&req); err != nil {
 		return Answer{}, err
 	}
-	c := &change{principal: req.Principal, id: req.RequestID, hash: startHash(&req), command: machine.Start{}}
-	c.key = RunKey{Namespace: ns, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
-	start, err := e.prepareStart(ctx, ns, c.key.ID, &req, c)
+	return e.Begin(ctx, Birth{
+		Namespace: ns, Principal: req.Principal, ID: req.RequestID, Hash: startHash(&req), Command: machine.Start{},
+		Prepare: func(ctx context.Context, run string) (machine.Command, *program.Program, error) {
+			return e.prepareStart(ctx, ns, run, &req)
+		},
+	})
+}
+
+// Birth is an input that makes a run, the argument of [Engine.Begin].
+type Birth struct {
+	Namespace uint32
+	Principal Principal
+	// ID is the idempotency id, unique per principal and namespace, "" = none; Hash is
+	// what a repeat must have in common.
+	ID   string
+	Hash [32]byte
+	// Command is an empty one of the kind that Prepare makes.
+	Command machine.Command
+	// Prepare reads what the run of this id begins with. Its refusal stands unless the
+	// id was used before.
+	Prepare func(ctx context.Context, run string) (machine.Command, *program.Program, error)
+}
+
+// Begin makes a run: it is named, admitted, prepared, and its first input takes the way
+// of every other. Authority is the caller's to check. Idempotent by ID.
+func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
+	c := &change{principal: b.Principal, id: b.ID, hash: b.Hash, command: b.Command}
+	c.key = RunKey{Namespace: b.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
+	err := e.inflight.admit(ctx, e.cfg.Namespaces)
+	var command machine.Command
+	if err == nil {
+		command, c.start, err = b.Prepare(ctx, c.key.ID)
+	}
 	if err != nil {
 		return e.refuseStart(ctx, c, err)
 	}
-	c.command = start
+	c.command = command
 	return e.apply(ctx, c)
 }
 
@@ -45,14 +75,14 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 // before.
 func (e *Engine) refuseStart(ctx context.Context, c *change, reason error) (Answer, error) {
 	t := &transit{e: e, c: c}
-	t.c.start = &Program{Graph: &machine.Graph{}}
+	t.c.start = &program.Program{Graph: &machine.Graph{}}
 	t.input = machine.Input{ID: c.id, BodyHash: c.hash}
 	return t.refuse(ctx, reason)
 }
 
 // checkStart is what can be said of a start without its pack.
 func (e *Engine) checkStart(req *StartRequest) error {
-	if err := checkID("request_id", req.RequestID); err != nil {
+	if err := request.CheckID("request_id", req.RequestID); err != nil {
 		return err
 	}
 	if req.Execution != machine.Caller && req.Execution != machine.Workers {
@@ -62,126 +92,73 @@ func (e *Engine) checkStart(req *StartRequest) error {
 		}
 	}
 	if req.Pack == "" {
-		return malformed("PACK_REQUIRED", "pack", "must be id, id@version or sha256:<hex>")
+		return request.Malformed("PACK_REQUIRED", "pack", "must be id, id@version or sha256:<hex>")
 	}
-	if err := e.checkLabels(req.Labels); err != nil {
+	if err := e.terms.CheckLabels(req.Labels); err != nil {
 		return err
 	}
-	if err := tooLarge("variables", "VARIABLES_TOO_LARGE", len(req.Variables), e.cfg.MaxVariableBytes); err != nil {
+	if err := e.terms.CheckVariables(req.Variables); err != nil {
 		return err
 	}
-	if len(req.Variables) > 0 && !isObject(req.Variables) {
-		return malformed("INVALID_JSON", "variables", "must be one JSON object")
-	}
-	return checkParts("input", req.Input)
-}
-
-func tooLarge(field, reason string, got, limit int) error {
-	if got <= limit {
-		return nil
-	}
-	return &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: reason, Field: field,
-		Message: fmt.Sprintf("%d given, at most %d are taken", got, limit), Limit: int64(limit), Got: int64(got),
-	}
+	return request.CheckParts("input", req.Input)
 }
 
 // prepareStart resolves pack, entry and variables and makes the command.
-func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *StartRequest, c *change) (machine.Start, error) {
-	if err := e.inflight.admit(ctx, e.cfg.Namespaces); err != nil {
-		return machine.Start{}, err
-	}
+func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *StartRequest) (machine.Command, *program.Program, error) {
 	entry := pack.Entry{Agent: req.Agent, State: req.State}
 	prog, err := e.programs.Start(ctx, ns, req.Pack, entry)
 	if err != nil {
-		return machine.Start{}, err
+		return nil, nil, err
 	}
 	override := prog.Pack.Overrides(entry)
 	if override {
 		if err := policy.Require(req.Principal, policy.Admin); err != nil {
-			return machine.Start{}, Denied(err)
+			return nil, nil, Denied(err)
 		}
 	}
-	variables, err := startVariables(prog, entry, req.Variables)
+	variables, err := request.Variables(prog, entry, req.Variables)
 	if err != nil {
-		return machine.Start{}, err
+		return nil, nil, err
 	}
-	c.start = prog
 	return machine.Start{
 		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution,
-		Variables: variables, Input: req.Input, Labels: e.traced(id, req.Labels, req.Traceparent), Limits: e.cfg.Limits,
-		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.wallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
-	}, nil
-}
-
-// wallTime is what a run may take where its starter asks for a time (0 = nothing asked):
-// the operator's default where the pack says nothing either, and never more than the
-// operator's ceiling.
-func (e *Engine) wallTime(g *machine.Graph, asked time.Duration) time.Duration {
-	if g.Budget.MaxWallTime == 0 {
-		asked = orDefault(asked, e.cfg.DefaultWallTime)
-	}
-	if ceiling := e.cfg.MaxWallTime; ceiling > 0 && (asked == 0 || asked > ceiling) {
-		return ceiling
-	}
-	return asked
-}
-
-// startVariables checks the variables and fills in the defaults. All faults are
-// told; the first names the field.
-func startVariables(prog *Program, entry pack.Entry, given []byte) ([]byte, error) {
-	values, faults, err := prog.Pack.CheckVariables(entry, given)
-	if err != nil {
-		return nil, EntryRefused(err)
-	}
-	if len(faults) == 0 {
-		return values, nil
-	}
-	return nil, &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: "BAD_VARIABLES", Field: faults[0].Field, Message: joinFaults(faults),
-	}
-}
-
-func joinFaults(faults []pack.FieldError) string {
-	words := make([]string, len(faults))
-	for i, f := range faults {
-		words[i] = f.Error()
-	}
-	return strings.Join(words, "; ")
+		Variables: variables, Input: req.Input, Labels: e.terms.Traced(id, req.Labels, req.Traceparent), Limits: e.terms.Limits,
+		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
+	}, prog, nil
 }
 
 // startHash covers the request as it was made, references unresolved: a repeat
 // is a repeat even if the pack's default has moved meanwhile.
 func startHash(req *StartRequest) [32]byte {
-	b := newBody(machine.CmdStart)
-	defer b.free()
-	b.text(req.Pack)
-	b.text(req.Agent)
-	b.text(req.State)
-	b.json(bytes.TrimSpace(req.Variables))
-	b.parts(req.Input)
-	b.number(uint64(req.Execution))
+	b := request.NewBody(machine.CmdStart)
+	defer b.Free()
+	b.Text(req.Pack)
+	b.Text(req.Agent)
+	b.Text(req.State)
+	b.JSON(bytes.TrimSpace(req.Variables))
+	b.Parts(req.Input)
+	b.Number(uint64(req.Execution))
 	labels := slices.Clone(req.Labels)
 	slices.SortFunc(labels, func(a, c machine.Label) int { return strings.Compare(a.Key, c.Key) })
-	b.number(uint64(len(labels)))
+	b.Number(uint64(len(labels)))
 	for _, l := range labels {
-		b.text(l.Key)
-		b.text(l.Value)
+		b.Text(l.Key)
+		b.Text(l.Value)
 	}
-	b.number(uint64(req.MaxSteps))
-	b.number(uint64(req.MaxWallTime))
+	b.Number(uint64(req.MaxSteps))
+	b.Number(uint64(req.MaxWallTime))
 	if req.Parent != nil {
-		b.text(req.Parent.RunID)
-		b.number(uint64(req.Parent.Step))
-		b.number(uint64(req.Parent.Attempt))
-		b.text(req.Parent.Origin)
+		b.Text(req.Parent.RunID)
+		b.Number(uint64(req.Parent.Step))
+		b.Number(uint64(req.Parent.Attempt))
+		b.Text(req.Parent.Origin)
 	}
-	b.number(uint64(req.Depth))
-	b.envelope(req.Envelope)
+	b.Number(uint64(req.Depth))
+	b.Envelope(req.Envelope)
 	if req.Task != nil {
-		b.text(req.Task.ContextID)
-		b.text(req.Task.Owner)
-		b.text(req.Task.Tenant)
+		b.Text(req.Task.ContextID)
+		b.Text(req.Task.Owner)
+		b.Text(req.Task.Tenant)
 	}
-	return b.sum()
+	return b.Sum()
 }

@@ -26,19 +26,19 @@ func (t *transit) withSteps(ctx context.Context, answer Answer, result machine.R
 // default keys of the next ones go on from there. What is done after a turn was
 // released counts from 1, as a repeated execution, even under the same token.
 func (t *transit) count() {
-	if t.asked.word == "" {
+	if t.asked.Word == "" {
 		return
 	}
 	switch cmd := t.input.Command.(type) {
 	case machine.RequestSteps:
-		if t.c.worker != nil {
-			t.c.worker.counted(t.asked.word, len(cmd.Requests))
+		if t.c.holder != nil {
+			t.c.holder.Counted(t.asked.Word, len(cmd.Requests))
 			return
 		}
-		t.e.slots.counted(t.c.key, t.asked.word, t.asked.requests+len(cmd.Requests))
+		t.e.slots.counted(t.c.key, t.asked.Word, t.asked.Requests+len(cmd.Requests))
 	case machine.SuspendTurn:
-		if t.c.worker == nil {
-			t.e.slots.counted(t.c.key, t.asked.word, 0)
+		if t.c.holder == nil {
+			t.e.slots.counted(t.c.key, t.asked.Word, 0)
 		}
 	}
 }

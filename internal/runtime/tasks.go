@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // TaskStore finds runs that began with a message to an agent.
@@ -56,7 +57,7 @@ func (e *Engine) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage,
 	if err != nil {
 		return TaskPage{}, err
 	}
-	size, err := pageSize(req.PageSize)
+	size, err := request.PageSize(req.PageSize)
 	if err != nil {
 		return TaskPage{}, err
 	}
@@ -115,7 +116,7 @@ func parseTaskPlace(token string) (taskPlace, error) {
 	at, run, ok := strings.Cut(token, ".")
 	nanos, err := strconv.ParseInt(at, 36, 64)
 	if !ok || err != nil || run == "" {
-		return taskPlace{}, malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+		return taskPlace{}, request.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
 	}
 	return taskPlace{nanos, run}, nil
 }

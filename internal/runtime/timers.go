@@ -13,9 +13,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// enginePrincipal causes what nobody asked for: timers.
-const enginePrincipal = "pawl"
-
 // timerRetry is the pause after the store or a run refused a timer.
 const timerRetry = time.Second
 
@@ -39,6 +36,13 @@ func newTimers(e *Engine) *timers {
 	t := &timers{e: e, wake: make(chan struct{}, 1), stuck: make(map[machine.Timer]time.Duration)}
 	t.alarm.Store(math.MaxInt64)
 	return t
+}
+
+// follow is told of each commit.
+func (t *timers) follow(batch *machine.Batch) {
+	for i := range batch.TimersSet {
+		t.noticed(batch.TimersSet[i].Due)
+	}
 }
 
 // noticed is called after each commit that set a timer.
@@ -165,11 +169,8 @@ func (t *timers) fireAll(ctx context.Context, due []machine.Timer) bool {
 // changes nothing was replaced after it was read; one that is still there is
 // stuck.
 func (t *timers) fire(ctx context.Context, timer machine.Timer) bool {
-	answer, err := t.e.apply(ctx, &change{
-		key:       RunKey{Namespace: timer.Namespace, ID: timer.RunID},
-		principal: Principal{Name: enginePrincipal},
-		command:   machine.FireTimer{Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due},
-		engine:    true,
+	answer, err := t.e.Own(ctx, RunKey{Namespace: timer.Namespace, ID: timer.RunID}, machine.FireTimer{
+		Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due,
 	})
 	if err != nil {
 		return false

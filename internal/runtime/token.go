@@ -11,26 +11,9 @@ import (
 // token is still known.
 const endedTokens = 256
 
-// turnToken is the right of one caller to act on one execution of a turn.
-type turnToken struct {
-	word      string
-	turn      uint64
-	attempt   int
-	principal string
-	// delivery numbers the tokens of this execution; the default keys of steps
-	// start anew with each (machine.RequestSteps.First).
-	delivery int
-	// requests counts the step requests under this token since it was issued or
-	// its turn was released.
-	requests int
-	// worker and at are set if the token is a lease's: who was given it, and when.
-	worker string
-	at     int64
-}
-
 // tokenPair is what a run's tokens are: the open turn's, and that of the turn
 // or attempt before, whose holder may still hear that its answer came too late.
-type tokenPair struct{ open, past turnToken }
+type tokenPair struct{ open, past Grant }
 
 // tokenTable keeps the tokens of a shard's runs, in memory only: after a
 // restart every token is stale.
@@ -44,16 +27,16 @@ type tokenTable struct {
 func newTokenTable() tokenTable { return tokenTable{runs: make(map[RunKey]*tokenPair)} }
 
 // standing judges the word that a request shows against the open turn.
-func (s *slots) standing(key RunKey, turn *machine.Turn, word string) (policy.Token, turnToken) {
+func (s *slots) standing(key RunKey, turn *machine.Turn, word string) (policy.Token, Grant) {
 	if word == "" {
-		return policy.TokenAbsent, turnToken{}
+		return policy.TokenAbsent, Grant{}
 	}
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	pair := shard.tokens.runs[key]
 	if pair == nil || turn == nil || !pair.open.is(word) || !pair.open.of(turn) {
-		return policy.TokenStale, turnToken{}
+		return policy.TokenStale, Grant{}
 	}
 	return policy.TokenHeld, pair.open
 }
@@ -63,28 +46,28 @@ func (s *slots) holding(key RunKey) uint64 {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if pair := shard.tokens.runs[key]; pair != nil && pair.open.word != "" {
-		return pair.open.turn
+	if pair := shard.tokens.runs[key]; pair != nil && pair.open.Word != "" {
+		return pair.open.Turn
 	}
 	return 0
 }
 
 // known finds a word among the run's open and past token, whether or not its
 // turn is still open.
-func (s *slots) known(key RunKey, word string) (turnToken, bool) {
+func (s *slots) known(key RunKey, word string) (Grant, bool) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	pair := shard.tokens.runs[key]
 	switch {
 	case pair == nil || word == "":
-		return turnToken{}, false
+		return Grant{}, false
 	case pair.open.is(word):
 		return pair.open, true
 	case pair.past.is(word):
 		return pair.past, true
 	}
-	return turnToken{}, false
+	return Grant{}, false
 }
 
 // current returns the word of the open turn if it was given to the principal.
@@ -93,14 +76,14 @@ func (s *slots) current(key RunKey, turn *machine.Turn, principal string) string
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if pair := shard.tokens.runs[key]; pair != nil && pair.open.of(turn) && pair.open.principal == principal {
-		return pair.open.word
+		return pair.open.Word
 	}
 	return ""
 }
 
 // issue makes a token the open turn's and fences the older one of the same
 // execution. False: the table knows a later turn, the caller's view is old.
-func (s *slots) issue(key RunKey, tok turnToken) bool {
+func (s *slots) issue(key RunKey, tok Grant) bool {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -111,11 +94,11 @@ func (s *slots) issue(key RunKey, tok turnToken) bool {
 	}
 	open := pair.open
 	switch {
-	case open.turn > tok.turn || open.turn == tok.turn && open.attempt > tok.attempt:
+	case open.Turn > tok.Turn || open.Turn == tok.Turn && open.Attempt > tok.Attempt:
 		return false
-	case open.turn == tok.turn && open.attempt == tok.attempt:
-		tok.delivery = max(tok.delivery, open.delivery+1)
-	case open.word != "":
+	case open.Turn == tok.Turn && open.Attempt == tok.Attempt:
+		tok.Delivery = max(tok.Delivery, open.Delivery+1)
+	case open.Word != "":
 		pair.past = open
 	}
 	pair.open = tok
@@ -128,10 +111,10 @@ func (s *slots) retire(key RunKey, turn *machine.Turn) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	pair := shard.tokens.runs[key]
-	if pair == nil || pair.open.word == "" || turn != nil && pair.open.of(turn) {
+	if pair == nil || pair.open.Word == "" || turn != nil && pair.open.of(turn) {
 		return
 	}
-	pair.past, pair.open = pair.open, turnToken{turn: pair.open.turn, attempt: pair.open.attempt}
+	pair.past, pair.open = pair.open, Grant{Turn: pair.open.Turn, Attempt: pair.open.Attempt}
 	shard.tokens.age(key)
 }
 
@@ -142,7 +125,7 @@ func (t *tokenTable) age(key RunKey) {
 		t.ended = append(t.ended, key)
 		return
 	}
-	if pair := t.runs[t.ended[t.next]]; pair != nil && pair.open.word == "" {
+	if pair := t.runs[t.ended[t.next]]; pair != nil && pair.open.Word == "" {
 		delete(t.runs, t.ended[t.next])
 	}
 	t.ended[t.next] = key
@@ -156,14 +139,14 @@ func (s *slots) counted(key RunKey, word string, requests int) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if pair := shard.tokens.runs[key]; pair != nil && pair.open.is(word) {
-		pair.open.requests = requests
+		pair.open.Requests = requests
 	}
 }
 
-func (t *turnToken) is(word string) bool {
-	return t.word != "" && subtle.ConstantTimeCompare([]byte(t.word), []byte(word)) == 1
+func (t *Grant) is(word string) bool {
+	return t.Word != "" && subtle.ConstantTimeCompare([]byte(t.Word), []byte(word)) == 1
 }
 
-func (t *turnToken) of(turn *machine.Turn) bool {
-	return t.word != "" && turn != nil && t.turn == turn.Seq && t.attempt == turn.Attempt
+func (t *Grant) of(turn *machine.Turn) bool {
+	return t.Word != "" && turn != nil && t.Turn == turn.Seq && t.Attempt == turn.Attempt
 }

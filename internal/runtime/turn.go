@@ -12,6 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/prompt"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // TurnView is an open turn with all that its executor needs.
@@ -121,14 +123,14 @@ func noTurn(reason, message string, s *machine.State) error {
 func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 	word := e.cfg.IDs.Token()
 	view.Token = word
-	return e.slots.issue(key, turnToken{
-		word: word, turn: view.Seq, attempt: view.Attempt, principal: p.Name,
-		delivery: view.Run.Turn.Assigned.Delivery + 1,
+	return e.slots.issue(key, Grant{
+		Word: word, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name,
+		Delivery: view.Run.Turn.Assigned.Delivery + 1,
 	})
 }
 
 // renderTurn reads and renders everything that belongs to the open turn.
-func (e *Engine) renderTurn(ctx context.Context, key RunKey, prog *Program, s *machine.State) (TurnView, error) {
+func (e *Engine) renderTurn(ctx context.Context, key RunKey, prog *program.Program, s *machine.State) (TurnView, error) {
 	node := prog.Graph.States[s.Current]
 	view := TurnView{TurnRef: *turnRef(prog.Graph, s), RunID: s.RunID, Run: s, Orchestration: node.Orchestration}
 	view.Definition = prog.Pack.Doc.Prompts[node.Prompt]
@@ -157,7 +159,7 @@ func slotsOf(g *machine.Graph, node *machine.Node) []ArtifactSlot {
 	return slots
 }
 
-func toolsOf(prog *Program, promptKey string) []ToolView {
+func toolsOf(prog *program.Program, promptKey string) []ToolView {
 	blocked := prog.Graph.Prompts[promptKey].Blocklist
 	listed := prog.Pack.Doc.Prompts[promptKey].Tools
 	var tools []ToolView
@@ -169,7 +171,7 @@ func toolsOf(prog *Program, promptKey string) []ToolView {
 		if doc := prog.Pack.Doc.Tools[name]; doc != nil {
 			view.Description, view.Parameters = doc.Description, doc.Parameters
 		} else if agent := prog.Pack.Doc.Prompts[name]; view.Agent && agent != nil {
-			view.Description, view.Parameters = agent.Description, AgentParameters
+			view.Description, view.Parameters = agent.Description, program.AgentParameters
 		}
 		tools = append(tools, view)
 	}
@@ -178,7 +180,7 @@ func toolsOf(prog *Program, promptKey string) []ToolView {
 
 // renderPrompt fills a template with the run's variables and its artifacts as
 // they are now; only those that the template names are read.
-func (e *Engine) renderPrompt(ctx context.Context, key RunKey, prog *Program, s *machine.State, src string) (string, error) {
+func (e *Engine) renderPrompt(ctx context.Context, key RunKey, prog *program.Program, s *machine.State, src string) (string, error) {
 	variables, err := e.variables(ctx, key)
 	if err != nil {
 		return "", err
@@ -203,7 +205,7 @@ func (e *Engine) renderPrompt(ctx context.Context, key RunKey, prog *Program, s 
 }
 
 func scopeValue(v *ArtifactValue) any {
-	if isJSON(v.Type) {
+	if request.IsJSON(v.Type) {
 		return json.RawMessage(v.Value)
 	}
 	return string(v.Value)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 func TestCursorRoundTrip(t *testing.T) {
@@ -77,7 +78,7 @@ func TestCanonicalBodies(t *testing.T) {
 		{`[{"x":{"z":1,"y":2}}]`, `[{"x":{"y":2,"z":1}}]`},
 	}
 	for _, pair := range same {
-		if payloadHash([]byte(pair[0])) != payloadHash([]byte(strings.TrimSpace(pair[1]))) {
+		if request.PayloadHash([]byte(pair[0])) != request.PayloadHash([]byte(strings.TrimSpace(pair[1]))) {
 			t.Errorf("%s and %s differ", pair[0], pair[1])
 		}
 	}
@@ -88,7 +89,7 @@ func TestCanonicalBodies(t *testing.T) {
 		{`{"a":1`, `{"a":1}`},
 	}
 	for _, pair := range other {
-		if payloadHash([]byte(pair[0])) == payloadHash([]byte(pair[1])) {
+		if request.PayloadHash([]byte(pair[0])) == request.PayloadHash([]byte(pair[1])) {
 			t.Errorf("%s and %s are the same", pair[0], pair[1])
 		}
 	}
@@ -99,10 +100,10 @@ func TestCanonicalBodies(t *testing.T) {
 func TestBodiesAreFramed(t *testing.T) {
 	t.Parallel()
 	hash := func(c machine.Command) [32]byte {
-		b := newBody(machine.KindOf(c))
-		defer b.free()
-		b.plain(c)
-		return b.sum()
+		b := request.NewBody(machine.KindOf(c))
+		defer b.Free()
+		b.Plain(c)
+		return b.Sum()
 	}
 	part := func(text, mediaType string) machine.Command {
 		return machine.SendInput{Parts: []machine.Part{{Kind: machine.PartText, Text: text, MediaType: mediaType}}}
@@ -124,7 +125,7 @@ func TestCompact(t *testing.T) {
 	for in, want := range map[string]string{
 		` { "a" : " b " } `: `{"a":" b "}`, `{"a":" "}`: `{"a":" "}`, `1`: `1`, `{ bad`: `{ bad`, ``: ``,
 	} {
-		if got, changed := compact([]byte(in)); string(got) != want || changed != (in != want) {
+		if got, changed := request.Compact([]byte(in)); string(got) != want || changed != (in != want) {
 			t.Errorf("compact(%q) = %q, %v", in, got, changed)
 		}
 	}
@@ -132,7 +133,7 @@ func TestCompact(t *testing.T) {
 		"j": {Type: "application/problem+json; charset=utf-8"}, "t": {Type: "text/plain"},
 	}}
 	given := []machine.ArtifactWrite{{Name: "t", Value: []byte("[ 1 ]")}, {Name: "j", Value: []byte("[ 1 ]")}}
-	got := compactWrites(g, given)
+	got := request.CompactWrites(g, given)
 	if string(got[0].Value) != "[ 1 ]" || string(got[1].Value) != "[1]" || string(given[1].Value) != "[ 1 ]" {
 		t.Fatalf("got %q, given %q", got, given)
 	}
@@ -183,7 +184,7 @@ func TestEndedTokensAreForgotten(t *testing.T) {
 	held := 0
 	for i := range 100_000 {
 		key := RunKey{ID: fmt.Sprint(i)}
-		s.issue(key, turnToken{word: "w", turn: 1, attempt: 1, delivery: 1})
+		s.issue(key, Grant{Word: "w", Turn: 1, Attempt: 1, Delivery: 1})
 		s.retire(key, nil)
 		if _, ok := s.known(key, "w"); !ok {
 			t.Fatal("the newest past token is unknown")

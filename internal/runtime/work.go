@@ -45,21 +45,21 @@ func (w *work) open(ns uint32) *workSpace {
 	return sp
 }
 
-// observe follows a commit. It runs in the run's own turn, so that the states
+// Follow is told of a commit. It runs in the run's own turn, so that the states
 // of a run are seen in their order.
-func (w *work) observe(t *transit) {
-	sp := w.space(t.c.key.Namespace)
+func (w *work) Follow(c *Commit) {
+	sp := w.space(c.Key.Namespace)
 	if sp == nil {
 		return
 	}
-	s := t.batch.State
+	s := c.Batch.State
 	sp.mu.Lock()
 	run := sp.runs[s.RunID]
-	if run == nil && !rules.Ready(t.program.Graph, s) && !hasPending(s) {
+	if run == nil && !rules.Ready(c.Graph, s) && !hasPending(s) {
 		sp.mu.Unlock()
 		return
 	}
-	told := sp.settle(s, t.program.Graph, t, issued(t))
+	told := sp.settle(s, c.Graph, c, issued(c))
 	sp.mu.Unlock()
 	if told != nil {
 		go told()

@@ -18,13 +18,13 @@ import (
 type holders map[uint32]machine.StepHolder
 
 // issued are the steps that a commit made pending: nobody holds them.
-func issued(t *transit) holders {
-	if t == nil || len(t.batch.OutboxAdded) == 0 {
+func issued(c *Commit) holders {
+	if c == nil || len(c.Batch.OutboxAdded) == 0 {
 		return nil
 	}
-	held := make(holders, len(t.batch.OutboxAdded))
-	for i := range t.batch.OutboxAdded {
-		held[t.batch.OutboxAdded[i].Step] = machine.StepHolder{}
+	held := make(holders, len(c.Batch.OutboxAdded))
+	for i := range c.Batch.OutboxAdded {
+		held[c.Batch.OutboxAdded[i].Step] = machine.StepHolder{}
 	}
 	return held
 }

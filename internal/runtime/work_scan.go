@@ -15,7 +15,7 @@ const (
 )
 
 // scan finds ready turns and pending steps in the store. What changes meanwhile
-// is seen by [work.observe]; a state that is older than what was seen is skipped.
+// is seen by [work.Follow]; a state that is older than what was seen is skipped.
 func (sp *workSpace) scan() {
 	ctx := context.Background()
 	for after := ""; sp.e.gate.check() == nil; {

@@ -100,6 +100,8 @@ func newWorkSpace(e *Engine, ns uint32) *workSpace {
 	return sp
 }
 
+func (sp *workSpace) key(run string) RunKey { return RunKey{Namespace: sp.ns, ID: run} }
+
 func (sp *workSpace) run(id string) *workRun {
 	run := sp.runs[id]
 	if run == nil {
@@ -109,19 +111,19 @@ func (sp *workSpace) run(id string) *workRun {
 	return run
 }
 
-// settle brings a run's work in line with its state. t is the commit that made
+// settle brings a run's work in line with its state. c is the commit that made
 // the state, nil for one that was read, and held what is known of its steps. It
 // returns what is to be done without the lock, or nil.
-func (sp *workSpace) settle(s *machine.State, g *machine.Graph, t *transit, held holders) func() {
+func (sp *workSpace) settle(s *machine.State, g *machine.Graph, c *Commit, held holders) func() {
 	run := sp.run(s.RunID)
 	if s.Seq < run.seq {
 		return nil
 	}
 	run.seq = s.Seq
-	sp.endWork(run, s, t)
-	told := sp.answered(run, t)
+	sp.endWork(run, s, c)
+	told := sp.answered(run, c)
 	sp.offerTurn(run, s, g)
-	if !sp.offerSteps(run, s, g, held) && t != nil {
+	if !sp.offerSteps(run, s, g, held) && c != nil {
 		go sp.refresh(run.id)
 	}
 	if run.turn == nil && len(run.steps) == 0 {
@@ -132,10 +134,10 @@ func (sp *workSpace) settle(s *machine.State, g *machine.Graph, t *transit, held
 
 // endWork drops what the state no longer holds. It comes before any offer, so
 // that a worker that is through with a turn can get the next one.
-func (sp *workSpace) endWork(run *workRun, s *machine.State, t *transit) {
+func (sp *workSpace) endWork(run *workRun, s *machine.State, c *Commit) {
 	for n, step := range run.steps {
 		if !pendingAt(s, n, step.attempt) {
-			sp.endStep(run, step, s, t)
+			sp.endStep(run, step, s, c)
 		}
 	}
 	turn := run.turn
@@ -144,7 +146,7 @@ func (sp *workSpace) endWork(run *workRun, s *machine.State, t *transit) {
 	}
 	over := s.Turn == nil || s.Turn.Seq != turn.seq || s.Status.Terminal()
 	if over || s.Turn.Attempt != turn.attempt || s.Turn.Suspended || s.Turn.NotBefore != 0 {
-		sp.unlease(run, s, t)
+		sp.unlease(run, s, c)
 	}
 	if !over && s.Turn.Attempt != turn.attempt {
 		turn.attempt, turn.past = s.Turn.Attempt, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // WorkStats says how the work of a namespace stands, for metrics.
@@ -58,7 +59,7 @@ func (e *Engine) listUnserved(ctx context.Context, ns uint32, req *ListRunsReque
 	for scanned := 0; len(page.Runs) < size && scanned < maxUnservedScan; {
 		runs, next, err := e.store.ListRuns(ctx, ns, filter, page.NextPage, size-len(page.Runs))
 		if err != nil {
-			return RunPage{}, listFailed("runs", err)
+			return RunPage{}, request.ListFailed("runs", err)
 		}
 		for _, s := range runs {
 			waits, err := e.unserved(ctx, ns, s, served)

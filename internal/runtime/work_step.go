@@ -67,8 +67,8 @@ func (sp *workSpace) deliverStep(lease *stepLease) {
 
 // openStep reads the step that was assigned.
 func (sp *workSpace) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
-	key := RunKey{Namespace: sp.ns, ID: lease.run}
-	s, _, err := sp.e.stateNow(ctx, key)
+	key := sp.key(lease.run)
+	s, _, err := sp.e.Now(ctx, key)
 	if err != nil {
 		return StepDelivery{}, err
 	}
@@ -99,7 +99,7 @@ func (sp *workSpace) unheldStep(lease *stepLease) {
 }
 
 // endStep drops a step that is not pending any more, or not in this attempt.
-func (sp *workSpace) endStep(run *workRun, step *stepWork, s *machine.State, t *transit) {
+func (sp *workSpace) endStep(run *workRun, step *stepWork, s *machine.State, c *Commit) {
 	delete(run.steps, step.step)
 	sp.e.work.alarms.cancel(step.orphan)
 	delete(sp.orphans, step)
@@ -109,10 +109,10 @@ func (sp *workSpace) endStep(run *workRun, step *stepWork, s *machine.State, t *
 		return
 	}
 	step.lease = nil
-	own := t != nil && t.c.worker == lease.worker && t.c.token == lease.token
+	own := by(c, lease.worker, lease.token)
 	if lease.sent && !own {
 		told := lease.tell()
-		lease.worker.sink.Revoke(Revocation{Step: &told, Cause: revokeCause(s, t)})
+		lease.worker.sink.Revoke(Revocation{Step: &told, Cause: revokeCause(s, c)})
 	}
 	sp.dropStep(lease)
 }
@@ -153,9 +153,8 @@ func (sp *workSpace) loseStep(run string, step *stepWork) {
 	if !current {
 		return
 	}
-	_, err := sp.e.apply(context.Background(), &change{
-		key: RunKey{Namespace: sp.ns, ID: run}, principal: Principal{Name: enginePrincipal}, engine: true,
-		command: machine.LoseStep{Step: step.step, Attempt: step.attempt, Worker: step.lostBy.Worker},
+	_, err := sp.e.Own(context.Background(), sp.key(run), machine.LoseStep{
+		Step: step.step, Attempt: step.attempt, Worker: step.lostBy.Worker,
 	})
 	if err == nil || sp.e.gate.check() != nil {
 		return
@@ -169,13 +168,13 @@ func (sp *workSpace) loseStep(run string, step *stepWork) {
 
 // answered finds the answers of a commit to steps that the holder of the run's
 // turn waits for, and returns what tells it of them.
-func (sp *workSpace) answered(run *workRun, t *transit) func() {
-	if t == nil || run.turn == nil || run.turn.lease == nil {
+func (sp *workSpace) answered(run *workRun, c *Commit) func() {
+	if c == nil || run.turn == nil || run.turn.lease == nil {
 		return nil
 	}
 	var numbers []uint32
-	for i := range t.entry.Records {
-		if r, ok := t.entry.Records[i].Body.(*machine.StepResolved); ok && r.Next == 0 {
+	for i := range c.Entry.Records {
+		if r, ok := c.Entry.Records[i].Body.(*machine.StepResolved); ok && r.Next == 0 {
 			numbers = append(numbers, r.Step)
 		}
 	}
@@ -194,8 +193,8 @@ func (sp *workSpace) answered(run *workRun, t *transit) func() {
 // tellAnswers tells the holder of a turn of answered steps; nil numbers are all
 // those of the visit.
 func (sp *workSpace) tellAnswers(lease *turnLease, numbers []uint32) {
-	ctx, key := context.Background(), RunKey{Namespace: sp.ns, ID: lease.run}
-	s, _, err := sp.e.stateNow(ctx, key)
+	ctx, key := context.Background(), sp.key(lease.run)
+	s, _, err := sp.e.Now(ctx, key)
 	if err != nil || s.Turn == nil || s.Turn.Seq != lease.turn {
 		return // the turn is over, or its next assignment has the answers
 	}

@@ -94,7 +94,7 @@ func (sp *workSpace) deliverTurn(lease *turnLease) {
 	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
 		run.turn.handed = true
 	}
-	sp.e.stir(RunKey{Namespace: sp.ns, ID: lease.run})
+	sp.e.stir(sp.key(lease.run))
 	if late := lease.late; late != nil {
 		go sp.tellAnswers(lease, late)
 	}
@@ -104,8 +104,8 @@ var errNotOpen = errors.New("the turn is not open any more")
 
 // openTurn reads and renders the turn that was assigned.
 func (sp *workSpace) openTurn(ctx context.Context, lease *turnLease) (TurnView, *machine.Graph, error) {
-	key := RunKey{Namespace: sp.ns, ID: lease.run}
-	s, prog, err := sp.e.stateNow(ctx, key)
+	key := sp.key(lease.run)
+	s, prog, err := sp.e.Now(ctx, key)
 	if err != nil {
 		return TurnView{}, nil, err
 	}
@@ -114,16 +114,6 @@ func (sp *workSpace) openTurn(ctx context.Context, lease *turnLease) (TurnView, 
 	}
 	view, err := sp.e.renderTurn(ctx, key, prog, s)
 	return view, prog.Graph, err
-}
-
-// stateNow returns a run's newest state and its program.
-func (e *Engine) stateNow(ctx context.Context, key RunKey) (*machine.State, *Program, error) {
-	s, err := e.Head(ctx, key)
-	if err != nil {
-		return nil, nil, err
-	}
-	prog, err := e.programs.Of(ctx, key.Namespace, s)
-	return s, prog, err
 }
 
 // undelivered takes a lease back that was not sent. What cannot be rendered
@@ -148,26 +138,19 @@ func (sp *workSpace) undelivered(lease *turnLease, err error) {
 
 // failUnrendered fails the attempt of a turn that cannot be handed to anyone.
 func (sp *workSpace) failUnrendered(lease *turnLease, cause error) bool {
-	_, err := sp.e.apply(context.Background(), &change{
-		key: RunKey{Namespace: sp.ns, ID: lease.run}, principal: Principal{Name: enginePrincipal}, engine: true,
-		command: machine.FailTurn{
-			TurnSeq: lease.turn, Attempt: lease.attempt, Retryable: true,
-			Error: machine.Fault{Code: "TURN_NOT_RENDERED", Message: cause.Error()},
-		},
+	_, err := sp.e.Own(context.Background(), sp.key(lease.run), machine.FailTurn{
+		TurnSeq: lease.turn, Attempt: lease.attempt, Retryable: true,
+		Error: machine.Fault{Code: "TURN_NOT_RENDERED", Message: cause.Error()},
 	})
 	return err == nil
 }
 
 // refresh brings a run's work in line with its state as it is read, in the run's
-// own turn: a commit that is under way is settled by [work.observe] first, which
+// own turn: a commit that is under way is settled by [work.Follow] first, which
 // knows whose it is.
 func (sp *workSpace) refresh(run string) {
-	key := RunKey{Namespace: sp.ns, ID: run}
-	sl, err := sp.e.slots.wait(key)
-	if err == nil {
-		err = sp.settleRead(key)
-		sp.e.slots.release(sl, sl.state, sl.program)
-	}
+	key := sp.key(run)
+	err := sp.e.InTurn(key, func() error { return sp.settleRead(key) })
 	if err != nil && sp.e.gate.check() == nil {
 		sp.e.work.alarms.set(workRetry, func() { sp.refresh(run) })
 	}
@@ -176,7 +159,7 @@ func (sp *workSpace) refresh(run string) {
 // settleRead settles the state of a run whose turn is held.
 func (sp *workSpace) settleRead(key RunKey) error {
 	ctx := context.Background()
-	s, prog, err := sp.e.stateNow(ctx, key)
+	s, prog, err := sp.e.Now(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -191,7 +174,7 @@ func (sp *workSpace) settleRead(key RunKey) error {
 }
 
 // unlease ends the execution of a run's turn, or its wait for one.
-func (sp *workSpace) unlease(run *workRun, s *machine.State, t *transit) {
+func (sp *workSpace) unlease(run *workRun, s *machine.State, c *Commit) {
 	turn := run.turn
 	lease := turn.lease
 	if lease == nil {
@@ -200,10 +183,10 @@ func (sp *workSpace) unlease(run *workRun, s *machine.State, t *transit) {
 	}
 	turn.lease = nil
 	turn.keepPast(lease)
-	own := t != nil && t.c.worker == lease.worker && t.c.token == lease.token
+	own := by(c, lease.worker, lease.token)
 	if lease.sent && !own {
 		told := lease.tell()
-		lease.worker.sink.Revoke(Revocation{Turn: &told, Cause: revokeCause(s, t)})
+		lease.worker.sink.Revoke(Revocation{Turn: &told, Cause: revokeCause(s, c)})
 	}
 	sp.drop(lease)
 }
@@ -230,15 +213,21 @@ func (sp *workSpace) drop(lease *turnLease) {
 	sp.matcher.Done(w.id, machine.TurnWork)
 }
 
+// by: the commit was made under this lease of this worker; false for a state that was
+// read.
+func by(c *Commit, w *Worker, token string) bool {
+	return c != nil && c.Holder == Holder(w) && c.Token == token
+}
+
 // revokeCause says why the commit took work back.
-func revokeCause(s *machine.State, t *transit) RevokeCause {
+func revokeCause(s *machine.State, c *Commit) RevokeCause {
 	if s.Status.Terminal() {
 		return RevokedRunEnded
 	}
-	if t == nil {
+	if c == nil {
 		return RevokedAbandoned
 	}
-	switch cmd := t.c.command.(type) {
+	switch cmd := c.Batch.Input.Command.(type) {
 	case machine.LoseTurn, machine.LoseStep:
 		return RevokedLeaseExpired
 	case machine.FireTimer:
@@ -274,9 +263,7 @@ func (sp *workSpace) expire(lease *turnLease) {
 
 func (sp *workSpace) loseTurn(lease *turnLease, cmd machine.LoseTurn) (Answer, error) {
 	cmd.TurnSeq, cmd.Attempt, cmd.Assigned = lease.turn, lease.attempt, lease.assignment()
-	return sp.e.apply(context.Background(), &change{
-		key: RunKey{Namespace: sp.ns, ID: lease.run}, principal: Principal{Name: enginePrincipal}, engine: true, command: cmd,
-	})
+	return sp.e.Own(context.Background(), sp.key(lease.run), cmd)
 }
 
 // requeue offers the turn of a lease that ended with its worker, or was given

@@ -116,7 +116,7 @@ func (w *Worker) Output(token string, offset int64, text string) (int64, error) 
 			Message: fmt.Sprintf("the output has %d bytes; go on from there", end), Limit: end, Got: offset,
 		}
 	}
-	sp.e.stir(RunKey{Namespace: sp.ns, ID: lease.run})
+	sp.e.stir(sp.key(lease.run))
 	return end, nil
 }
 
@@ -196,57 +196,48 @@ func (sp *workSpace) leave(w *Worker, lost bool) {
 	clear(w.steps)
 }
 
-// holding judges the token of a request of this worker: whether it is a lease
+// Holds judges the token of a request of this worker: whether it is a lease
 // that gives the right to act, and which execution it is.
-func (w *Worker) holding(run string, act policy.Act, c *change) (turnToken, bool) {
+func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command) (Grant, bool) {
 	sp := w.space
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if cmd, ok := c.command.(machine.ResolveStep); ok {
-		if lease := w.steps[c.token]; lease != nil && lease.run == run && lease.step == cmd.Step {
-			return turnToken{worker: w.name.id}, true
+	if cmd, ok := command.(machine.ResolveStep); ok {
+		if lease := w.steps[word]; lease != nil && lease.run == run && lease.step == cmd.Step {
+			return Grant{Worker: w.name.id}, true
 		}
-		if past, ok := w.past.byToken[c.token]; ok && past.RunID == run && past.Step == cmd.Step {
-			return turnToken{worker: w.name.id}, true
+		if past, ok := w.past.byToken[word]; ok && past.RunID == run && past.Step == cmd.Step {
+			return Grant{Worker: w.name.id}, true
 		}
 	}
-	if lease := w.turns[c.token]; lease != nil && lease.run == run {
+	if lease := w.turns[word]; lease != nil && lease.run == run {
 		return lease.asked(), true
 	}
 	if act != policy.Complete || sp.runs[run] == nil || sp.runs[run].turn == nil {
-		return turnToken{}, false
+		return Grant{}, false
 	}
 	// The first completion of an attempt wins, from whichever delivery.
 	for _, lease := range sp.runs[run].turn.past {
-		if lease.token == c.token && lease.worker.name == w.name {
+		if lease.token == word && lease.worker.name == w.name {
 			return lease.asked(), true
 		}
 	}
-	return turnToken{}, false
+	return Grant{}, false
 }
 
 // asked is the lease as a request is stamped with it.
-func (l *turnLease) asked() turnToken {
-	return turnToken{
-		word: l.token, turn: l.turn, attempt: l.attempt, delivery: l.delivery, requests: l.requests,
-		worker: l.worker.name.id, at: l.at,
+func (l *turnLease) asked() Grant {
+	return Grant{
+		Word: l.token, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Requests: l.requests,
+		Worker: l.worker.name.id, At: l.at,
 	}
 }
 
-// counted adds the step requests of an execution.
-func (w *Worker) counted(token string, requests int) {
+// Counted adds the step requests of an execution.
+func (w *Worker) Counted(token string, requests int) {
 	w.space.mu.Lock()
 	defer w.space.mu.Unlock()
 	if lease := w.turns[token]; lease != nil {
 		lease.requests += requests
 	}
-}
-
-// assignment is the delivery that a request under a lease is recorded with; nil
-// for the token of a caller.
-func (t *turnToken) assignment() *machine.Assignment {
-	if t.worker == "" || t.delivery == 0 {
-		return nil
-	}
-	return &machine.Assignment{Worker: t.worker, Delivery: t.delivery, At: t.at}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // WorkerRequest is the argument of [Engine.ConnectWorker].
@@ -92,7 +93,7 @@ func (e *Engine) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) 
 		if _, done := states[run]; done {
 			return
 		}
-		s, prog, err := e.stateNow(ctx, RunKey{Namespace: ns, ID: run})
+		s, prog, err := e.Now(ctx, RunKey{Namespace: ns, ID: run})
 		if err != nil {
 			return
 		}
@@ -378,9 +379,9 @@ func (e *Engine) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest
 func (e *Engine) allPacks(ctx context.Context, ns uint32) ([]string, error) {
 	var digests []string
 	for after := ""; ; {
-		rows, next, err := e.store.ListPacks(ctx, ns, after, MaxPageSize)
+		rows, next, err := e.store.ListPacks(ctx, ns, after, request.MaxPageSize)
 		if err != nil {
-			return nil, listFailed("packs", err)
+			return nil, request.ListFailed("packs", err)
 		}
 		for i := range rows {
 			digests = append(digests, rows[i].Digest)

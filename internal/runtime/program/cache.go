@@ -1,4 +1,4 @@
-package runtime
+package program
 
 import (
 	"context"
@@ -14,6 +14,12 @@ import (
 type Program struct {
 	Pack  *pack.Pack
 	Graph *machine.Graph
+}
+
+// Shelf is where registered packs are kept, as narrowly as the cache needs it.
+type Shelf interface {
+	// Pack resolves "id", "id@version" or "sha256:<hex>"; [machine.ErrNoPack].
+	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
 }
 
 // maxRefs bounds the references whose digests are remembered.
@@ -46,7 +52,7 @@ type refKey struct {
 // programs loads and compiles packs once. A digest is content, so neither packs
 // nor programs ever go stale; references do, when a pack is registered.
 type Cache struct {
-	store Store
+	store Shelf
 	opts  pack.Options
 
 	mu   sync.RWMutex
@@ -60,7 +66,7 @@ type Cache struct {
 	epoch, registering int
 }
 
-func NewCache(store Store, opts pack.Options) *Cache {
+func NewCache(store Shelf, opts pack.Options) *Cache {
 	return &Cache{
 		store: store, opts: opts, limit: maxHeldBytes,
 		held: make(map[string]*heldPack), refs: make(map[refKey]string),

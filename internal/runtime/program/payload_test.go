@@ -1,4 +1,4 @@
-package runtime
+package program
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package runtime
+package program
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 
 // packShelf is a store that only has packs.
 type packShelf struct {
-	Store
 	rows map[string]machine.PackRow
 }
 

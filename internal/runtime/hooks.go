@@ -1,0 +1,50 @@
+package runtime
+
+import "github.com/pawl-dev/pawl/internal/runtime/machine"
+
+// Commit is an input that was committed, as its followers are told of it. It is
+// read-only: what it refers to is shared by all of them and with the engine.
+type Commit struct {
+	Key RunKey
+	// Batch is what was stored, Entry how it reads in the journal.
+	Batch *machine.Batch
+	Entry machine.Entry
+	// Graph is the control flow of the run.
+	Graph *machine.Graph
+	// Holder is the one whose lease the request was made under, Token the word that it
+	// showed; nil and "" if there was none.
+	Holder Holder
+	Token  string
+}
+
+// Follower is told of commits.
+type Follower interface {
+	Follow(c *Commit)
+}
+
+// Hooks are who is told of commits, each list in its order. They are set before the
+// first input ([Engine.Attach]) and never after it.
+type Hooks struct {
+	// InTurn are told in the run's own turn, after the sync and before the next input
+	// of the run is looked at: they see the states of a run in their order, and hold
+	// up that run alone. They must not wait for a run.
+	InTurn []Follower
+	// Published are told once the turn was given back and the new state can be read.
+	// They hold up the caller of the input only; two commits of one run may reach them
+	// in either order.
+	Published []Follower
+}
+
+// Attach adds followers. To be called by the wiring, before the first input.
+func (e *Engine) Attach(h Hooks) {
+	e.hooks.InTurn = append(e.hooks.InTurn, h.InTurn...)
+	e.hooks.Published = append(e.hooks.Published, h.Published...)
+}
+
+// done is what followers are told of a transit that was committed.
+func (t *transit) done() *Commit {
+	t.told = Commit{
+		Key: t.c.key, Batch: t.batch, Entry: t.entry, Graph: t.program.Graph, Holder: t.c.holder, Token: t.c.token,
+	}
+	return &t.told
+}

@@ -1,0 +1,171 @@
+package request
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// MaxIDBytes bounds an idempotency id.
+const MaxIDBytes = 256
+
+// checkRequest is check (1) of section 4: what can be said of a request without
+// its run. JSON inside commands is brought into its compact form; the caller's
+// own slices are not changed.
+//
+// It returns the command as it is to be stamped.
+func Check(id string, command machine.Command) (machine.Command, error) {
+	if err := CheckID(IDField(machine.KindOf(command)), id); err != nil {
+		return nil, err
+	}
+	switch cmd := command.(type) {
+	case machine.EmitEvent:
+		if cmd.Event == "" {
+			return nil, Malformed("EVENT_REQUIRED", "event", "must not be empty")
+		}
+	case machine.SendInput:
+		return cmd, CheckParts("parts", cmd.Parts)
+	case machine.CompleteTurn:
+		return cmd, checkCompletion(&cmd)
+	case machine.WriteOutput:
+		return cmd, CheckParts("piece.parts", cmd.Piece.Parts)
+	case machine.RequestSteps:
+		return checkSteps(cmd)
+	case machine.ResolveStep:
+		return checkAnswer(cmd)
+	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.Pause, machine.Resume, machine.Cancel:
+	default:
+		return nil, Malformed("UNKNOWN_COMMAND", "command", fmt.Sprintf("%T is not for callers", command))
+	}
+	return command, nil
+}
+
+// reservedPrefix begins the ids that the engine makes; callers' must not.
+const ReservedPrefix = "pawl:"
+
+// checkID is what can be said of an idempotency id; field is how its request calls it.
+func CheckID(field, id string) error {
+	switch {
+	case len(id) > MaxIDBytes:
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "ID_TOO_LONG", Field: field,
+			Message: "an idempotency id is too long", Limit: MaxIDBytes, Got: int64(len(id)),
+		}
+	case strings.HasPrefix(id, ReservedPrefix):
+		return Malformed("ID_RESERVED", field, fmt.Sprintf("ids that begin with %q are the engine's own", ReservedPrefix))
+	}
+	return nil
+}
+
+func checkCompletion(cmd *machine.CompleteTurn) error {
+	if err := CheckParts("output", cmd.Output); err != nil {
+		return err
+	}
+	for i := range cmd.Messages {
+		m := &cmd.Messages[i]
+		field := fmt.Sprintf("messages[%d]", i)
+		if !slices.Contains(roles, m.Role) {
+			return &machine.Refusal{
+				Code: machine.CodeInvalidArgument, Reason: "UNKNOWN_ROLE", Field: field + ".role",
+				Message: fmt.Sprintf("role %q", m.Role), Allowed: roles,
+			}
+		}
+		if err := CheckParts(field+".parts", m.Parts); err != nil {
+			return err
+		}
+		if len(m.ToolCalls) > 0 && !json.Valid(m.ToolCalls) {
+			return Malformed("INVALID_JSON", field+".tool_calls", "is not JSON")
+		}
+	}
+	return nil
+}
+
+var roles = []string{"user", "assistant", "tool", "system"}
+
+func CheckParts(field string, parts []machine.Part) error {
+	for i := range parts {
+		p := &parts[i]
+		at := fmt.Sprintf("%s[%d]", field, i)
+		switch {
+		case p.Kind < machine.PartText || p.Kind > machine.PartURI:
+			return Malformed("UNKNOWN_PART", at, "is neither text, JSON, data nor a URI")
+		case p.Kind == machine.PartJSON && !json.Valid(p.Data):
+			return Malformed("INVALID_JSON", at+".data", "is not JSON")
+		case len(p.Metadata) > 0 && !IsObject(p.Metadata):
+			return Malformed("INVALID_JSON", at+".metadata", "is not a JSON object")
+		}
+	}
+	return nil
+}
+
+func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
+	requests := slices.Clone(cmd.Requests)
+	for i := range requests {
+		r := &requests[i]
+		at := fmt.Sprintf("requests[%d]", i)
+		if r.Tool == "" {
+			return nil, Malformed("TOOL_REQUIRED", at+".tool", "must not be empty")
+		}
+		if len(r.Payload) == 0 {
+			r.Payload = []byte("{}")
+		}
+		if !json.Valid(r.Payload) {
+			return nil, Malformed("INVALID_JSON", at+".payload", "is not JSON")
+		}
+		r.Payload, _ = Compact(r.Payload)
+	}
+	cmd.Requests = requests
+	return cmd, nil
+}
+
+func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
+	switch {
+	case cmd.Step == 0:
+		return nil, Malformed("STEP_REQUIRED", "step", "steps are numbered from 1")
+	case cmd.Attempt < 0:
+		return nil, Malformed("BAD_ATTEMPT", "attempt", "must be 0 (the current one) or more")
+	case cmd.OK && len(cmd.Result) == 0:
+		cmd.Result = []byte("null")
+	case cmd.OK && !json.Valid(cmd.Result):
+		return nil, Malformed("INVALID_JSON", "result", "is not JSON")
+	case !cmd.OK && len(cmd.Result) > 0:
+		return nil, Malformed("RESULT_OF_ERROR", "result", "an error has no result")
+	}
+	cmd.Result, _ = Compact(cmd.Result)
+	return cmd, nil
+}
+
+func IsObject(v []byte) bool {
+	v = []byte(strings.TrimSpace(string(v)))
+	return len(v) > 0 && v[0] == '{' && json.Valid(v)
+}
+
+func Malformed(reason, field, message string) error {
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: reason, Field: field, Message: message}
+}
+
+// idField is how the request of a command calls its idempotency id.
+func IDField(kind machine.CommandKind) string {
+	switch kind {
+	case machine.CmdEmitEvent:
+		return "event_id"
+	case machine.CmdSendInput:
+		return "message_id"
+	case machine.CmdSetArtifacts:
+		return "write_id"
+	}
+	return "request_id"
+}
+
+func TooLarge(field, reason string, got, limit int) error {
+	if got <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: reason, Field: field,
+		Message: fmt.Sprintf("%d given, at most %d are taken", got, limit), Limit: int64(limit), Got: int64(got),
+	}
+}

@@ -1,0 +1,115 @@
+package request
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
+)
+
+// Terms are what the operator fixes for every run that begins, by a start or a fork.
+// They are set once and read by all; a run keeps those that it began under.
+type Terms struct {
+	// Limits are copied into the run.
+	Limits machine.Limits
+	// DefaultWallTime is the wall time of a run whose pack and starter give none; 0 =
+	// none. MaxWallTime is what no run's may exceed; 0 = no ceiling.
+	DefaultWallTime, MaxWallTime time.Duration
+	// MaxVariableBytes and MaxLabels bound what a starter gives.
+	MaxVariableBytes, MaxLabels int
+	// TraceShare is the share of runs without a caller's trace context that begin a
+	// trace, 0 to 1.
+	TraceShare float64
+}
+
+// CheckVariables is what can be said of a starter's variables without a pack; empty
+// ones are {}.
+func (t *Terms) CheckVariables(given []byte) error {
+	if err := TooLarge("variables", "VARIABLES_TOO_LARGE", len(given), t.MaxVariableBytes); err != nil {
+		return err
+	}
+	if len(given) > 0 && !IsObject(given) {
+		return Malformed("INVALID_JSON", "variables", "must be one JSON object")
+	}
+	return nil
+}
+
+// WallTime is what a run may take where its starter asks for a time (0 = nothing asked):
+// the operator's default where the pack says nothing either, and never more than the
+// operator's ceiling.
+func (t *Terms) WallTime(g *machine.Graph, asked time.Duration) time.Duration {
+	if g.Budget.MaxWallTime == 0 {
+		asked = cmp.Or(asked, t.DefaultWallTime)
+	}
+	if ceiling := t.MaxWallTime; ceiling > 0 && (asked == 0 || asked > ceiling) {
+		return ceiling
+	}
+	return asked
+}
+
+// Variables checks the variables and fills in the defaults. All faults are
+// told; the first names the field.
+func Variables(prog *program.Program, entry pack.Entry, given []byte) ([]byte, error) {
+	values, faults, err := prog.Pack.CheckVariables(entry, given)
+	if err != nil {
+		return nil, program.EntryRefused(err)
+	}
+	if len(faults) == 0 {
+		return values, nil
+	}
+	return nil, &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "BAD_VARIABLES", Field: faults[0].Field, Message: JoinFaults(faults),
+	}
+}
+
+// JoinFaults puts the faults of a document's fields into one message.
+func JoinFaults(faults []pack.FieldError) string {
+	words := make([]string, len(faults))
+	for i, f := range faults {
+		words[i] = f.Error()
+	}
+	return strings.Join(words, "; ")
+}
+
+// CheckLabels bounds the caller's labels; that of a trace must be one.
+func (t *Terms) CheckLabels(labels []machine.Label) error {
+	if err := TooLarge("labels", "MAX_LABELS", len(labels), t.MaxLabels); err != nil {
+		return err
+	}
+	for _, l := range labels {
+		if _, ok := trace.Parse(l.Value); l.Key == trace.Label && !ok {
+			return Malformed("BAD_LABEL", "labels["+l.Key+"]", "must be a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>, lower case, ids not all zero")
+		}
+	}
+	return nil
+}
+
+// Traced adds the trace context that the run keeps: the caller's, or one of its own
+// for the share of runs that begin a trace. The choice is stored with the run, so
+// that neither a restart nor another configuration changes it.
+func (t *Terms) Traced(run string, labels []machine.Label, traceparent string) []machine.Label {
+	if slices.ContainsFunc(labels, isTrace) {
+		return labels
+	}
+	ctx, given := trace.Parse(traceparent)
+	switch {
+	case given:
+	case t.TraceShare > 0 && trace.Picked(run, t.TraceShare):
+		ctx = trace.Root(run)
+	default:
+		return labels
+	}
+	return append(slices.Clone(labels), machine.Label{Key: trace.Label, Value: ctx.String()})
+}
+
+// Untraced leaves a source's trace context to the source.
+func Untraced(labels []machine.Label) []machine.Label {
+	return slices.DeleteFunc(slices.Clone(labels), isTrace)
+}
+
+func isTrace(l machine.Label) bool { return l.Key == trace.Label }

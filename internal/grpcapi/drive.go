@@ -61,6 +61,7 @@ func (d *driver) serve(ctx context.Context) error {
 		}
 		select {
 		case <-d.lanes.wake:
+			gather()
 			continue
 		case <-changed:
 			continue

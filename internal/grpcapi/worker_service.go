@@ -75,6 +75,7 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 		}
 		select {
 		case <-link.wake:
+			gather()
 		case <-changed:
 		case err := <-link.ended:
 			return err

@@ -69,8 +69,8 @@ export class PawlClient extends BaseClient {
   readonly #sessions: Sessions;
 
   constructor(options: NodeOptions = {}) {
-    const { transport, sessions } = nodeTransport(options);
-    super(transport, { ...options, address: options.address ?? DEFAULT_ADDRESS });
+    const { transport, shared, sessions } = nodeTransport(options);
+    super(transport, { ...options, address: options.address ?? DEFAULT_ADDRESS, shared });
     this.#sessions = sessions;
   }
 

@@ -8,6 +8,7 @@ import {
   type Transport,
 } from "@connectrpc/connect";
 import { milliseconds } from "./bounds.js";
+import type { SharedTransport } from "./drive_transport.js";
 import { DeliveryService } from "./gen/pawl/v1/delivery_pb.js";
 import { PackService } from "./gen/pawl/v1/pack_pb.js";
 import { RunService } from "./gen/pawl/v1/run_pb.js";
@@ -33,6 +34,14 @@ export const MOST_REQUEST_BYTES = 4 << 20;
 const TIMEOUT_MS = 30_000;
 const RETRY_FOR_MS = 20_000;
 
+/** What else a connection is made with. */
+interface ConnectionSettings extends ClientOptions {
+  readonly maxMessageBytes?: number;
+  readonly address?: string;
+  /** The same way for those who drive runs; undefined: there is none but the ordinary one. */
+  readonly shared?: SharedTransport;
+}
+
 /** One connection to one sidecar. */
 export class Connection {
   readonly packs: Client<typeof PackService>;
@@ -47,10 +56,11 @@ export class Connection {
   /** Largest request, bytes. */
   readonly maxMessageBytes: number;
 
-  constructor(
-    transport: Transport,
-    options: ClientOptions & { readonly maxMessageBytes?: number; readonly address?: string },
-  ) {
+  readonly #settings: ConnectionSettings;
+  #driving: Connection | undefined;
+
+  constructor(transport: Transport, options: ConnectionSettings) {
+    this.#settings = options;
     this.packs = createClient(PackService, transport);
     this.runs = createClient(RunService, transport);
     this.workers = createClient(WorkerService, transport);
@@ -63,6 +73,16 @@ export class Connection {
       timeoutMs: milliseconds("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1),
       retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),
     };
+  }
+
+  /** The connection of somebody who drives a run: its calls share a stream with others'. */
+  driving(): { readonly connection: Connection; readonly leave: () => void } {
+    const { shared } = this.#settings;
+    if (!shared) {
+      return { connection: this, leave: () => undefined };
+    }
+    this.#driving ??= new Connection(shared, this.#settings);
+    return { connection: this.#driving, leave: shared.enter() };
   }
 
   /** Makes a call with repetitions and reads its answer. */

@@ -6,6 +6,7 @@ import { Code, ConnectError, type Interceptor, type Transport } from "@connectrp
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { bytes, milliseconds } from "./bounds.js";
 import { type ClientOptions, MOST_REQUEST_BYTES } from "./connection.js";
+import { DriveTransport, type SharedTransport } from "./drive_transport.js";
 import { Sessions } from "./sessions.js";
 
 /** Where a sidecar listens by default. */
@@ -62,6 +63,7 @@ const ADDRESS = /^(unix:.+|([^\s/:@?#[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5})$/;
 /** Connects lazily: the first call opens the connection. */
 export function nodeTransport(options: NodeOptions): {
   transport: Transport;
+  shared: SharedTransport;
   sessions: Sessions;
 } {
   const address = options.address ?? DEFAULT_ADDRESS;
@@ -75,14 +77,16 @@ export function nodeTransport(options: NodeOptions): {
   }
   const path = unix ? address.slice("unix:".length) : undefined;
   const sessions = new Sessions(baseUrl, keepaliveMs, sessionOptions(path, options.tls));
+  const maxBytes = bytes("maxMessageBytes", options.maxMessageBytes ?? MOST_REQUEST_BYTES);
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager: sessions,
     readMaxBytes: MOST_ANSWER_BYTES,
-    writeMaxBytes: bytes("maxMessageBytes", options.maxMessageBytes ?? MOST_REQUEST_BYTES),
+    writeMaxBytes: maxBytes,
     interceptors: [named(address), ...(options.token === undefined ? [] : [bearer(options.token)])],
   });
-  return { transport, sessions };
+  const shared = new DriveTransport(transport, maxBytes, (error) => nameIn(address, error));
+  return { transport, shared, sessions };
 }
 
 function sessionOptions(path: string | undefined, tls: Tls | undefined) {
@@ -114,14 +118,20 @@ function named(address: string): Interceptor {
     try {
       return await next(request);
     } catch (thrown) {
-      const error = ConnectError.from(thrown);
-      if (error.details.length > 0 || !UNSAID.has(error.code)) {
-        throw thrown;
-      }
-      const text = `sidecar at ${address}: ${error.rawMessage}`;
-      throw new ConnectError(text, error.code, error.metadata, undefined, error.cause);
+      throw nameIn(address, thrown);
     }
   };
+}
+
+function nameIn(address: string, thrown: unknown): unknown {
+  const error = ConnectError.from(thrown);
+  const where = `sidecar at ${address}: `;
+  const known = error.details.length > 0 || !UNSAID.has(error.code);
+  if (known || error.rawMessage.startsWith(where)) {
+    return thrown;
+  }
+  const text = `${where}${error.rawMessage}`;
+  return new ConnectError(text, error.code, error.metadata, undefined, error.cause);
 }
 
 /** Sends the token with each call. */

@@ -29,11 +29,17 @@ export class Run extends RunTurns {
    * Executes its turns until it ends or waits for something from outside. As
    * `PawlClient.run`, for a run that was started before, perhaps by another process.
    */
-  drive(
+  async drive(
     handler: Handlers,
     options: { readonly tools?: Tools; readonly signal?: AbortSignal } = {},
   ): Promise<RunResult> {
-    return new Driver(this, handler, { ...options, log: this.connection.log }).drive();
+    const { connection, leave } = this.connection.driving();
+    try {
+      const run = new RunTurns(connection, this.id);
+      return await new Driver(run, handler, { ...options, log: connection.log }).drive();
+    } finally {
+      leave();
+    }
   }
 
   /**

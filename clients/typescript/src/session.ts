@@ -1,7 +1,7 @@
 /** One registered stream of a worker: requests, their receipts, and what it is sent. */
 
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { type Client, type Code, ConnectError } from "@connectrpc/connect";
+import type { Client } from "@connectrpc/connect";
 import { errorOf, messageTooLarge, PawlError } from "./errors.js";
 import {
   type WorkerRegistered,
@@ -12,6 +12,8 @@ import {
   WorkRequestSchema,
   type WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
+import { enclosed, Outbox, type Parcel } from "./outbox.js";
+import { statusError } from "./status.js";
 
 /** A request as it is given; the session numbers it. */
 export type WorkInit = Pick<MessageInitShape<typeof WorkRequestSchema>, "credits" | "item">;
@@ -24,24 +26,42 @@ export function lost(): PawlError {
   });
 }
 
+interface Sent extends Parcel {
+  readonly request: WorkRequest;
+}
+
 interface Waiting {
   resolve(receipt: WorkReceipt): void;
   reject(error: PawlError): void;
 }
 
+/** Most requests in one message. */
+const MOST_TOGETHER = 1024;
+
+/** Requests in one message: the first one carries the others. */
+function together([{ request }, ...more]: readonly [Sent, ...Sent[]]): WorkRequest {
+  const { number } = WorkRequestSchema.field.more;
+  return more.length === 0
+    ? request
+    : { ...request, $unknown: more.map((sent) => enclosed(number, sent)) };
+}
+
 /** One stream. It is over when `receive` has returned. */
 export class Session {
-  readonly #outbox = new Outbox();
+  readonly #outbox: Outbox<Sent, WorkRequest>;
   readonly #connection = new AbortController();
-  readonly #waiting = new Map<bigint, Waiting>();
+  readonly #waiting = new Map<number, Waiting>();
   readonly #responses: AsyncIterator<WorkResponse>;
-  #last = 0n;
+  /** What came in the message of the registration's answer. */
+  #early: readonly WorkResponse[] = [];
+  #last = 0;
   #over = false;
   #maxBytes: number;
 
   /** `maxBytes` bounds a request, as the sidecar's own limit does once it is known. */
   constructor(workers: Client<typeof WorkerService>, maxBytes: number) {
     this.#maxBytes = maxBytes;
+    this.#outbox = new Outbox(together, { parcels: MOST_TOGETHER, bytes: maxBytes });
     const responses = workers.work(this.#outbox, { signal: this.#connection.signal });
     this.#responses = responses[Symbol.asyncIterator]();
   }
@@ -51,8 +71,9 @@ export class Session {
     namespace: string,
     registration: MessageInitShape<typeof WorkerRegistrationSchema>,
   ): Promise<WorkerRegistered> {
-    const item = { case: "register" as const, value: registration };
-    this.#outbox.push(create(WorkRequestSchema, { namespace, item }));
+    const item = { case: "register" as const, value: { ...registration, batches: true } };
+    const request = create(WorkRequestSchema, { namespace, item });
+    this.#outbox.push({ request, bytes: toBinary(WorkRequestSchema, request) });
     let first: IteratorResult<WorkResponse>;
     try {
       first = await this.#responses.next();
@@ -63,26 +84,28 @@ export class Session {
       throw lost();
     }
     const registered = first.value.item.value;
+    this.#early = first.value.more;
     this.#maxBytes = Math.min(this.#maxBytes, Number(registered.maxMessageBytes));
+    this.#outbox.open({ parcels: MOST_TOGETHER, bytes: this.#maxBytes });
     return registered;
   }
 
   /** Sends a request without waiting. */
-  send(init: WorkInit, id = 0n): void {
-    const request = create(WorkRequestSchema, { ...init, id });
-    const size = toBinary(WorkRequestSchema, request).length;
-    if (size > this.#maxBytes) {
-      throw messageTooLarge(size, this.#maxBytes);
+  send(init: WorkInit, id = 0): void {
+    const request = create(WorkRequestSchema, { ...init, id: BigInt(id) });
+    const bytes = toBinary(WorkRequestSchema, request);
+    if (bytes.length > this.#maxBytes) {
+      throw messageTooLarge(bytes.length, this.#maxBytes);
     }
     if (this.#over) {
       throw lost();
     }
-    this.#outbox.push(request);
+    this.#outbox.push({ request, bytes });
   }
 
   /** Sends a request and gives its receipt, or throws the receipt's error. */
   async ask(init: WorkInit): Promise<WorkReceipt> {
-    this.#last += 1n;
+    this.#last += 1;
     const id = this.#last;
     const receipt = await new Promise<WorkReceipt>((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
@@ -94,24 +117,29 @@ export class Session {
       }
     });
     if (receipt.error) {
-      throw errorOf(connectError(receipt.error));
+      throw errorOf(statusError(receipt.error));
     }
     return receipt;
   }
 
   /** Takes what is sent until the stream ends, and gives why it did. */
   async receive(take: (response: WorkResponse) => void): Promise<PawlError> {
+    const each = (response: WorkResponse) => {
+      if (response.item.case === "receipt") {
+        this.#receipt(response.item.value);
+      } else {
+        take(response);
+      }
+    };
     try {
+      this.#early.forEach(each);
       for (;;) {
         const { done, value } = await this.#responses.next();
         if (done) {
           return lost();
         }
-        if (value.item.case === "receipt") {
-          this.#receipt(value.item.value);
-        } else {
-          take(value);
-        }
+        each(value);
+        value.more.forEach(each);
       }
     } catch (error) {
       return errorOf(error);
@@ -137,50 +165,9 @@ export class Session {
   }
 
   #receipt(receipt: WorkReceipt): void {
-    const waiting = this.#waiting.get(receipt.id);
-    this.#waiting.delete(receipt.id);
+    const id = Number(receipt.id);
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
     waiting?.resolve(receipt);
-  }
-}
-
-/** A google.rpc.Status as the error that a call would have thrown. */
-function connectError(status: NonNullable<WorkReceipt["error"]>): ConnectError {
-  const error = new ConnectError(status.message, status.code as Code);
-  error.details = status.details.map(({ typeUrl, value }) => ({
-    type: typeUrl.slice(typeUrl.lastIndexOf("/") + 1),
-    value,
-  }));
-  return error;
-}
-
-/** Requests on their way out, in order. Read once. */
-class Outbox implements AsyncIterable<WorkRequest> {
-  readonly #queue: WorkRequest[] = [];
-  #wake: (() => void) | undefined;
-  #closed = false;
-
-  push(request: WorkRequest): void {
-    this.#queue.push(request);
-    this.#wake?.();
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#wake?.();
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<WorkRequest, void, undefined> {
-    for (;;) {
-      const request = this.#queue.shift();
-      if (request) {
-        yield request;
-      } else if (this.#closed) {
-        return;
-      } else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      }
-    }
   }
 }

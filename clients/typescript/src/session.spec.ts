@@ -1,0 +1,81 @@
+/** One stream of a worker, against a service that is made of functions. */
+
+import { create } from "@bufbuild/protobuf";
+import { createClient, createRouterTransport } from "@connectrpc/connect";
+import { expect, test } from "vitest";
+import {
+  WorkerService,
+  type WorkRequest,
+  WorkRequestSchema,
+  type WorkResponse,
+  WorkResponseSchema,
+} from "./gen/pawl/v1/worker_pb.js";
+import { Session } from "./session.js";
+
+const drain = create(WorkResponseSchema, { item: { case: "drain", value: {} } });
+const registered = (maxMessageBytes = 1n << 20n, more: WorkResponse[] = []) =>
+  create(WorkResponseSchema, { item: { case: "registered", value: { maxMessageBytes } }, more });
+const receipts = ([id, ...more]: bigint[]): WorkResponse =>
+  create(WorkResponseSchema, {
+    item: { case: "receipt", value: { id } },
+    more: more.map((other) => receipts([other])),
+  });
+const beat = { item: { case: "heartbeat" as const, value: {} } };
+
+/** A session that is registered, and the messages that the server gets of it. */
+async function session(first: WorkResponse, maxBytes = 1 << 20) {
+  const messages: WorkRequest[] = [];
+  const transport = createRouterTransport(({ service }) =>
+    service(WorkerService, {
+      async *work(requests: AsyncIterable<WorkRequest>) {
+        for await (const message of requests) {
+          messages.push(message);
+          if (message.item.case === "register") {
+            yield first;
+            continue;
+          }
+          yield receipts([message, ...message.more].map(({ id }) => id));
+        }
+      },
+    }),
+  );
+  const opened = new Session(createClient(WorkerService, transport), maxBytes);
+  await opened.register("", { workerId: "me" });
+  return { opened, messages };
+}
+
+test("requests and receipts that are ready at once share a message", async () => {
+  const { opened, messages } = await session(registered());
+  const ended = opened.receive(() => undefined);
+  const ids = await Promise.all(Array.from({ length: 3 }, () => opened.ask(beat)));
+  expect(ids.map(({ id }) => id)).toEqual([1n, 2n, 3n]);
+  await opened.ask(beat);
+  opened.close();
+  await ended;
+  expect(messages[0]?.item).toMatchObject({ case: "register", value: { batches: true } });
+  const sent = messages.slice(1).map(({ id, more }) => [id, ...more.map((other) => other.id)]);
+  expect(sent).toEqual([[1n, 2n, 3n], [4n]]);
+  expect(messages[1]?.more[0]).toEqual(create(WorkRequestSchema, { ...beat, id: 2n }));
+});
+
+test("what comes in the message of the registration's answer is taken", async () => {
+  const { opened } = await session(registered(1n << 20n, [drain, drain]));
+  const taken: unknown[] = [];
+  const ended = opened.receive(({ item }) => taken.push(item.case));
+  opened.finish();
+  await ended;
+  expect(taken).toEqual(["drain", "drain"]);
+});
+
+test("a message stays within what the server takes", async () => {
+  const { opened, messages } = await session(registered(100n));
+  const ended = opened.receive(() => undefined);
+  const item = { case: "output" as const, value: { token: "x".repeat(50), text: "" } };
+  await Promise.all(Array.from({ length: 3 }, () => opened.ask({ item })));
+  await expect(
+    opened.ask({ item: { case: "output", value: { token: "x".repeat(100) } } }),
+  ).rejects.toMatchObject({ reason: "MESSAGE_TOO_LARGE", limit: 100 });
+  opened.close();
+  await ended;
+  expect(messages.slice(1).map(({ more }) => more.length)).toEqual([0, 0, 0]);
+});

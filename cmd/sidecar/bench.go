@@ -31,6 +31,9 @@ The data goes to a directory that is made in --dir and removed afterwards; it
 takes up to 2 GB, with --quick up to 1 GB. Use the file system that the sidecar
 will use: on tmpfs the figures mean nothing.
 
+It waits up to two minutes (--wait) until the machine is quiet, and says how busy it
+was.
+
 Exit codes: 0 everything was measured, whether or not a bar was reached; 1 a part
 could not be measured.`,
 		Args: cobra.NoArgs,
@@ -38,6 +41,9 @@ could not be measured.`,
 			opts.Sizes = bench.FullSizes()
 			if opts.Quick {
 				opts.Sizes = bench.QuickSizes()
+				if !cmd.Flags().Changed("wait") {
+					opts.Wait = 0
+				}
 			}
 			if rounds > 0 {
 				opts.Sizes.Rounds = rounds
@@ -47,6 +53,7 @@ could not be measured.`,
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "smaller sizes and fewer rounds, within two minutes on two cores")
+	cmd.Flags().DurationVar(&opts.Wait, "wait", bench.QuietWait, "wait so long at most until the load of the machine is under 0.5 (with --quick 0)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "where to put the data (default the temporary directory)")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison (default 5, with --quick 3)")
 	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(bench.PartNames(), ", "))

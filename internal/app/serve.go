@@ -62,6 +62,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 		// Asked to stop before it was ready: what that cut short is no failure.
 		err = nil
 	case err == nil:
+		go settle(ctx)
 		err = a.wait(ctx)
 	}
 	opts.log.Info("draining", "timeout", c.DrainTimeout)

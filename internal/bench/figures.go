@@ -126,8 +126,8 @@ func footprint() []figure {
 		barred("overdue_ended_tps", "/s", "overdue runs ended", atLeast(5000)),
 		barred("overdue_live_p99_ms", "ms", "a live run's EmitEvent meanwhile, p99", atMost(100)),
 		barred("storage_ratio", "x", "disk after compaction against bytes written by the caller", atMost(2)),
-		barred("idle_ready_ms", "ms", "idle start to ready", atMost(200)),
-		barred("idle_rss_mb", "MB", "RSS when idle", atMost(60)),
+		barred("idle_ready_ms", "ms", "idle start to ready", atMost(60)),
+		barred("idle_rss_mb", "MB", "RSS when idle", atMost(40)),
 		barred("binary_mb", "MB", "stripped binary", atMost(45)),
 	}
 }

@@ -20,6 +20,8 @@ type Machine struct {
 	Go string `json:"go"`
 	// FileSystem is the type of the file system that holds the data.
 	FileSystem string `json:"file_system"`
+	// Load says how busy it was when the bench began.
+	Load Load `json:"load"`
 }
 
 // describeMachine reads what the system tells; what it does not tell stays

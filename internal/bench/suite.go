@@ -32,6 +32,8 @@ type Options struct {
 	// Python is an interpreter that has the client, Node the one of TypeScript; ""
 	// looks for them in the source tree that the bench is run in.
 	Python, Node string
+	// Wait is how long to wait for a quiet machine at most; 0 = do not wait.
+	Wait time.Duration
 	// Progress gets one line per step; nil = none.
 	Progress io.Writer
 }
@@ -61,6 +63,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		return nil, err
 	}
 	defer cleanup()
+	load := quiet{wait: opts.Wait, look: loadAverage, tell: s.tell, pause: func(ctx context.Context, d time.Duration) { pause(ctx, d, nil) }}.await(ctx)
 	samples := Samples{}
 	var faults, missing []string
 	if wanted(opts.Parts, "workers") {
@@ -82,6 +85,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	report := newReport(samples)
 	report.Quick, report.Sizes, report.Faults, report.Missing = opts.Quick, s.sizes, faults, missing
 	report.Machine, report.Sync = describeMachine(s.root), syncMode
+	report.Machine.Load = load
 	report.Elapsed = time.Since(s.began)
 	return report, nil
 }

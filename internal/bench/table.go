@@ -31,6 +31,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 func (r *Report) writeHead(b *strings.Builder) {
 	m := r.Machine
 	fmt.Fprintf(b, "machine  %s, %d cores, %.1f GB, %s, %s, data on %s\n", m.CPU, m.Cores, m.MemoryGB, m.OS, m.Go, m.FileSystem)
+	fmt.Fprintf(b, "load     %s\n", m.Load)
 	fmt.Fprintf(b, "sync     %s\n", r.Sync)
 	fmt.Fprintf(b, "sizes    %s\n", r.Sizes)
 	if r.Quick {

@@ -61,8 +61,7 @@ func (a *authenticator) unlisted(services map[string]grpc.ServiceInfo) error {
 	return errors.Join(faults...)
 }
 
-// requestTypes are the messages whose constraints are compiled before the first
-// request.
+// requestTypes are the messages of all requests.
 func requestTypes() []protoreflect.MessageDescriptor {
 	var types []protoreflect.MessageDescriptor
 	for _, service := range servedServices {

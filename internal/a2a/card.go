@@ -14,6 +14,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -73,8 +74,8 @@ func modes(declared []string) []string {
 
 func (s *Service) extensions() []*a2apb.AgentExtension {
 	texts := map[string]string{
-		DelegationURI: "A run of another sidecar delegates: its run, step, attempt, depth, remaining wall time and trace context are in the message's metadata.",
-		IdempotentURI: "The same message sent again is the same task.",
+		terms.DelegationURI: "A run of another sidecar delegates: its run, step, attempt, depth, remaining wall time and trace context are in the message's metadata.",
+		terms.IdempotentURI: "The same message sent again is the same task.",
 	}
 	var out []*a2apb.AgentExtension
 	for _, uri := range Extensions {
@@ -89,11 +90,11 @@ func (s *Service) interfaces(a *agent) []*a2apb.AgentInterface {
 	if base := s.baseURL(); base != "" {
 		at := base + "/a2a/" + url.PathEscape(a.pack.ID) + "/" + url.PathEscape(a.member)
 		for _, binding := range []string{bindingJSONRPC, bindingHTTP} {
-			out = append(out, &a2apb.AgentInterface{Url: at, ProtocolBinding: binding, ProtocolVersion: ProtocolVersion})
+			out = append(out, &a2apb.AgentInterface{Url: at, ProtocolBinding: binding, ProtocolVersion: terms.ProtocolVersion})
 		}
 	}
 	if addr := s.grpcAddr(); addr != "" {
-		out = append(out, &a2apb.AgentInterface{Url: addr, ProtocolBinding: bindingGRPC, ProtocolVersion: ProtocolVersion, Tenant: a.route()})
+		out = append(out, &a2apb.AgentInterface{Url: addr, ProtocolBinding: bindingGRPC, ProtocolVersion: terms.ProtocolVersion, Tenant: a.route()})
 	}
 	return out
 }
@@ -216,7 +217,7 @@ func agentParams(a *agent) (*structpb.Struct, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a2a: extended card: %w", err)
 	}
-	return objectToProto(raw), nil
+	return terms.ObjectToProto(raw), nil
 }
 
 // sign adds the signature, where there is a key.

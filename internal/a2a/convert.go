@@ -2,112 +2,27 @@ package a2a
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// partsFromProto reads the parts of an inbound message; at is their path.
-func partsFromProto(at string, parts []*a2apb.Part) ([]machine.Part, error) {
-	out := make([]machine.Part, len(parts))
-	for i, p := range parts {
-		part, err := partFromProto(fmt.Sprintf("%s[%d]", at, i), p)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = part
+// inboundParts reads what a message brought.
+func inboundParts(parts []*a2apb.Part) ([]machine.Part, error) {
+	out, err := terms.PartsFromProto("message.parts", parts)
+	if fault, ok := errors.AsType[*terms.PartError](err); ok {
+		return nil, failAt(invalidParams, fault.At, "%s", fault.Msg)
 	}
-	return out, nil
-}
-
-func partFromProto(at string, p *a2apb.Part) (machine.Part, error) {
-	out := machine.Part{MediaType: p.GetMediaType(), Filename: p.GetFilename(), Metadata: objectFromProto(p.GetMetadata())}
-	switch c := p.GetContent().(type) {
-	case *a2apb.Part_Text:
-		out.Kind, out.Text = machine.PartText, c.Text
-	case *a2apb.Part_Raw:
-		out.Kind, out.Data = machine.PartData, c.Raw
-	case *a2apb.Part_Url:
-		if c.Url == "" {
-			return out, failAt(invalidParams, at+".url", "must not be empty")
-		}
-		out.Kind, out.Text = machine.PartURI, c.Url
-	case *a2apb.Part_Data:
-		out.Kind, out.Data = machine.PartJSON, valueFromProto(c.Data)
-	default:
-		return out, failAt(invalidParams, at, "has no content; want one of text, raw, url, data")
-	}
-	return out, nil
-}
-
-// valueFromProto is compact JSON of a value.
-func valueFromProto(v *structpb.Value) []byte {
-	raw, err := json.Marshal(v.AsInterface())
-	if err != nil {
-		return []byte("null")
-	}
-	return raw
-}
-
-// objectFromProto is a compact JSON object, or nothing.
-func objectFromProto(s *structpb.Struct) []byte {
-	if len(s.GetFields()) == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(s.AsMap())
-	if err != nil {
-		return nil
-	}
-	return raw
-}
-
-func partsToProto(parts []machine.Part) []*a2apb.Part {
-	out := make([]*a2apb.Part, len(parts))
-	for i := range parts {
-		out[i] = partToProto(&parts[i])
-	}
-	return out
-}
-
-func partToProto(p *machine.Part) *a2apb.Part {
-	out := &a2apb.Part{MediaType: p.MediaType, Filename: p.Filename, Metadata: objectToProto(p.Metadata)}
-	switch p.Kind {
-	case machine.PartText:
-		out.Content = &a2apb.Part_Text{Text: strings.ToValidUTF8(p.Text, "\uFFFD")}
-	case machine.PartURI:
-		out.Content = &a2apb.Part_Url{Url: p.Text}
-	case machine.PartJSON:
-		out.Content = &a2apb.Part_Data{Data: valueToProto(p.Data)}
-	default:
-		out.Content = &a2apb.Part_Raw{Raw: p.Data}
-	}
-	return out
-}
-
-// valueToProto reads JSON that was checked before; anything else is null.
-func valueToProto(raw []byte) *structpb.Value {
-	v := &structpb.Value{}
-	if protojson.Unmarshal(raw, v) != nil {
-		return structpb.NewNullValue()
-	}
-	return v
-}
-
-func objectToProto(raw []byte) *structpb.Struct {
-	if len(raw) == 0 {
-		return nil
-	}
-	return valueToProto(raw).GetStructValue()
+	return out, err
 }
 
 // envelopeFromProto keeps what a message says besides its parts. Metadata of the
@@ -115,7 +30,7 @@ func objectToProto(raw []byte) *structpb.Struct {
 func envelopeFromProto(m *a2apb.Message, request *structpb.Struct) *machine.Envelope {
 	return &machine.Envelope{
 		MessageID: m.GetMessageId(), ContextID: m.GetContextId(), References: m.GetReferenceTaskIds(),
-		Extensions: m.GetExtensions(), Metadata: objectFromProto(mergeStructs(request, m.GetMetadata())),
+		Extensions: m.GetExtensions(), Metadata: terms.ObjectFromProto(mergeStructs(request, m.GetMetadata())),
 	}
 }
 
@@ -135,7 +50,7 @@ func mergeStructs(below, above *structpb.Struct) *structpb.Struct {
 func artifactPart(mediaType string, value []byte) *a2apb.Part {
 	switch {
 	case isJSON(mediaType):
-		return &a2apb.Part{Content: &a2apb.Part_Data{Data: valueToProto(value)}, MediaType: mediaType}
+		return &a2apb.Part{Content: &a2apb.Part_Data{Data: terms.ValueToProto(value)}, MediaType: mediaType}
 	case strings.HasPrefix(mediaType, "text/"):
 		return &a2apb.Part{Content: &a2apb.Part_Text{Text: strings.ToValidUTF8(string(value), "\uFFFD")}, MediaType: mediaType}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -42,16 +43,16 @@ const maxAnswerer = 512
 
 // delegationOf reads the object of a message; nil = it has none.
 func delegationOf(msg *a2apb.Message) (*delegation, error) {
-	value := msg.GetMetadata().GetFields()[DelegationURI]
+	value := msg.GetMetadata().GetFields()[terms.DelegationURI]
 	if value == nil {
 		return nil, nil
 	}
 	var d delegation
-	if json.Unmarshal(valueFromProto(value), &d) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
-		return nil, failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", DelegationURI)
+	if json.Unmarshal(terms.ValueFromProto(value), &d) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
+		return nil, failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", terms.DelegationURI)
 	}
 	if a := d.Answerer; a != nil && (a.Principal == "" || len(a.Principal) > maxAnswerer || strings.ContainsFunc(a.Principal, unicode.IsControl)) {
-		return nil, failAt(invalidParams, "message.metadata", "%s: answerer.principal: want 1 to %d bytes without control characters", DelegationURI, maxAnswerer)
+		return nil, failAt(invalidParams, "message.metadata", "%s: answerer.principal: want 1 to %d bytes without control characters", terms.DelegationURI, maxAnswerer)
 	}
 	return &d, nil
 }
@@ -61,7 +62,7 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 // rights. A message that names nobody is the caller's.
 func (s *Service) answers(m *sending) (runtime.Call, error) {
 	call := m.caller
-	if !m.wants(DelegationURI) {
+	if !m.wants(terms.DelegationURI) {
 		return call, nil
 	}
 	d, err := delegationOf(m.req.GetMessage())

@@ -7,4 +7,8 @@
 // the same messages ([Service.Handler]). What a client sees of a task is the
 // projection of the run's records (see projector): streams, snapshots and a
 // stream that is taken up again are one reading of the journal.
+//
+// The app builds it; it may import the engine, packs and package terms, the words that
+// it shares with package peer, which calls the agents of others. Invariant: no task is
+// told of anything that is not in the journal.
 package a2a

@@ -7,6 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 )
 
 // fold makes a task out of its events: what a client that saw all of them has.
@@ -54,10 +56,10 @@ func (f *fold) say() {
 
 func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
 	f.task.Status, f.told = u.GetStatus(), false
-	if reason := u.GetMetadata().GetFields()[reasonKey]; reason != nil {
-		f.note(reasonKey, reason)
-		f.note(statusKey, u.GetMetadata().GetFields()[statusKey])
-		for _, key := range []string{DelegationURI, lostKey} {
+	if reason := u.GetMetadata().GetFields()[terms.ReasonKey]; reason != nil {
+		f.note(terms.ReasonKey, reason)
+		f.note(terms.StatusKey, u.GetMetadata().GetFields()[terms.StatusKey])
+		for _, key := range []string{terms.DelegationURI, lostKey} {
 			if value := u.GetMetadata().GetFields()[key]; value != nil {
 				f.note(key, value)
 			}

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 )
 
 // rpcRequest is a JSON-RPC 2.0 request. The id is kept as it was written.
@@ -45,7 +47,7 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 	}
 	m := methods[req.Method]
 	if m == nil {
-		s.refuseRPC(w, r, req.ID, fail(methodNotFound, "%q is no method of A2A %s", clip(req.Method, 100), ProtocolVersion))
+		s.refuseRPC(w, r, req.ID, fail(methodNotFound, "%q is no method of A2A %s", clip(req.Method, 100), terms.ProtocolVersion))
 		return
 	}
 	ctx, err := s.admit(r, m.full)

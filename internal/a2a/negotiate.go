@@ -8,19 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-)
 
-// ProtocolVersion is the version that is spoken.
-const ProtocolVersion = "1.0"
-
-// The extensions that every agent has.
-const (
-	// DelegationURI: a message that a run of another sidecar sends. Its metadata
-	// has the object {run, step, attempt, depth, wall_time_ms, traceparent, origin}
-	// under this URI.
-	DelegationURI = "https://pawl.dev/a2a/delegation/v1"
-	// IdempotentURI: the same message sent again is the same task.
-	IdempotentURI = "https://pawl.dev/a2a/idempotent-send/v1"
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 )
 
 // The service parameters: headers on HTTP, metadata on gRPC, upper or
@@ -81,8 +70,8 @@ func (s *Service) negotiate(ctx context.Context) (call, error) {
 		if said == "" {
 			said = "0.3 (none was sent)"
 		}
-		e := fail(versionNotSupported, "version %s is not spoken here; send the header %s: %s", clip(said, 64), versionHeader, ProtocolVersion)
-		e.metadata = map[string]string{"supported": ProtocolVersion}
+		e := fail(versionNotSupported, "version %s is not spoken here; send the header %s: %s", clip(said, 64), versionHeader, terms.ProtocolVersion)
+		e.metadata = map[string]string{"supported": terms.ProtocolVersion}
 		return c, e
 	}
 	for _, uri := range s.cfg.RequiredExtensions {
@@ -112,4 +101,4 @@ func (c *call) activated() string {
 }
 
 // Extensions lists the extensions that every agent declares.
-var Extensions = []string{DelegationURI, IdempotentURI}
+var Extensions = []string{terms.DelegationURI, terms.IdempotentURI}

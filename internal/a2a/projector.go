@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -19,21 +20,9 @@ const (
 	// generationKey is the number of the record that an event tells of, on tasks the
 	// newest one's. It grows with every event of a task.
 	generationKey = "pawl.dev/generation"
-	// reasonKey is why a task ended, on tasks and on the last status update.
-	reasonKey = "pawl.reason"
-	// statusKey is the status of the run of a task that ended, for example
-	// "BUDGET_EXHAUSTED", which A2A tells from FAILED by the reason only.
-	statusKey = "pawl.status"
 	// lostKey is, at an end that took an event with it, that event: the object
 	// {"event", "intended_state", "refused": [{"state", "guard"}]}.
 	lostKey = "pawl.lost"
-)
-
-// outputArtifact is the artifact of the last completed turn's output. Where the
-// workflow has an artifact of that name, the turn's is turn.output.
-const (
-	outputArtifact = "output"
-	turnArtifact   = "turn.output"
 )
 
 // event is one thing that happened to a task.
@@ -106,7 +95,7 @@ func (p *projector) commit(records []machine.Record) []event {
 	var events []event
 	for i := range records {
 		p.seq = records[i].Seq
-		spend(&p.spent, records[i].Body)
+		terms.Spend(&p.spent, records[i].Body)
 		events = append(events, p.record(&records[i], records[i+1:])...)
 	}
 	if len(records) == 0 {
@@ -182,11 +171,11 @@ func (p *projector) handed(turn uint64) []event {
 func (p *projector) received(b *machine.InputReceived) *a2apb.Message {
 	m := &a2apb.Message{
 		MessageId: b.MessageID, TaskId: p.taskID, ContextId: p.contextID,
-		Role: a2apb.Role_ROLE_USER, Parts: partsToProto(b.Parts),
+		Role: a2apb.Role_ROLE_USER, Parts: terms.PartsToProto(b.Parts),
 	}
 	if e := b.Envelope; e != nil {
 		m.MessageId, m.Extensions, m.ReferenceTaskIds = e.MessageID, e.Extensions, e.References
-		m.Metadata = objectToProto(e.Metadata)
+		m.Metadata = terms.ObjectToProto(e.Metadata)
 	}
 	if m.MessageId == "" {
 		m.MessageId = p.messageID()
@@ -213,15 +202,15 @@ func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) [
 	p.begun = true
 	switch {
 	case waits(b, rest):
-		p.question = p.says(partsToProto(b.Output))
+		p.question = p.says(terms.PartsToProto(b.Output))
 		return nil
 	case b.Reply:
-		p.reply = p.says(partsToProto(b.Output))
+		p.reply = p.says(terms.PartsToProto(b.Output))
 		return nil
 	case len(b.Output) == 0:
 		return nil
 	}
-	artifact := &a2apb.Artifact{ArtifactId: p.outputID(), Name: p.outputID(), Parts: partsToProto(b.Output)}
+	artifact := &a2apb.Artifact{ArtifactId: p.outputID(), Name: p.outputID(), Parts: terms.PartsToProto(b.Output)}
 	return []event{p.artifact(p.seq, artifact, false, true)}
 }
 
@@ -240,10 +229,10 @@ func waits(b *machine.TurnCompleted, rest []machine.Record) bool {
 }
 
 func (p *projector) outputID() string {
-	if _, taken := p.graph.Artifacts[outputArtifact]; taken {
-		return turnArtifact
+	if _, taken := p.graph.Artifacts[terms.OutputArtifact]; taken {
+		return terms.TurnArtifact
 	}
-	return outputArtifact
+	return terms.OutputArtifact
 }
 
 // piece is a part of an artifact that a turn writes while it goes on. The last
@@ -251,7 +240,7 @@ func (p *projector) outputID() string {
 func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
 	artifact := &a2apb.Artifact{
 		ArtifactId: b.ID, Name: b.Name, Description: b.Description,
-		Parts: partsToProto(b.Parts), Metadata: objectToProto(b.Metadata),
+		Parts: terms.PartsToProto(b.Parts), Metadata: terms.ObjectToProto(b.Metadata),
 	}
 	if len(artifact.Parts) == 0 {
 		artifact.Parts = []*a2apb.Part{textPart("")}
@@ -290,7 +279,7 @@ func (p *projector) delegated(b *machine.StepDelegated) {
 	}
 	p.asking = append(p.asking, ask{b.Step, b.Remote.Asking})
 	slices.SortFunc(p.asking, func(a, c ask) int { return int(a.step) - int(c.step) })
-	p.question = p.says(partsToProto(b.Question))
+	p.question = p.says(terms.PartsToProto(b.Question))
 }
 
 func (p *projector) answered(step uint32) {
@@ -412,9 +401,9 @@ func (p *projector) events() string {
 // ending adds the status of a run that ended.
 func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 	if p.final.Terminal() {
-		metadata.Fields[statusKey] = structpb.NewStringValue(p.run.String())
+		metadata.Fields[terms.StatusKey] = structpb.NewStringValue(p.run.String())
 		if p.child {
-			metadata.Fields[DelegationURI] = usageToProto(p.spent)
+			metadata.Fields[terms.DelegationURI] = terms.UsageToProto(p.spent)
 		}
 		if p.lost != nil {
 			metadata.Fields[lostKey] = p.lost
@@ -444,7 +433,7 @@ func lostToProto(b *machine.Ended) *structpb.Value {
 func generation(seq uint64, reason string) *structpb.Struct {
 	fields := map[string]*structpb.Value{generationKey: structpb.NewNumberValue(float64(seq))}
 	if reason != "" {
-		fields[reasonKey] = structpb.NewStringValue(reason)
+		fields[terms.ReasonKey] = structpb.NewStringValue(reason)
 	}
 	return &structpb.Struct{Fields: fields}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
@@ -190,12 +191,12 @@ func told(e *event) string {
 }
 
 func reason(u *a2apb.TaskStatusUpdateEvent) string {
-	r := u.GetMetadata().GetFields()[reasonKey].GetStringValue()
+	r := u.GetMetadata().GetFields()[terms.ReasonKey].GetStringValue()
 	if r == "" {
 		return ""
 	}
 	if lost := u.GetMetadata().GetFields()[lostKey]; lost != nil {
-		return " reason=" + r + " lost=" + string(valueFromProto(lost))
+		return " reason=" + r + " lost=" + string(terms.ValueFromProto(lost))
 	}
 	return " reason=" + r
 }
@@ -212,7 +213,7 @@ func words(parts []*a2apb.Part) string {
 	var out []string
 	for _, p := range parts {
 		if p.GetData() != nil {
-			out = append(out, string(valueFromProto(p.GetData())))
+			out = append(out, string(terms.ValueFromProto(p.GetData())))
 			continue
 		}
 		out = append(out, strconv.Quote(p.GetText()))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -80,7 +81,7 @@ func (s *Service) checkSend(m *sending) (err error) {
 	case conf.GetTaskPushNotificationConfig() != nil && s.cfg.Push == nil:
 		return fail(pushNotSupported, "this agent sends no push notifications")
 	}
-	if m.parts, err = partsFromProto("message.parts", msg.GetParts()); err != nil {
+	if m.parts, err = inboundParts(msg.GetParts()); err != nil {
 		return err
 	}
 	return m.checkModes()
@@ -153,7 +154,7 @@ func modeIn(kind string, patterns []string) bool {
 // it is a new one. It covers the agent and the key, else the message's id; the engine
 // refuses another body under it.
 func (m *sending) idempotency() string {
-	if !m.wants(DelegationURI) && !m.wants(IdempotentURI) && m.idempotencyKey == "" {
+	if !m.wants(terms.DelegationURI) && !m.wants(terms.IdempotentURI) && m.idempotencyKey == "" {
 		return ""
 	}
 	msg := m.req.GetMessage()
@@ -185,7 +186,7 @@ func (s *Service) begin(ctx context.Context, m *sending) (runtime.Answer, error)
 	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) == 1 {
 		start.Traceparent = values[0]
 	}
-	if m.wants(DelegationURI) {
+	if m.wants(terms.DelegationURI) {
 		if err := delegate(&start, msg); err != nil {
 			return runtime.Answer{}, err
 		}

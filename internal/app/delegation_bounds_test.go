@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/worker"
@@ -67,7 +67,7 @@ func laterCard(t *testing.T) (url string, is func(grpcAddr, tenant string)) {
 	}))
 	t.Cleanup(s.Close)
 	return s.URL, func(grpcAddr, tenant string) {
-		card.Store(fmt.Sprintf(`{"name":"later","supportedInterfaces":[{"url":%q,"protocolBinding":"GRPC","protocolVersion":"1.0","tenant":%q}],"capabilities":{"extensions":[{"uri":%q}]}}`, grpcAddr, tenant, a2a.DelegationURI))
+		card.Store(fmt.Sprintf(`{"name":"later","supportedInterfaces":[{"url":%q,"protocolBinding":"GRPC","protocolVersion":"1.0","tenant":%q}],"capabilities":{"extensions":[{"uri":%q}]}}`, grpcAddr, tenant, terms.DelegationURI))
 	}
 }
 

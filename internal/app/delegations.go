@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/a2a/peer"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
@@ -61,7 +62,7 @@ func newDelegations(opts options, rooms *house.House) (*delegations, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.directory = directory{a2a.NewDirectory(remotes, d.conn, opts.config.A2AURL)}
+	d.directory = directory{peer.NewDirectory(remotes, d.conn, opts.config.A2AURL)}
 	return d, nil
 }
 
@@ -79,7 +80,7 @@ func (d *delegations) run(ctx context.Context, box *outbox.Outbox) error {
 }
 
 // directory gives the outbox agents of package a2a.
-type directory struct{ agents *a2a.Directory }
+type directory struct{ agents *peer.Directory }
 
 // Peer finds the way to an agent. Agents are served in the default namespace alone: a run
 // of another one would be continued by one that is not in it.
@@ -90,18 +91,18 @@ func (d directory) Peer(ctx context.Context, del *machine.Delegation) (outbox.Pe
 			Message: "runs delegate in the namespace " + runtime.DefaultNamespace + " only",
 		}
 	}
-	peer, card, err := d.agents.Peer(ctx, del)
+	found, card, err := d.agents.Peer(ctx, del)
 	if err != nil {
 		return nil, card, err
 	}
-	return peer, card, nil
+	return found, card, nil
 }
 
 // readRemotes reads the files that the configuration of agents names.
-func readRemotes(agents map[string]config.Agent) (map[string]a2a.Remote, error) {
-	out := make(map[string]a2a.Remote, len(agents))
+func readRemotes(agents map[string]config.Agent) (map[string]peer.Remote, error) {
+	out := make(map[string]peer.Remote, len(agents))
 	for name, agent := range agents {
-		remote := a2a.Remote{Card: agent.Card, Allow: agent.Allow}
+		remote := peer.Remote{Card: agent.Card, Allow: agent.Allow}
 		if agent.TokenFile != "" {
 			raw, err := secretfile.Read(agent.TokenFile)
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/a2a/peer"
 	"github.com/pawl-dev/pawl/internal/config"
 )
 
@@ -33,7 +33,7 @@ func (g *rogueGRPC) SendMessage(ctx context.Context, _ *a2apb.SendMessageRequest
 }
 
 // listen serves it and returns a remote whose card names it.
-func (g *rogueGRPC) listen(t *testing.T) a2a.Remote {
+func (g *rogueGRPC) listen(t *testing.T) peer.Remote {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,7 +45,7 @@ func (g *rogueGRPC) listen(t *testing.T) a2a.Remote {
 	t.Cleanup(server.Stop)
 	card, is := laterCard(t)
 	is(at.Addr().String(), "")
-	return a2a.Remote{Card: card}
+	return peer.Remote{Card: card}
 }
 
 // TestRogueGRPC: what TestRogueAnswers says, over gRPC.

@@ -20,7 +20,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/a2a/peer"
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -42,7 +43,7 @@ type delegator struct {
 var everybody = runtime.Call{Principal: runtime.Principal{Name: "test", Scopes: runtime.ScopeAdmin}}
 
 // newDelegator gives an agent that is out of reach giveUp.
-func newDelegator(t *testing.T, remote a2a.Remote, giveUp time.Duration) *delegator {
+func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *delegator {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	local, err := grpc.NewClient("passthrough:nobody", grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -59,7 +60,7 @@ func newDelegator(t *testing.T, remote a2a.Remote, giveUp time.Duration) *delega
 	}
 	remote.Token = operatorToken
 	box, err = outbox.New(outbox.Config{
-		Engine: engine, Directory: directory{a2a.NewDirectory(map[string]a2a.Remote{"helper": remote}, local, "")},
+		Engine: engine, Directory: directory{peer.NewDirectory(map[string]peer.Remote{"helper": remote}, local, "")},
 		Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: giveUp, Follow: 200 * time.Millisecond,
 	})
 	if err != nil {
@@ -261,7 +262,7 @@ func TestRogueCards(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newRogue(t, false)
 			g.card = tt.card
-			got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
+			got := newDelegator(t, peer.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
 			if got.OK || got.Error.Code != tt.code || !strings.Contains(got.Error.Message, tt.says) {
 				t.Errorf("the step ended with %.300s", fmt.Sprint(got.Error))
 			}
@@ -312,7 +313,7 @@ func TestRogueAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newRogue(t, false)
 			g.rpc = tt.rpc
-			got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
+			got := newDelegator(t, peer.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
 			if got.OK || got.Error.Code != tt.code {
 				t.Errorf("the step ended with %v, %.300s", got.OK, fmt.Sprint(got.Error))
 			}
@@ -380,7 +381,7 @@ func TestRogueStreams(t *testing.T) {
 					result(w, m, task("WORKING"))
 				}
 			}
-			got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, aLongTime).delegate(`{"message":"go"}`)
+			got := newDelegator(t, peer.Remote{Card: g.URL + "/card"}, aLongTime).delegate(`{"message":"go"}`)
 			if !got.OK || !strings.Contains(string(got.Result), `"task_id":"t"`) || g.count("SendMessage") != 1 {
 				t.Errorf("the step ended with %+v after %d messages", got, g.count("SendMessage"))
 			}
@@ -395,7 +396,7 @@ func TestAgentsThatRecover(t *testing.T) {
 	t.Run("a message", func(t *testing.T) {
 		g := newRogue(t, false)
 		g.rpc = always(raw(200, "application/json", `{"jsonrpc":"2.0","id":"1","result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"data":[1,"two"]}]}}}`))
-		got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
+		got := newDelegator(t, peer.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
 		if !got.OK || !strings.Contains(string(got.Result), `"output":[1,"two"]`) {
 			t.Errorf("the step ended with %+v, %s", got, got.Result)
 		}
@@ -424,14 +425,14 @@ func TestAgentsThatRecover(t *testing.T) {
 				result(w, m, task("COMPLETED"))
 			}
 		}
-		got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, aLongTime).delegate(`{"message":"go"}`)
+		got := newDelegator(t, peer.Remote{Card: g.URL + "/card"}, aLongTime).delegate(`{"message":"go"}`)
 		if !got.OK || g.count("card") != 5 || g.count("SendMessage") != 5 {
 			t.Errorf("the step ended with %+v after %v", got, g.calls)
 		}
 	})
 	t.Run("nobody knows what it did", func(t *testing.T) {
 		// An agent that declares the extension is sent the message again, another is not.
-		for _, extensions := range []string{"", a2a.IdempotentURI, a2a.DelegationURI} {
+		for _, extensions := range []string{"", terms.IdempotentURI, terms.DelegationURI} {
 			g := newRogue(t, false)
 			g.card = func(w http.ResponseWriter, _ *http.Request) {
 				fmt.Fprintf(w, `{"supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":"1.0"}],"capabilities":{"extensions":[{"uri":%q}]}}`,
@@ -446,7 +447,7 @@ func TestAgentsThatRecover(t *testing.T) {
 				}
 				result(w, m, task("COMPLETED"))
 			}
-			got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, aLongTime).delegate(`{"message":"go"}`)
+			got := newDelegator(t, peer.Remote{Card: g.URL + "/card"}, aLongTime).delegate(`{"message":"go"}`)
 			again := extensions != ""
 			if got.OK != again || got.Unknown == again || (g.count("SendMessage") == 2) != again {
 				t.Errorf("%q: the step ended with %+v after %v", extensions, got, g.calls)
@@ -456,7 +457,7 @@ func TestAgentsThatRecover(t *testing.T) {
 	t.Run("it is out of reach", func(t *testing.T) {
 		g := newRogue(t, false)
 		g.Close()
-		got := newDelegator(t, a2a.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
+		got := newDelegator(t, peer.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
 		if got.OK || got.Error.Code != "AGENT_CARD" {
 			t.Errorf("the step ended with %+v", got)
 		}
@@ -483,7 +484,7 @@ func TestAgentsOverTLS(t *testing.T) {
 			if tt.face != "" {
 				g.card = cardTo(tt.face, "JSONRPC", "1.0")
 			}
-			got := newDelegator(t, a2a.Remote{Card: g.URL + "/card", CA: tt.ca}, soon).delegate(`{"message":"go"}`)
+			got := newDelegator(t, peer.Remote{Card: g.URL + "/card", CA: tt.ca}, soon).delegate(`{"message":"go"}`)
 			if got.OK != (tt.code == "") || got.Error.Code != tt.code {
 				t.Errorf("the step ended with %+v", got)
 			}

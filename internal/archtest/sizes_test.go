@@ -33,7 +33,6 @@ var stillOver = map[string]bool{
 	"internal/runtime": true,
 	"internal/store":   true,
 	"internal/grpcapi": true,
-	"internal/a2a":     true,
 }
 
 // TestSizes holds packages and functions to their bounds.

@@ -59,7 +59,9 @@ var table = []rule{
 	{dir: "internal/outbox", may: []string{machineDir}},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime"}},
 	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", programDir, requestDir, "internal/runtime/blob", "internal/pack", "internal/diagram", "internal/secretfile", genDir}, wire: true},
-	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/pack", "internal/secretfile", genDir}, wire: true},
+	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},
+	{dir: "internal/a2a/peer", may: []string{machineDir, "internal/a2a/terms"}, wire: true},
+	{dir: "internal/a2a/terms", may: []string{machineDir}, wire: true},
 
 	// Leaves that need nothing of ours, and the host's own tools.
 	{dir: "internal/config"},
@@ -91,6 +93,7 @@ var onlyFrom = map[string][]string{
 	"internal/house":     {"internal/app", "internal/bench", "internal/grpcapi"},
 	"internal/grpcapi":   {"internal/app", "internal/bench"},
 	"internal/a2a":       {"internal/app"},
+	"internal/a2a/peer":  {"internal/app"},
 	"internal/outbox":    {"internal/app"},
 	"internal/store":     {"internal/app", "internal/bench"},
 	"internal/telemetry": {"internal/app"},

@@ -1,4 +1,4 @@
-package a2a
+package peer
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -180,7 +181,7 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Peer{wire: spoken, tenant: face.Tenant, headers: headers, origin: d.origin, idempotent: card.declares(IdempotentURI) || card.declares(DelegationURI)}, nil
+	return &Peer{wire: spoken, tenant: face.Tenant, headers: headers, origin: d.origin, idempotent: card.declares(terms.IdempotentURI) || card.declares(terms.DelegationURI)}, nil
 }
 
 // cardFault: a card that is not there, or not readable, may be tomorrow.
@@ -204,7 +205,7 @@ func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface
 		switch {
 		case err != nil:
 			why = append(why, err.Error())
-		case face.ProtocolVersion != ProtocolVersion && !strings.HasPrefix(face.ProtocolVersion, ProtocolVersion+"."):
+		case face.ProtocolVersion != terms.ProtocolVersion && !strings.HasPrefix(face.ProtocolVersion, terms.ProtocolVersion+"."):
 			why = append(why, fmt.Sprintf("%s speaks version %q", face.URL, face.ProtocolVersion))
 		case base.Scheme == "https" && strings.HasPrefix(face.URL, "http:"):
 			why = append(why, face.URL+" is not encrypted, as the card is")

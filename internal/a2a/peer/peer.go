@@ -1,4 +1,4 @@
-package a2a
+package peer
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -50,15 +51,15 @@ func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.Age
 // request is the message as it goes out. A delegation whose agent is not a sidecar
 // finds its variables in the metadata all the same.
 func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
-	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{DelegationURI: sender(from, m.Answerer, p.origin)}}
+	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{terms.DelegationURI: sender(from, m.Answerer, p.origin)}}
 	if len(m.Variables) > 0 {
-		metadata.Fields["variables"] = valueToProto(m.Variables)
+		metadata.Fields["variables"] = terms.ValueToProto(m.Variables)
 	}
 	return &a2apb.SendMessageRequest{
 		Tenant: p.tenant,
 		Message: &a2apb.Message{
 			MessageId: m.ID, TaskId: m.TaskID, ContextId: m.ContextID, Role: a2apb.Role_ROLE_USER,
-			Parts: partsToProto(m.Parts), Metadata: metadata, Extensions: []string{DelegationURI},
+			Parts: terms.PartsToProto(m.Parts), Metadata: metadata, Extensions: []string{terms.DelegationURI},
 		},
 		Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true},
 	}
@@ -98,8 +99,8 @@ func (p *Peer) params() a2aclient.ServiceParams {
 	for key, values := range p.headers {
 		out.Append(key, values...)
 	}
-	out.Append(a2a.SvcParamVersion, ProtocolVersion)
-	out.Append(a2a.SvcParamExtensions, DelegationURI, IdempotentURI)
+	out.Append(a2a.SvcParamVersion, terms.ProtocolVersion)
+	out.Append(a2a.SvcParamExtensions, terms.DelegationURI, terms.IdempotentURI)
 	return out
 }
 

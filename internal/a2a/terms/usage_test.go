@@ -1,4 +1,4 @@
-package a2a
+package terms
 
 import (
 	"errors"
@@ -15,11 +15,11 @@ import (
 func TestUsageOfAgents(t *testing.T) {
 	t.Parallel()
 	want := machine.Usage{InputTokens: 3, OutputTokens: 4, CostMicro: 5, ToolCalls: 6}
-	if got, err := usageFromProto(usageToProto(want)); err != nil || got != want {
+	if got, err := UsageFromProto(UsageToProto(want)); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, none := range []*structpb.Value{nil, structpb.NewStringValue("x"), structpb.NewStructValue(&structpb.Struct{})} {
-		if got, err := usageFromProto(none); err != nil || got != (machine.Usage{}) {
+		if got, err := UsageFromProto(none); err != nil || got != (machine.Usage{}) {
 			t.Errorf("%v: %+v, %v", none, got, err)
 		}
 	}
@@ -28,9 +28,9 @@ func TestUsageOfAgents(t *testing.T) {
 			structpb.NewNumberValue(-1), structpb.NewNumberValue(0.5), structpb.NewNumberValue(float64(most) + 1), structpb.NewNumberValue(math.NaN()),
 			structpb.NewNumberValue(math.Inf(1)), structpb.NewStringValue("9"), structpb.NewBoolValue(true), structpb.NewNullValue(),
 		} {
-			value := usageToProto(want)
+			value := UsageToProto(want)
 			value.GetStructValue().Fields["usage"].GetStructValue().Fields[name] = bad
-			_, err := usageFromProto(value)
+			_, err := UsageFromProto(value)
 			if fault, ok := errors.AsType[*machine.AgentFault](err); !ok || fault.Code != "AGENT_PROTOCOL" {
 				t.Errorf("%s %v: %v", name, bad, err)
 			}
@@ -46,14 +46,14 @@ func TestSpendIsBounded(t *testing.T) {
 		&machine.StepRequested{}, &machine.StepResolved{Usage: machine.Usage{InputTokens: 1, ToolCalls: 2}},
 		&machine.TurnFailed{Usage: machine.Usage{OutputTokens: 3}}, &machine.TurnCompleted{Usage: machine.Usage{CostMicro: 4}}, &machine.Paused{},
 	} {
-		spend(&total, body)
+		Spend(&total, body)
 	}
 	if want := (machine.Usage{InputTokens: 1, OutputTokens: 3, CostMicro: 4, ToolCalls: 3}); total != want {
 		t.Errorf("%+v", total)
 	}
 	huge := machine.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64, CostMicro: math.MaxInt64, ToolCalls: math.MaxInt}
-	spend(&total, &machine.TurnCompleted{Usage: huge})
-	spend(&total, &machine.TurnCompleted{Usage: huge})
+	Spend(&total, &machine.TurnCompleted{Usage: huge})
+	Spend(&total, &machine.TurnCompleted{Usage: huge})
 	if want := (machine.Usage{InputTokens: maxSpent, OutputTokens: maxSpent, CostMicro: maxSpent, ToolCalls: maxSpentCalls}); total != want {
 		t.Errorf("%+v", total)
 	}

@@ -1,4 +1,4 @@
-package a2a
+package terms
 
 import (
 	"fmt"
@@ -15,9 +15,9 @@ const (
 	maxSpentCalls = 1_000_000
 )
 
-// spend adds what one record consumed. An answered delegation holds what its own run
+// Spend adds what one record consumed. An answered delegation holds what its own run
 // did, so that totals are those of the whole tree and nothing is counted twice.
-func spend(total *machine.Usage, body machine.Body) {
+func Spend(total *machine.Usage, body machine.Body) {
 	var u machine.Usage
 	switch b := body.(type) {
 	case *machine.StepRequested:
@@ -35,9 +35,9 @@ func spend(total *machine.Usage, body machine.Body) {
 	total.ToolCalls = min(total.ToolCalls+min(u.ToolCalls, maxSpentCalls), maxSpentCalls)
 }
 
-// usageToProto is the object of [DelegationURI] in the metadata of a task that has
+// UsageToProto is the object of [DelegationURI] in the metadata of a task that has
 // ended: {"usage": {...}}.
-func usageToProto(u machine.Usage) *structpb.Value {
+func UsageToProto(u machine.Usage) *structpb.Value {
 	fields := map[string]*structpb.Value{
 		"input_tokens": structpb.NewNumberValue(float64(u.InputTokens)), "output_tokens": structpb.NewNumberValue(float64(u.OutputTokens)),
 		"cost_micro_usd": structpb.NewNumberValue(float64(u.CostMicro)), "tool_calls": structpb.NewNumberValue(float64(u.ToolCalls)),
@@ -46,10 +46,10 @@ func usageToProto(u machine.Usage) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"usage": usage}})
 }
 
-// usageFromProto reads it. What is missing is 0: an agent need not say. What is no
+// UsageFromProto reads it. What is missing is 0: an agent need not say. What is no
 // count within the bounds is the agent's fault: taken at its word it would give budget
 // back, or take all.
-func usageFromProto(value *structpb.Value) (u machine.Usage, err error) {
+func UsageFromProto(value *structpb.Value) (u machine.Usage, err error) {
 	fields := value.GetStructValue().GetFields()["usage"].GetStructValue().GetFields()
 	count := func(name string, most int64) int64 {
 		v := fields[name]

@@ -1,4 +1,4 @@
-package a2a
+package peer
 
 import (
 	"encoding/json"

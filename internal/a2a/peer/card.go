@@ -1,4 +1,4 @@
-package a2a
+package peer
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func fetchCard(ctx context.Context, client *http.Client, remote Remote) (*foreig
 	if err != nil {
 		return nil, refuses("AGENT_CARD", err)
 	}
-	req.Header.Set("Accept", mediaJSON)
+	req.Header.Set("Accept", "application/json")
 	if remote.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+remote.Token)
 	}

@@ -1,4 +1,4 @@
-package a2a
+package peer
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -36,11 +37,11 @@ func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 			Message: "the agent answered with a task without id, or of the unknown state " + t.GetStatus().GetState().String(),
 		}
 	}
-	out.Status = t.GetMetadata().GetFields()[statusKey].GetStringValue()
-	out.Reason = t.GetMetadata().GetFields()[reasonKey].GetStringValue()
+	out.Status = t.GetMetadata().GetFields()[terms.StatusKey].GetStringValue()
+	out.Reason = t.GetMetadata().GetFields()[terms.ReasonKey].GetStringValue()
 	var err error
 	if out.State.Ended() {
-		if out.Usage, err = usageFromProto(t.GetMetadata().GetFields()[DelegationURI]); err != nil {
+		if out.Usage, err = terms.UsageFromProto(t.GetMetadata().GetFields()[terms.DelegationURI]); err != nil {
 			return out, err
 		}
 	}
@@ -52,7 +53,7 @@ func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 		if err != nil {
 			return out, err
 		}
-		if id := a.GetArtifactId(); id == outputArtifact || id == turnArtifact {
+		if id := a.GetArtifactId(); id == terms.OutputArtifact || id == terms.TurnArtifact {
 			out.Output = parts
 			continue
 		}
@@ -75,7 +76,7 @@ func replyOf(m *a2apb.Message) (machine.AgentTask, error) {
 }
 
 func foreignParts(parts []*a2apb.Part) ([]machine.Part, error) {
-	out, err := partsFromProto("parts", parts)
+	out, err := terms.PartsFromProto("parts", parts)
 	if err != nil {
 		return nil, refuses("AGENT_PROTOCOL", err)
 	}

@@ -1,0 +1,30 @@
+package terms
+
+// ProtocolVersion is the version that is spoken.
+const ProtocolVersion = "1.0"
+
+// The extensions that every agent has.
+const (
+	// DelegationURI: a message that a run of another sidecar sends. Its metadata
+	// has the object {run, step, attempt, depth, wall_time_ms, traceparent, origin}
+	// under this URI.
+	DelegationURI = "https://pawl.dev/a2a/delegation/v1"
+	// IdempotentURI: the same message sent again is the same task.
+	IdempotentURI = "https://pawl.dev/a2a/idempotent-send/v1"
+)
+
+// Keys of metadata that both sides know.
+const (
+	// ReasonKey is why a task ended, on tasks and on the last status update.
+	ReasonKey = "pawl.reason"
+	// StatusKey is the status of the run of a task that ended, for example
+	// "BUDGET_EXHAUSTED", which A2A tells from FAILED by the reason only.
+	StatusKey = "pawl.status"
+)
+
+// outputArtifact is the artifact of the last completed turn's output. Where the
+// workflow has an artifact of that name, the turn's is turn.output.
+const (
+	OutputArtifact = "output"
+	TurnArtifact   = "turn.output"
+)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -41,7 +40,6 @@ type bareService struct {
 	store    *store.Yardstick
 	template *template
 	answer   *pawlv1.EmitEventResponse
-	cursor   atomic.Uint64
 
 	mu   sync.RWMutex
 	runs map[string]*replayer
@@ -106,7 +104,7 @@ func (b *bareService) StartRun(context.Context, *pawlv1.StartRunRequest) (*pawlv
 	defer b.mu.Unlock()
 	number := len(b.runs)
 	run := replayedRun(number)
-	b.runs[run] = &replayer{template: b.template, commit: bareCommit(b.store), number: number, cursor: &b.cursor}
+	b.runs[run] = &replayer{template: b.template, commit: bareCommit(b.store), number: number}
 	return &pawlv1.StartRunResponse{Run: &pawlv1.Run{RunId: run}}, nil
 }
 

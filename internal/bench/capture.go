@@ -8,7 +8,8 @@ import (
 )
 
 // capturedAt is which transition of a run is taken as the template: the run is
-// in its loop, and no checkpoint or first write of an artifact is in it.
+// in its loop, and no head, checkpoint or first write of an artifact is in it. What an
+// engine writes besides, now and then and per group, the yardsticks are spared.
 const capturedAt = 3
 
 // capture runs a few transitions of packLoop on a store in dir and returns what
@@ -45,7 +46,36 @@ func (l *local) capture(ctx context.Context, valueBytes int) (*template, error) 
 		}
 		pairs = append(pairs, pair{key: op.Key, value: op.Value})
 	}
-	// The committer had not given the cursor yet: it is 0.
 	of := identity{run: r.id, id: eventID(0, capturedAt-1), first: l.store.prev + 1}
 	return newTemplate(pairs, of, l.store.records)
+}
+
+// keysPerTransition counts the keys that transitions with one artifact set, everything
+// included that is set once for many, where so many runs move at once.
+func (l *local) keysPerTransition(ctx context.Context, runs, valueBytes int) (float64, error) {
+	const rounds = 32
+	value := bytes.Repeat([]byte("v"), valueBytes)
+	all := make([]*localRun, runs)
+	for i := range all {
+		var err error
+		if all[i], err = l.start(ctx, packLoop); err != nil {
+			return 0, err
+		}
+	}
+	before := l.store.Stats()
+	moved := make(chan error, runs)
+	for i, r := range all {
+		go func() {
+			var err error
+			for n := 0; n < rounds && err == nil; n++ {
+				err = r.emit(ctx, eventID(i, n), value)
+			}
+			moved <- err
+		}()
+	}
+	var err error
+	for range all {
+		err = errors.Join(err, <-moved)
+	}
+	return float64(l.store.Stats().Keys-before.Keys) / float64(rounds*runs), err
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -30,9 +29,9 @@ type commitJob struct {
 // commitResult is what came of it.
 type commitResult struct {
 	loadResult
-	// Keys and KeyBytes are what one transition writes.
-	Keys     int `json:"keys"`
-	KeyBytes int `json:"key_bytes"`
+	// Keys is how many keys a transition sets where as many runs move as there are
+	// writers: some are set once for many transitions.
+	Keys float64 `json:"keys"`
 }
 
 // commitChild does one job.
@@ -51,12 +50,24 @@ func runCommits(ctx context.Context, job commitJob) (commitResult, error) {
 		load, err := engineCommits(ctx, job)
 		return commitResult{loadResult: load}, err
 	}
-	t, err := capture(ctx, filepath.Join(job.Dir, "capture"), job.Bytes)
+	t, keys, err := captureFor(ctx, filepath.Join(job.Dir, "capture"), job)
 	if err != nil {
 		return commitResult{}, err
 	}
 	load, err := templateCommits(ctx, job, t)
-	return commitResult{loadResult: load, Keys: len(t.pairs), KeyBytes: t.bytes()}, err
+	return commitResult{loadResult: load, Keys: keys}, err
+}
+
+// captureFor is what one transition of an engine writes, and how many keys one of many does.
+func captureFor(ctx context.Context, dir string, job commitJob) (t *template, keys float64, err error) {
+	l, err := openLocal(ctx, dir, localOptions{})
+	if err != nil {
+		return nil, 0, err
+	}
+	if t, err = l.capture(ctx, job.Bytes); err == nil {
+		keys, err = l.keysPerTransition(ctx, job.Writers, job.Bytes)
+	}
+	return t, keys, errors.Join(err, l.close())
 }
 
 // templateCommits writes a template again and again under other identities.
@@ -65,10 +76,9 @@ func templateCommits(ctx context.Context, job commitJob, t *template) (loadResul
 	if err != nil {
 		return loadResult{}, err
 	}
-	var cursor atomic.Uint64
 	clients := make([]client, job.Writers)
 	for i := range clients {
-		clients[i] = &replayer{template: t, commit: commit, number: i, cursor: &cursor}
+		clients[i] = &replayer{template: t, commit: commit, number: i}
 	}
 	result, err := drive(ctx, clients, job.Warm, job.Window, nil)
 	return result, errors.Join(err, closeStore())
@@ -139,14 +149,13 @@ type replayer struct {
 	commit   func(context.Context, []pair) error
 	number   int
 	sent     int
-	cursor   *atomic.Uint64
 }
 
 func (r *replayer) once(ctx context.Context) error {
 	r.sent++
 	return r.commit(ctx, r.template.fill(identity{
 		run: replayedRun(r.number), id: eventID(r.number, r.sent),
-		first: uint64(r.sent) * r.template.records, cursor: r.cursor.Add(1),
+		first: uint64(r.sent) * r.template.records,
 	}))
 }
 

@@ -114,7 +114,7 @@ func workers() []figure {
 
 func footprint() []figure {
 	return []figure{
-		barred("keys_per_transition", "", "keys per transition with one artifact", atMost(5)),
+		barred("keys_per_transition", "", "keys per transition with one artifact, 256 runs", atMost(3)),
 		barred("flat_ratio", "x", "a transition late in a run against early, p50", atMost(1.15)),
 		barred("watcher_ratio", "x", "throughput with watchers that never read", atLeast(0.9)),
 		barred("fanout_ratio", "x", "throughput with watchers that read everything", atLeast(0.6)),

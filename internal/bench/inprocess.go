@@ -19,7 +19,7 @@ func (s *suite) inProcessPart(ctx context.Context) (Samples, error) {
 			got, err := s.commits(ctx, kind, writers)
 			out := map[string]float64{metric: got.PerSec}
 			if kind == "bare" {
-				out["keys_per_transition"] = float64(got.Keys)
+				out["keys_per_transition"] = got.Keys
 			}
 			return out, err
 		}}

@@ -9,12 +9,10 @@ import (
 func be(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 
 func captured() ([]pair, identity) {
-	of := identity{run: "01RUN", id: "event-07", first: 8, cursor: 300}
+	of := identity{run: "01RUN", id: "event-07", first: 8}
 	return []pair{
-		{[]byte("h" + of.run), []byte("head")},
 		{[]byte("j" + of.run + be(of.first)), []byte("entry")},
 		{[]byte("a" + of.run + be(of.first+1)), []byte("version")},
-		{[]byte("g" + be(of.cursor)), []byte("place")},
 		{[]byte("d" + of.run + of.id + "\x00"), []byte("row")},
 	}, of
 }
@@ -40,14 +38,14 @@ func TestTemplateFillsAnotherTransition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := tmpl.fill(identity{run: "02RUN", id: "event-99", first: 77, cursor: 5})
-	want := []string{"h02RUN", "j02RUN" + be(77), "a02RUN" + be(78), "g" + be(5), "d02RUNevent-99\x00"}
+	got := tmpl.fill(identity{run: "02RUN", id: "event-99", first: 77})
+	want := []string{"j02RUN" + be(77), "a02RUN" + be(78), "d02RUNevent-99\x00"}
 	for i, p := range got {
 		if string(p.key) != want[i] {
 			t.Errorf("key %d: %q, want %q", i, p.key, want[i])
 		}
 	}
-	if string(pairs[0].key) != "h01RUN" {
+	if string(pairs[0].key) != "j01RUN"+be(8) {
 		t.Error("filling changed the captured keys")
 	}
 }
@@ -59,7 +57,7 @@ func TestTemplateRefusesKeysThatWouldBeShared(t *testing.T) {
 		"nothing written": nil,
 		"a constant key":  append(pairs, pair{[]byte("constant"), nil}),
 		"an unknown seq":  append(pairs, pair{[]byte("k" + of.run + be(of.first+2)), nil}),
-		"no head":         pairs[1:],
+		"a head":          append(pairs, pair{[]byte("h" + of.run), nil}),
 	} {
 		if _, err := newTemplate(bad, of, 2); err == nil {
 			t.Errorf("%s: taken", name)

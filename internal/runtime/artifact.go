@@ -89,20 +89,4 @@ func (e *Engine) written(ctx context.Context, key RunKey, name string, seq uint6
 }
 
 // Writes lists the artifacts that a record wrote.
-func Writes(body machine.Body) []machine.ArtifactWrite {
-	switch b := body.(type) {
-	case *machine.Transition:
-		return b.Artifacts
-	case *machine.TurnCompleted:
-		return b.Artifacts
-	case *machine.StepResolved:
-		return b.Artifacts
-	case *machine.ArtifactsSet:
-		return b.Artifacts
-	case *machine.Ended:
-		return b.Artifacts
-	case *machine.Origin:
-		return b.Artifacts
-	}
-	return nil
-}
+func Writes(body machine.Body) []machine.ArtifactWrite { return machine.Written(body) }

@@ -57,6 +57,7 @@ func New(cfg Config) (*Engine, error) {
 		Limits: cfg.Limits, DefaultWallTime: cfg.DefaultWallTime, MaxWallTime: cfg.MaxWallTime,
 		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare,
 	}
+	cfg.Store.ReplayWith(e.replayTail)
 	e.timers = newTimers(e)
 	e.work, e.started = newWork(e), cfg.Clock.Elapsed()
 	e.Attach(Hooks{InTurn: []Follower{e.work}, Published: []Follower{e.hub}})

@@ -49,7 +49,24 @@ func (e *Engine) Replay(ctx context.Context, key RunKey, g *machine.Graph, seq u
 	return s, nil
 }
 
-// replayEntry makes one recorded input again; the state has the entry's hash.
+// replayTail goes on from a stored state of a run, by the run's own program.
+func (e *Engine) replayTail(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {
+	prog, err := e.programs.Of(ctx, head.Namespace, head)
+	if err != nil {
+		return nil, err
+	}
+	s := head
+	for i := range tail {
+		result, err := ReplayEntry(prog.Graph, s, &tail[i])
+		if err != nil {
+			return nil, fmt.Errorf("runtime: replay run %s: %w", head.RunID, err)
+		}
+		s = result.State
+	}
+	return s, nil
+}
+
+// ReplayEntry makes one recorded input again; the state has the entry's hash.
 func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
 	result, err := rules.Step(g, s, entry.Input)
 	if err != nil {

@@ -40,6 +40,11 @@ type Store interface {
 
 	Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error)
 
+	// ReplayWith is called once, before any state is read. A store need not store the
+	// state of a run with each entry: where it has to tell it, it gives the state that it
+	// has and the entries after that to the function, which makes the state after them.
+	ReplayWith(replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error))
+
 	// Head returns a run's state; [machine.ErrNoRun].
 	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
 	// Entries returns a run's entries that hold records >= from, in order.

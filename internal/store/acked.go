@@ -183,6 +183,11 @@ func (h *headFile) note(g *group, number uint64) error {
 
 // holdsValue: something of the group lies in the value log.
 func holdsValue(g *group) bool {
+	for _, places := range g.places {
+		if len(places) >= valueThreshold {
+			return true
+		}
+	}
 	for _, r := range g.requests {
 		for i := range r.w.ops {
 			if len(r.w.ops[i].Value) >= valueThreshold {

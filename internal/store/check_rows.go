@@ -20,20 +20,19 @@ func (c *checker) cursors() error {
 		if len(key) != 13 {
 			return &Fault{Row: "cursor", Detail: fmt.Sprintf("malformed key %x", key)}
 		}
-		ns, cursor := binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
-		if next[ns]++; cursor != next[ns] {
-			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d is missing, the next is %d", next[ns], cursor)}
-		}
-		run, first, err := codec.DecodePlace(value)
+		ns, last := binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
+		places, err := codec.DecodePlaces(value)
 		if err != nil {
-			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d: %v", cursor, err)}
+			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d: %v", last, err)}
 		}
-		entry, err := get(c.txn, entryKey(ns, run, first))
-		if err != nil {
-			return err
+		if want := next[ns] + uint64(len(places)); last != want {
+			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("the next row behind %d has %d entries and ends at %d", next[ns], len(places), last)}
 		}
-		if codec.EntryCursor(entry) != cursor {
-			return &Fault{Namespace: ns, Run: run, Seq: first, Row: "cursor", Detail: fmt.Sprintf("%d points at no entry of that cursor", cursor)}
+		for _, place := range places {
+			next[ns]++
+			if err := c.placed(ns, next[ns], place); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -46,6 +45,15 @@ func (c *checker) cursors() error {
 		}
 	}
 	return nil
+}
+
+// placed checks that the entry at a cursor knows it.
+func (c *checker) placed(ns uint32, cursor uint64, at codec.Place) error {
+	entry, err := get(c.txn, entryKey(ns, at.Run, at.First))
+	if err == nil && codec.EntryCursor(entry) != cursor {
+		err = &Fault{Namespace: ns, Run: at.Run, Seq: at.First, Row: "cursor", Detail: fmt.Sprintf("%d points at no entry of that cursor", cursor)}
+	}
+	return err
 }
 
 // queues checks that timers and outbox rows are implied by a head, and lie above

@@ -27,8 +27,13 @@ func (r *runCheck) check() error {
 	if err := r.walks[0].of(r.ns, r.run, r.entry); err != nil {
 		return err
 	}
-	if err := r.atHead(r.head, r.value); err != nil {
-		return err
+	if r.seq < r.head.Seq {
+		return r.fault("head", r.head.Seq, "the journal ends at record %d", r.seq)
+	}
+	if r.head.Imported {
+		if err := r.imported(); err != nil {
+			return err
+		}
 	}
 	if err := r.implied(); err != nil {
 		return err
@@ -49,7 +54,10 @@ func (r *runCheck) entry(key, value []byte) error {
 	}
 	r.report.Entries++
 	r.report.Records += int64(len(e.Records))
-	if err := r.placed(e); err != nil || w == nil {
+	if !r.head.Imported {
+		r.checker.entries[r.ns]++
+	}
+	if err := r.passed(e, w); err != nil || w == nil {
 		return err
 	}
 	for i := range w.ops {
@@ -60,18 +68,42 @@ func (r *runCheck) entry(key, value []byte) error {
 	return nil
 }
 
-// placed checks that the entry's cursor points at it; imported runs have none.
-func (r *runCheck) placed(e *machine.Entry) error {
-	if r.head.Imported {
+// passed compares the state with the stored head where that was made, and looks behind
+// it for an entry that should have made a newer one.
+func (r *runCheck) passed(e *machine.Entry, w *Writes) error {
+	switch {
+	case r.seq == r.head.Seq:
+		return r.atHead(r.head, r.value)
+	case r.seq < r.head.Seq:
+		return nil
+	case e.First <= r.head.Seq:
+		return r.fault("head", r.head.Seq, "it stands in the middle of an entry")
+	}
+	due := r.head.Seq/headEvery != r.seq/headEvery
+	if w != nil {
+		due = bytes.Equal(w.ops[min(1, len(w.ops)-1)].Key, w.run)
+	}
+	if due {
+		return r.fault("head", r.head.Seq, "it is older than the one that record %d made", e.First)
+	}
+	return nil
+}
+
+// imported checks the end of an imported run: its head is its last state, and rows have
+// all artifact versions.
+func (r *runCheck) imported() error {
+	if r.seq != r.head.Seq {
+		return r.fault("head", r.head.Seq, "the imported journal ends at record %d", r.seq)
+	}
+	if r.prover.graph == nil {
 		return nil
 	}
-	r.checker.entries[r.ns]++
-	place, err := get(r.txn, cursorKey(nil, r.ns, e.Cursor))
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(place, codec.EncodePlace(r.run, e.First)) {
-		return r.fault("cursor", e.First, "cursor %d does not point at its entry", e.Cursor)
+	w := &Writes{ns: r.ns, runID: r.run, unlisted: r.state.Unlisted}
+	w.listAll()
+	for i := range w.ops {
+		if err := r.stored(&machine.Entry{First: r.seq}, &w.ops[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func TestCheckFindsOrphans(t *testing.T) {
 		"cancel of no step":    {Key: outboxKey(nil, 0, &machine.OutboxRow{Kind: machine.OutboxCancel, Due: testTime, RunID: run, Step: 9, Attempt: 1}), Value: codec.Mark},
 		"ready":                {Key: runKey(nil, kindReady, 0, runID(2)), Value: codec.Mark},
 		"index":                {Key: indexKey(nil, 0, run, &machine.IndexChange{Index: "status", Value: "FAILED"}), Value: codec.Mark},
-		"cursor":               {Key: cursorKey(nil, 0, 10_000), Value: codec.EncodePlace(run, 1)},
+		"cursor":               {Key: cursorKey(nil, 0, 10_000), Value: codec.AppendPlace(nil, run, 1)},
 		"checkpoint":           {Key: number(runKey(nil, kindSnapshot, 0, run), 2), Value: codec.Mark},
 		"pack name":            {Key: packNameKey(0, "x", "1"), Value: codec.EncodePackName(&machine.PackRow{Digest: "d", ID: "x", Version: "1"})},
 		"pack default":         {Key: packBareKey(0, "x"), Value: bareValue("1")},

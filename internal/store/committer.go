@@ -236,7 +236,7 @@ func (c *committer) open(g *group, bytes int64) error {
 		return err
 	}
 	g.txn = c.db.NewTransactionAt(g.ts, true)
-	g.guarded = make(map[string][]byte)
+	g.guarded, g.places = make(map[string][]byte), make(map[uint32][]byte, 1)
 	return nil
 }
 
@@ -267,7 +267,7 @@ func (c *committer) send(g *group) {
 		}
 	}
 	c.ts++
-	if err := g.txn.Set(groupKey, number(nil, c.ts)); err != nil {
+	if err := c.order(g); err != nil {
 		c.acks <- err
 		return
 	}
@@ -350,6 +350,6 @@ type stats struct{ groups, batches, keys, bytes atomic.Int64 }
 func (s *stats) add(g *group) {
 	s.groups.Add(1)
 	s.batches.Add(int64(len(g.requests)))
-	s.keys.Add(int64(g.size.keys))
+	s.keys.Add(int64(g.rows))
 	s.bytes.Add(g.size.bytes)
 }

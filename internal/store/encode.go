@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -32,11 +33,13 @@ type Writes struct {
 	// keys is the arena that the ops' keys are parts of.
 	keys []byte
 
-	// entry and place are the values that the committer completes with the
-	// cursor, as indexes into ops; entry < 0 = writes without a journal entry.
-	entry, place int
-	// run is the head key whose seq must be prev and becomes last.
+	// entry is the value that the committer completes with the cursor, as an index
+	// into ops; < 0 = writes without a journal entry.
+	entry int
+	// run is the head key of the run whose last seq must be prev and becomes last;
+	// runID names it in the row of cursors.
 	run        []byte
+	runID      string
 	prev, last uint64
 	expects    []expect
 	// unreferred is a prefix under which there must be no key; nil: not asked.
@@ -48,7 +51,9 @@ type Writes struct {
 
 	size           size
 	prevHash, hash [32]byte
-	cursor         uint64
+	// unlisted are the run's artifact versions that are in no row after this batch.
+	unlisted []machine.ArtifactVersion
+	cursor   uint64
 }
 
 // Ops are the keys and values, the cursor's still open (zero).
@@ -61,6 +66,41 @@ func (w *Writes) Bytes() int64 {
 		n += int64(len(w.ops[i].Key) + len(w.ops[i].Value))
 	}
 	return n
+}
+
+// headEvery is how many records may follow the head that is stored of a run, less one:
+// opening a run takes their inputs once more.
+const headEvery = 16
+
+// headDue reports whether the head is stored with a batch: at the beginning, whenever a
+// multiple of headEvery is passed, where the run ends or waits, and where any row
+// changes by which a run is found without its head. So what is stored of a run always
+// has the timers, the outgoing work, the turn to offer and the list entries that its
+// rows say; what follows it are records, counts and artifacts alone. It is a function
+// of the batch, so that a check knows which heads there must be.
+func headDue(b *machine.Batch) bool {
+	moved := len(b.TimersCleared) + len(b.TimersSet) + len(b.OutboxRemoved) + len(b.OutboxAdded) + len(b.Index)
+	return b.Prev/headEvery != b.State.Seq/headEvery || b.Prev == 0 || moved > 0 || b.ReadyChanged ||
+		b.State.Status != machine.Running || b.State.Turn == nil || firstWrites(b)
+}
+
+// firstWrites: an artifact was written for the first time. A stored head knows every
+// artifact of the run, so that what follows says which was written, and it how.
+func firstWrites(b *machine.Batch) bool {
+	for i := range b.State.Artifacts {
+		if head := &b.State.Artifacts[i]; head.Seq > b.Prev {
+			now := 0
+			for j := range b.Writes {
+				if b.Writes[j].Name == head.Name {
+					now++
+				}
+			}
+			if head.Writes <= now {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // checkpointEvery is how many records stand between two checkpoints of a head
@@ -93,23 +133,61 @@ func encode(batch *machine.Batch) (*Writes, error) {
 		return nil, err
 	}
 	w := &Writes{
-		ns: st.Namespace, prev: batch.Prev, last: st.Seq, prevHash: st.PrevHash, hash: hash,
+		ns: st.Namespace, runID: st.RunID, prev: batch.Prev, last: st.Seq, prevHash: st.PrevHash, hash: hash,
 		ops: make([]Op, 0, 8), keys: make([]byte, 0, 320),
 	}
-	head := codec.EncodeHead(st, hash)
-	w.run = w.set(name(prefix(w.keys, kindHead, w.ns), st.RunID), head)
-	w.entry = len(w.ops)
+	w.keys = appendHeadKey(w.keys, w.ns, st.RunID)
+	w.run = slices.Clip(w.keys)
 	w.set(number(runKey(w.keys, kindEntry, w.ns, st.RunID), batch.Prev+1), entry)
-	w.place = len(w.ops)
-	w.set(cursorKey(w.keys, w.ns, 0), codec.EncodePlace(st.RunID, batch.Prev+1))
-	if crossed(batch.Prev, st.Seq, len(head)) {
-		w.set(number(runKey(w.keys, kindSnapshot, w.ns, st.RunID), st.Seq), head)
+	due := headDue(batch)
+	if due {
+		w.head(batch, codec.EncodeHead(st, hash))
 	}
+	w.list(batch, due)
 	w.consumed(batch)
 	w.rows(batch)
 	w.queues(batch)
 	w.refers(st.RunID, entry)
 	return w, nil
+}
+
+// head stores the run's state, and a copy of it now and then.
+func (w *Writes) head(batch *machine.Batch, head []byte) {
+	w.ops = append(w.ops, Op{Key: w.run, Value: head})
+	if crossed(batch.Prev, w.last, len(head)) {
+		w.set(number(runKey(w.keys, kindSnapshot, w.ns, w.runID), w.last), head)
+	}
+}
+
+// list puts the artifact versions that no row has into rows, one per artifact, together
+// with a head; without one they wait for the next.
+func (w *Writes) list(batch *machine.Batch, due bool) {
+	if batch.Prev > 0 {
+		w.unlisted = batch.State.Unlisted
+	}
+	if len(batch.Writes) > 0 {
+		w.unlisted = append(slices.Clip(w.unlisted), batch.Writes...)
+	}
+	if due {
+		w.listAll()
+	}
+}
+
+func (w *Writes) listAll() {
+	for len(w.unlisted) > 0 {
+		name := w.unlisted[0].Name
+		var of, others []machine.ArtifactVersion
+		for _, v := range w.unlisted {
+			if v.Name == name {
+				of = append(of, v)
+			} else {
+				others = append(others, v)
+			}
+		}
+		key := number(artifactPrefix(w.keys, w.ns, w.runID, name), of[len(of)-1].Seq)
+		w.set(key, codec.EncodeVersions(of))
+		w.unlisted = others
+	}
 }
 
 // set adds an op whose key was appended to w.keys, and returns the key.
@@ -145,10 +223,6 @@ func (w *Writes) consumed(batch *machine.Batch) {
 // rows writes the index rows that belong to the run.
 func (w *Writes) rows(batch *machine.Batch) {
 	run := batch.State.RunID
-	for i := range batch.Writes {
-		v := &batch.Writes[i]
-		w.set(number(artifactPrefix(w.keys, w.ns, run, v.Name), v.Seq), codec.EncodeVersion(v))
-	}
 	for i := range batch.Messages {
 		m := &batch.Messages[i]
 		w.set(number(messagePrefix(w.keys, w.ns, run, m.State), m.N), codec.EncodeNumber(m.Seq))

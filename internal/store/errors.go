@@ -1,6 +1,9 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors of opening.
 var (
@@ -11,6 +14,22 @@ var (
 	// ErrDamaged: what is stored is not what was written; see [Damage].
 	ErrDamaged = errors.New("the store is damaged")
 )
+
+// FormatError says that a directory is of another format than this program's. It is
+// [ErrFormat].
+type FormatError struct {
+	// Found is the directory's format, Want the program's.
+	Found, Want uint32
+}
+
+func (e *FormatError) Error() string {
+	if e.Found > e.Want {
+		return fmt.Sprintf("%v: the store has format %d, this program reads format %d: use the program that wrote it, or a newer one", ErrFormat, e.Found, e.Want)
+	}
+	return fmt.Sprintf("%v: the store has format %d, this program reads format %d: 'sidecar migrate --data DIR' brings it there, nothing is lost", ErrFormat, e.Found, e.Want)
+}
+
+func (e *FormatError) Unwrap() error { return ErrFormat }
 
 // ErrClosed is returned by every call after Close.
 var ErrClosed = errors.New("store is closed")

@@ -43,6 +43,9 @@ func ExampleStore_Commit() {
 			"done":  {Name: "done", Terminal: true},
 		},
 	}
+	s.ReplayWith(func(_ context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {
+		return rules.ReplayFrom(graph, head, tail)
+	})
 	var state *machine.State
 	for i, command := range []machine.Command{
 		machine.Start{RunID: "01J", Execution: machine.Caller}, machine.EmitEvent{Event: "Ready"},

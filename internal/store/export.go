@@ -26,7 +26,7 @@ func (s *Store) Export(ctx context.Context, ns uint32, run string, out io.Writer
 }
 
 func (s *Store) export(ctx context.Context, ns uint32, run string, out io.Writer) error {
-	head, err := s.Head(ctx, ns, run)
+	head, last, hash, err := s.endOf(ns, run)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *Store) export(ctx context.Context, ns uint32, run string, out io.Writer
 	}
 	w, err := runfile.NewWriter(out, runfile.Header{
 		RunID: run, Digest: head.Digest, Entry: head.Entry, Agent: head.Agent, EntryOverride: head.EntryOverride,
-		Records: head.Seq, Hash: hex.EncodeToString(head.PrevHash[:]),
+		Records: last, Hash: hex.EncodeToString(hash[:]),
 	})
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Store) export(ctx context.Context, ns uint32, run string, out io.Writer
 	if err := w.Frame(runfile.KindPack, row.Canonical); err != nil {
 		return err
 	}
-	refs, err := s.exportEntries(ctx, ns, head, w)
+	refs, err := s.exportEntries(ctx, ns, run, last, w)
 	if err != nil {
 		return err
 	}
@@ -56,14 +56,30 @@ func (s *Store) export(ctx context.Context, ns uint32, run string, out io.Writer
 	return w.Close()
 }
 
+// endOf is a run's stored head, its last record, and the chain up to that.
+func (s *Store) endOf(ns uint32, run string) (head *machine.State, last uint64, hash [32]byte, err error) {
+	err = s.view(func(txn *badger.Txn) error {
+		if head, err = storedHead(txn, ns, run); err != nil {
+			return err
+		}
+		last, hash = head.Seq, head.PrevHash
+		return eachAfter(txn, headKey(ns, run), head.Seq, func(value []byte) (int, error) {
+			_, records, err := codec.EntrySpan(value)
+			last, hash = last+uint64(records), codec.EntryHash(value)
+			return records, err
+		})
+	})
+	return head, last, hash, err
+}
+
 // exportEntries writes the journal and returns the blobs that it refers to, in
 // the order of their first mention.
-func (s *Store) exportEntries(ctx context.Context, ns uint32, head *machine.State, w *runfile.Writer) ([][32]byte, error) {
+func (s *Store) exportEntries(ctx context.Context, ns uint32, run string, last uint64, w *runfile.Writer) ([][32]byte, error) {
 	var refs [][32]byte
 	seen := make(map[[32]byte]bool)
-	for next := uint64(1); next <= head.Seq; {
+	for next := uint64(1); next <= last; {
 		// The page is read before it is written: a slow reader holds no read open.
-		values, after, err := s.rawEntries(ctx, ns, head.RunID, next, head.Seq)
+		values, after, err := s.rawEntries(ctx, ns, run, next, last)
 		if err != nil {
 			return nil, err
 		}

@@ -33,12 +33,28 @@ func openTemp(t testing.TB, change ...func(*Options)) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.ReplayWith(replayTest)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
 	return s
+}
+
+// replayTest makes states of runs that a world or eventBatch drives.
+func replayTest(_ context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {
+	if head.Execution == machine.Workers {
+		g := loopGraph()
+		g.Digest = head.Digest
+		return rules.ReplayFrom(g, head, tail)
+	}
+	s := *head
+	for i := range tail {
+		b := eventBatch(&s, nil)
+		s, s.PrevHash = *b.State, tail[i].Hash
+	}
+	return &s, nil
 }
 
 func runID(n int) string { return fmt.Sprintf("01J%023d", n) }
@@ -79,7 +95,7 @@ func eventBatch(st *machine.State, value []byte) *machine.Batch {
 	next.VisitSeq, next.TotalVisits, next.Transitions = next.Seq, next.TotalVisits+1, next.Transitions+1
 	next.Visits = []machine.Count{{State: "plan", N: next.TotalVisits}}
 	next.Turn = &machine.Turn{Seq: next.Seq, Attempt: 1}
-	next.Artifacts = []machine.ArtifactHead{{Name: "report", Type: "text/plain", Mode: machine.Append, Seq: next.Seq, Writes: next.TotalVisits, Bytes: 100}}
+	next.Artifacts = []machine.ArtifactHead{{Name: "report", Type: "text/plain", Mode: machine.Append, Seq: next.Seq, Writes: next.TotalVisits - 1, Bytes: 100}}
 	writes := []machine.ArtifactWrite{{Name: "report", Value: value}}
 	id := fmt.Sprintf("event-%d", next.Seq)
 	return &machine.Batch{

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -36,6 +35,11 @@ func (s *Store) fits(z size) bool {
 // measure counts a batch once, before it is handed over.
 func measure(w *Writes) size {
 	z := size{keys: len(w.ops)}
+	if w.entry >= 0 {
+		// Its place among the cursors, and a row for it if it is alone.
+		z.keys++
+		z.inTree += int64(len(w.runID)) + 64
+	}
 	for i := range w.ops {
 		key, value := int64(len(w.ops[i].Key)), int64(len(w.ops[i].Value))
 		z.bytes += key + value
@@ -106,11 +110,16 @@ type group struct {
 	size    size
 	// guarded holds the values set under keys that preconditions look at.
 	guarded map[string][]byte
-	number  uint64
+	// places are the group's entries in the order of their cursors, by namespace: the
+	// values of its rows of cursors.
+	places map[uint32][]byte
+	number uint64
+	// rows counts what was set.
+	rows int
 }
 
 func (g *group) info() Group {
-	return Group{Number: g.number, Batches: len(g.requests), Keys: g.size.keys, Bytes: g.size.bytes}
+	return Group{Number: g.number, Batches: len(g.requests), Keys: g.rows, Bytes: g.size.bytes}
 }
 
 // admit checks a batch's preconditions against the store and everything before
@@ -156,7 +165,7 @@ func (c *committer) checkSeq(g *group, w *Writes) error {
 	last, known := c.recent.last(w.run)
 	if !known {
 		var err error
-		if last, err = headSeq(g.txn, w.run); err != nil {
+		if last, err = lastSeq(g.txn, w.run); err != nil {
 			return err
 		}
 	}
@@ -183,8 +192,8 @@ func (c *committer) add(g *group, r *request) error {
 	if w.entry >= 0 {
 		w.cursor = c.cursors[w.ns] + 1
 		codec.SetCursor(w.ops[w.entry].Value, w.cursor)
-		binary.BigEndian.PutUint64(w.ops[w.place].Key[5:], w.cursor)
 		c.cursors[w.ns] = w.cursor
+		g.places[w.ns] = codec.AppendPlace(g.places[w.ns], w.runID, w.prev+1)
 	}
 	for i := range w.ops {
 		if err := c.place(g, &w.ops[i]); err != nil {
@@ -220,7 +229,23 @@ func (c *committer) place(g *group, op *Op) error {
 	return g.set(op)
 }
 
+// order adds the rows of cursors: one per namespace, under the last cursor of the group.
+// They are never deleted, so that tables and logs tell the group that they end with; a
+// group without entries has a row of its own for that.
+func (c *committer) order(g *group) error {
+	if len(g.places) == 0 {
+		return g.set(&Op{Key: groupKey, Value: number(nil, c.ts)})
+	}
+	for ns, places := range g.places {
+		if err := g.set(&Op{Key: cursorKey(make([]byte, 0, 13), ns, c.cursors[ns]), Value: places}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (g *group) set(op *Op) error {
+	g.rows++
 	if kinds[op.Key[0]].guarded {
 		g.guarded[string(op.Key)] = op.Value
 	}

@@ -161,8 +161,10 @@ func (i *importer) flush(ctx context.Context) error {
 func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, error) {
 	st := *i.state
 	st.Imported = true
-	w := &Writes{ns: i.ns, entry: -1, run: headKey(i.ns, i.run), last: st.Seq}
-	w.ops = []Op{{Key: w.run, Value: codec.EncodeHead(&st, i.chain)}, {Key: mark, Delete: true}}
+	w := &Writes{ns: i.ns, entry: -1, run: headKey(i.ns, i.run), runID: i.run, last: st.Seq, unlisted: st.Unlisted}
+	st.Unlisted = nil
+	w.listAll()
+	w.ops = append(w.ops, []Op{{Key: w.run, Value: codec.EncodeHead(&st, i.chain)}, {Key: mark, Delete: true}}...)
 	for _, c := range rules.Indexes(&st) {
 		w.ops = append(w.ops, Op{Key: indexKey(nil, i.ns, i.run, &c), Value: codec.Mark})
 	}

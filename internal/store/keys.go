@@ -18,10 +18,10 @@ const (
 	kindPackName  = 'n' // n <id> <version>           name -> digest
 	kindPackRef   = 'q' // q <digest>                 registered in this namespace as
 	kindPackBare  = 'f' // f <id>                     version that the bare id means
-	kindHead      = 'h' // h <run>                    state
+	kindHead      = 'h' // h <run>                    state, see headDue
 	kindEntry     = 'j' // j <run> <first seq>        entry
 	kindSnapshot  = 'k' // k <run> <seq>              checkpoint
-	kindArtifact  = 'a' // a <run> <name> <seq>       artifact version
+	kindArtifact  = 'a' // a <run> <name> <seq>       artifact versions up to seq
 	kindMessage   = 'm' // m <run> <state> <n>        conversation row
 	kindRunID     = 'd' // d <run> <kind> <id>        idempotency in a run
 	kindCallerID  = 's' // s <principal> <kind> <id>  idempotency of a principal
@@ -29,7 +29,7 @@ const (
 	kindOutbox    = 'o' // o <kind> <due> <run> <step> <attempt>; a step's value is its holder
 	kindReady     = 'r' // r <run>
 	kindIndex     = 'i' // i <index> <value> <run>
-	kindCursor    = 'g' // g <cursor>                 order of everything
+	kindCursor    = 'g' // g <cursor>                 order of everything: a group's entries up to cursor
 	kindWatermark = 'w' // w <queue>                  where a queue's scan starts
 	kindBlob      = 'b' // b <sha256>                 blob
 	kindBlobPiece = 'c' // c <pieces> <n>             piece of a blob or an upload
@@ -65,8 +65,8 @@ func nameField(kind byte) string {
 
 var formatKey = []byte{kindFormat}
 
-// groupKey holds the number of the newest group. Every group sets it, so that it is
-// never compacted away: what tables and logs have tells the group they end with.
+// groupKey holds the number of the newest group that has no entries. It is never
+// compacted away: what tables and logs have tells the group they end with.
 var groupKey = []byte{kindFormat, 'g'}
 
 // prefix begins a key of a kind in a namespace.
@@ -115,8 +115,17 @@ func number(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b,
 // instant appends Unix nanoseconds so that times before 1970 sort first.
 func instant(b []byte, at int64) []byte { return number(b, uint64(at)^(1<<63)) }
 
-func headKey(ns uint32, run string) []byte {
-	return name(prefix(make([]byte, 0, 40), kindHead, ns), run)
+func headKey(ns uint32, run string) []byte { return appendHeadKey(make([]byte, 0, 40), ns, run) }
+
+func appendHeadKey(b []byte, ns uint32, run string) []byte {
+	return name(prefix(b, kindHead, ns), run)
+}
+
+// entryOf makes the key of an entry from the head key of its run.
+func entryOf(b, head []byte, first uint64) []byte {
+	b = append(b[:0], head...)
+	b[0] = kindEntry
+	return number(b, first)
 }
 
 func runKey(b []byte, kind byte, ns uint32, run string) []byte {

@@ -43,11 +43,11 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 				return nil
 			}
 			position = run
-			st, err := readHead(txn, ns, run)
+			st, err := s.matching(ctx, txn, ns, run, &filter)
 			if err != nil {
 				return fmt.Errorf("head of run %q: %w", run, err)
 			}
-			if matches(st, &filter) {
+			if st != nil {
 				out = append(out, st)
 			}
 		}
@@ -59,7 +59,36 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 	return out, position, nil
 }
 
-// matches judges a head by the whole filter.
+// matching is the state of a run that the filter takes, else nil. All but the state
+// that a run visits is judged by its stored head, see headDue, and that one by the
+// records after it: only what is returned is replayed.
+func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run string, f *machine.RunFilter) (*machine.State, error) {
+	head, err := storedHead(txn, ns, run)
+	stored := *f
+	stored.State = ""
+	if err != nil || !matches(head, &stored) {
+		return nil, err
+	}
+	tail, err := tailOf(txn, ns, head)
+	if err != nil || f.State != "" && f.State != visited(head, tail) {
+		return nil, err
+	}
+	return s.replayed(ctx, head, tail)
+}
+
+// visited is the state that a run is in after its last entry.
+func visited(head *machine.State, tail []machine.Entry) string {
+	for i := range slices.Backward(tail) {
+		for j := range slices.Backward(tail[i].Records) {
+			if t, ok := tail[i].Records[j].Body.(*machine.Transition); ok {
+				return t.To
+			}
+		}
+	}
+	return head.Current
+}
+
+// matches judges a state by the whole filter.
 func matches(st *machine.State, f *machine.RunFilter) bool {
 	if f.Pack != "" && f.Pack != st.PackID && f.Pack != st.Digest && f.Pack != st.PackID+"@"+st.PackVersion {
 		return false

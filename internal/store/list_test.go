@@ -132,7 +132,7 @@ func TestListLooksAtSoMany(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ops = append(ops, w.ops[0])
+		ops = append(ops, w.ops[1])
 	}
 	if err := s.write(context.Background(), &Writes{entry: -1, ops: ops}); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -79,7 +80,7 @@ func (p *prover) replay(e *machine.Entry, value []byte) (*Writes, error) {
 	if !bytes.Equal(w.ops[w.entry].Value, value) {
 		return nil, p.fault("entry", e.First, "its bytes differ from what its input makes")
 	}
-	state.PrevHash = e.Hash
+	state.PrevHash, state.Unlisted = e.Hash, w.unlisted
 	p.state = &state
 	return w, nil
 }
@@ -98,38 +99,82 @@ func (p *prover) proof(err error) (machine.Proof, error) {
 	return out, err
 }
 
-// Prove proves the journal of one run up to its head as it is now, and that the
-// head is what the records make. Errors: machine.ErrNoRun. What is wrong is in the
+// Prove proves the journal of one run up to its last entry as it is now, and that the
+// stored head is what the records up to it make. Errors: machine.ErrNoRun. What is wrong is in the
 // proof. It only reads and may run while the store works.
 func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
-	var value []byte
-	err := s.view(func(txn *badger.Txn) (err error) {
-		value, err = get(txn, headKey(ns, run))
-		return err
-	})
-	if err == nil && value == nil {
-		err = machine.ErrNoRun
+	p := &prover{ns: ns, run: run, graph: g}
+	head, value, err := s.toProve(ns, run)
+	if errors.Is(err, codec.ErrCorrupt) {
+		return p.proof(p.fault("head", 1, "%v", err))
 	}
 	if err != nil {
 		return machine.Proof{}, fmt.Errorf("prove run %q: %w", run, err)
 	}
-	p := &prover{ns: ns, run: run, graph: g}
-	head, err := codec.DecodeHead(value)
-	if err != nil {
-		return p.proof(p.fault("head", 1, "%v", err))
-	}
 	for err == nil && p.seq < head.Seq {
-		err = s.provePage(ctx, p, head.Seq)
+		_, err = s.provePage(ctx, p, head.Seq, head.Seq)
 	}
 	if err == nil {
 		err = p.atHead(head, value)
 	}
+	for more := true; err == nil && more; {
+		more, err = s.provePage(ctx, p, head.Seq, math.MaxUint64)
+	}
+	if err == nil {
+		err = s.proveEnd(ctx, p)
+	}
 	return p.proof(err)
 }
 
-// provePage proves the next entries up to the last seq, in one bounded read.
-func (s *Store) provePage(ctx context.Context, p *prover, last uint64) error {
-	return s.view(func(txn *badger.Txn) error {
+// proveEnd compares the end of a journal with the ids that were used up: behind the
+// stored head nothing else of the run says how long it is. (That no entry is missing at
+// all, one without an id, is known from the order of everything, and what a check
+// proves.)
+func (s *Store) proveEnd(ctx context.Context, p *prover) error {
+	return s.rows(ctx, runKey(nil, kindRunID, p.ns, p.run), func(_, value []byte) error {
+		d, err := codec.DecodeDedupe(machine.Dedupe{}, value)
+		if err != nil {
+			return p.fault("id", p.seq, "%v", err)
+		}
+		if d.Last <= p.seq {
+			return nil
+		}
+		// The run may have gone on since its last entry was read.
+		if later, err := s.has(entryKey(p.ns, p.run, p.seq+1)); later || err != nil {
+			return err
+		}
+		return p.fault("entry", p.seq+1, "missing: an id was used up by record %d", d.Last)
+	})
+}
+
+// toProve is the stored head of a run, and its bytes.
+func (s *Store) toProve(ns uint32, run string) (head *machine.State, value []byte, err error) {
+	err = s.view(func(txn *badger.Txn) error {
+		if value, err = get(txn, headKey(ns, run)); err != nil {
+			return err
+		}
+		if value == nil {
+			return machine.ErrNoRun
+		}
+		head, err = codec.DecodeHead(value)
+		return err
+	})
+	return head, value, err
+}
+
+func (s *Store) has(key []byte) (found bool, err error) {
+	err = s.view(func(txn *badger.Txn) error {
+		value, err := get(txn, key)
+		found = value != nil
+		return err
+	})
+	return found, err
+}
+
+// provePage proves the next entries up to the last seq, in one bounded read, and says
+// whether there may be more. Up to the head none may be missing.
+func (s *Store) provePage(ctx context.Context, p *prover, head, last uint64) (more bool, err error) {
+	err = s.view(func(txn *badger.Txn) error {
 		read := 0
 		for n := 0; n < pageRecords && read < pageBytes && p.seq < last; n++ {
 			if err := ctx.Err(); err != nil {
@@ -139,16 +184,29 @@ func (s *Store) provePage(ctx context.Context, p *prover, last uint64) error {
 			if err != nil {
 				return err
 			}
-			if value == nil {
+			if value == nil && (p.seq < head || anyFrom(txn, runKey(nil, kindEntry, p.ns, p.run), p.seq+1)) {
 				return p.fault("entry", p.seq+1, "missing")
+			}
+			if value == nil {
+				return nil
 			}
 			if _, _, err := p.next(value); err != nil {
 				return err
 			}
 			read += len(value)
 		}
+		more = p.seq < last
 		return nil
 	})
+	return more, err
+}
+
+// anyFrom: under the prefix there is a key with that number or a later one.
+func anyFrom(txn *badger.Txn, p []byte, n uint64) bool {
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	it.Seek(number(bytes.Clone(p), n))
+	return has(it, p)
 }
 
 // atHead compares the end of the journal with the head.
@@ -202,7 +260,7 @@ func (s *Store) ProveAll(ctx context.Context, run string, graphs Graphs, report 
 
 // proveStored proves one run whose head may be damaged, too.
 func (s *Store) proveStored(ctx context.Context, ns uint32, run string, graphs Graphs) (machine.Proof, error) {
-	head, err := s.Head(ctx, ns, run)
+	head, _, err := s.toProve(ns, run)
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, ctx.Err()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -49,35 +50,78 @@ func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, artif
 
 func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	var out []machine.ArtifactVersion
-	p := artifactPrefix(nil, ns, run, artifact)
 	err := s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newestOnly})
-		defer it.Close()
-		if newestOnly {
-			it.Seek(number(bytes.Clone(p), atSeq))
-		} else {
-			it.Seek(number(bytes.Clone(p), after+1))
+		head, err := storedHead(txn, ns, run)
+		if errors.Is(err, machine.ErrNoRun) {
+			return nil
 		}
-		for ; has(it, p); it.Next() {
-			seq, err := lastNumber(it.Item().Key(), p)
-			if err != nil || seq > atSeq {
-				return err
-			}
-			err = valueOf(it.Item(), func(v []byte) error {
-				version, err := codec.DecodeVersion(artifact, seq, v)
-				out = append(out, version)
-				return err
-			})
-			if err != nil || newestOnly {
-				return err
+		if err != nil {
+			return err
+		}
+		if out, err = listed(txn, ns, run, artifact, after, atSeq, newestOnly); err != nil || atSeq <= head.Seq {
+			return err
+		}
+		tail, err := tailOf(txn, ns, head)
+		for _, v := range unlisted(head, tail) {
+			if v.Name == artifact && v.Seq > after && v.Seq <= atSeq {
+				out = append(out, v)
 			}
 		}
-		return ctx.Err()
+		return errors.Join(err, ctx.Err())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("artifact %q of run %q: %w", artifact, run, err)
 	}
+	if newestOnly && len(out) > 1 {
+		out = out[len(out)-1:]
+	}
 	return out, nil
+}
+
+// listed reads the versions of an artifact with after < seq <= atSeq that are in rows;
+// for the newest alone, those of the last row that has one. A row's key has the seq of
+// its last version.
+func listed(txn *badger.Txn, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) (out []machine.ArtifactVersion, err error) {
+	p := artifactPrefix(nil, ns, run, artifact)
+	if newestOnly {
+		if after, err = rowBefore(txn, p, atSeq); err != nil {
+			return nil, err
+		}
+	}
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	for it.Seek(number(bytes.Clone(p), after+1)); has(it, p); it.Next() {
+		var versions []machine.ArtifactVersion
+		err := valueOf(it.Item(), func(v []byte) error {
+			versions, err = codec.DecodeVersions(artifact, v)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range versions {
+			if v.Seq > atSeq {
+				return out, nil
+			}
+			if v.Seq > after {
+				out = append(out, v)
+			}
+		}
+	}
+	return out, nil
+}
+
+// rowBefore is the seq before the last row that ends at or before a record, or 0: what
+// is written up to that record begins in that row or the one after it.
+func rowBefore(txn *badger.Txn, p []byte, seq uint64) (uint64, error) {
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
+	defer it.Close()
+	it.Seek(number(bytes.Clone(p), seq))
+	if !has(it, p) {
+		return 0, nil
+	}
+	last, err := lastNumber(it.Item().Key(), p)
+	return last - 1, err
 }
 
 // MessageRows lists rows [from, next) of a state's conversation, in order.

@@ -37,7 +37,7 @@ func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State
 	}
 	var st *machine.State
 	err := s.view(func(txn *badger.Txn) (err error) {
-		st, err = readHead(txn, ns, run)
+		st, err = s.headAt(ctx, txn, ns, run)
 		return err
 	})
 	if err != nil {
@@ -46,25 +46,15 @@ func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State
 	return st, nil
 }
 
-func readHead(txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
-	value, err := get(txn, headKey(ns, run))
-	if err != nil {
-		return nil, err
-	}
-	if value == nil {
-		return nil, machine.ErrNoRun
-	}
-	return codec.DecodeHead(value)
-}
-
 // Entries returns a run's entries that hold records >= from, in order. A run
 // that does not exist has none. At most 256 entries and about 1 MiB are read.
 func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error) {
 	page = bound(page)
 	var out []machine.Entry
 	err := s.view(func(txn *badger.Txn) error {
+		// Up to the head nothing may be missing.
 		last, err := headSeq(txn, headKey(ns, run))
-		if err != nil || from > last {
+		if err != nil || last == 0 {
 			return err
 		}
 		first, err := firstOf(txn, ns, run, from)
@@ -90,9 +80,10 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 			if err != nil {
 				return fmt.Errorf("entry %d: %w", first, err)
 			}
-			out = append(out, e)
 			bytes += len(value)
-			first += uint64(len(e.Records))
+			if first += uint64(len(e.Records)); first > from {
+				out = append(out, e)
+			}
 		}
 		return ctx.Err()
 	})
@@ -102,7 +93,7 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 	return out, nil
 }
 
-// headSeq is the last seq of a run without its state, 0 if there is no such run.
+// headSeq is the seq of a run's stored head, 0 if there is no such run.
 func headSeq(txn *badger.Txn, head []byte) (uint64, error) {
 	item, err := txn.Get(head)
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -151,7 +142,7 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 
 // noRecord tells a record that there never was from one that is lost.
 func noRecord(txn *badger.Txn, ns uint32, run string, seq uint64) error {
-	last, err := headSeq(txn, headKey(ns, run))
+	last, err := lastSeq(txn, headKey(ns, run))
 	if err == nil && seq >= 1 && seq <= last {
 		err = damage("", "the entry with record %d is missing", seq)
 	}

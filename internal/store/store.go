@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -16,8 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// FormatVersion of the whole store. A store of a newer version is refused.
-const FormatVersion = 1
+// FormatVersion of the whole store, see docs/adr/0030-format-2.md and FORMAT.md. A store
+// of another one is refused with a *[FormatError].
+const FormatVersion = 2
 
 // Store keeps runs in one directory. Its methods may be called at once from any
 // number of goroutines.
@@ -43,6 +45,9 @@ type Store struct {
 	failOnce sync.Once
 	failed   chan struct{}
 	cause    error
+
+	// replay makes states, see ReplayWith.
+	replay atomic.Pointer[Replay]
 
 	// importing is held by the one import that is under way.
 	importing sync.Mutex
@@ -216,9 +221,17 @@ func (s *Store) confirm(found *acked, ts uint64) error {
 	}
 	txn := s.db.NewTransactionAt(ts, false)
 	defer txn.Discard()
-	e, _, err := entryAt(txn, found.ns, found.cursor)
-	if err == nil && e.Hash != found.hash {
-		err = damage(headName, "commit %d has the hash %x, %x was acknowledged", found.cursor, e.Hash, found.hash)
+	seen := false
+	err := eachPlace(txn, found.ns, found.cursor, func(cursor uint64, place codec.Place) (bool, error) {
+		seen = true
+		e, _, err := entryAt(txn, found.ns, place)
+		if err == nil && e.Hash != found.hash {
+			err = damage(headName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, found.hash)
+		}
+		return false, err
+	})
+	if err == nil && !seen {
+		err = damage(headName, "commit %d was acknowledged, the database has none of it", found.cursor)
 	}
 	return typed(err)
 }
@@ -261,7 +274,7 @@ func (s *Store) checkFormat(ts *uint64) error {
 			return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(v))
 		}
 		if version := binary.BigEndian.Uint32(v); version != FormatVersion {
-			return fmt.Errorf("%w: the store has version %d, this program reads version %d", ErrFormat, version, FormatVersion)
+			return &FormatError{Found: version, Want: FormatVersion}
 		}
 		if len(v) != 4+len(s.epoch) {
 			return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(v))
@@ -330,8 +343,8 @@ func (s *Store) loadMarks(ts uint64) error {
 }
 
 // Commit stores a batch in one synced transaction, then sets
-// batch.State.PrevHash to the run's new hash. The context limits only the
-// waiting: a batch that was handed over goes on.
+// batch.State.PrevHash to the run's new hash, and batch.State.Unlisted. The context
+// limits only the waiting: a batch that was handed over goes on.
 //
 // Errors: machine.ErrSeqConflict, machine.ErrConsumed (nothing was stored),
 // *machine.Refusal with DISK_LOW, BATCH_TOO_LARGE or NAME_TOO_LONG (nothing was
@@ -345,7 +358,7 @@ func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Commi
 	if err := s.write(ctx, w); err != nil {
 		return machine.Committed{}, err
 	}
-	batch.State.PrevHash = w.hash
+	batch.State.PrevHash, batch.State.Unlisted = w.hash, w.unlisted
 	return machine.Committed{Cursor: w.cursor, PrevHash: w.prevHash, Hash: w.hash}, nil
 }
 

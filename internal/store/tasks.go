@@ -40,11 +40,11 @@ func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, m
 	err := s.view(func(txn *badger.Txn) error {
 		switch {
 		case contextID != "":
-			return showContext(ctx, txn, ns, owner, contextID, most, own, show)
+			return s.showContext(ctx, txn, ns, owner, contextID, most, own, show)
 		case owner != "":
-			return showTasks(ctx, txn, ns, taskPrefix(ns, taskIndex, owner), show)
+			return s.showTasks(ctx, txn, ns, taskPrefix(ns, taskIndex, owner), show)
 		}
-		return showEverybodys(ctx, txn, ns, most, show)
+		return s.showEverybodys(ctx, txn, ns, most, show)
 	})
 	if err != nil {
 		return fmt.Errorf("list tasks: %w", err)
@@ -64,15 +64,15 @@ func taskPrefix(ns uint32, index, owner string) []byte {
 }
 
 // showTasks follows rows that are in the order wanted.
-func showTasks(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, visit func(*machine.State) bool) error {
+func (s *Store) showTasks(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, visit func(*machine.State) bool) error {
 	return eachTask(ctx, txn, ns, p, func(_, run string) (bool, error) {
-		st, err := headOf(txn, ns, run)
+		st, err := s.headOf(ctx, txn, ns, run)
 		return err == nil && visit(st), err
 	})
 }
 
 // showEverybodys orders the tasks of all owners by what their keys say.
-func showEverybodys(ctx context.Context, txn *badger.Txn, ns uint32, most int, visit func(*machine.State) bool) error {
+func (s *Store) showEverybodys(ctx context.Context, txn *badger.Txn, ns uint32, most int, visit func(*machine.State) bool) error {
 	newest := newestTasks{most: most}
 	err := eachTask(ctx, txn, ns, taskPrefix(ns, taskIndex, ""), func(value, run string) (bool, error) {
 		age, err := strconv.ParseUint(value[max(0, len(value)-taskAge):], 16, 64)
@@ -82,20 +82,20 @@ func showEverybodys(ctx context.Context, txn *badger.Txn, ns uint32, most int, v
 	if err != nil {
 		return err
 	}
-	return newest.show(ctx, txn, ns, visit)
+	return newest.show(ctx, s, txn, ns, visit)
 }
 
 // taskAge is how many letters at the end of a value order an owner's tasks.
 const taskAge = 16
 
 // showContext orders the tasks of a context, of which no key says when their status was.
-func showContext(ctx context.Context, txn *badger.Txn, ns uint32, owner, contextID string, most int, own, visit func(*machine.State) bool) error {
+func (s *Store) showContext(ctx context.Context, txn *badger.Txn, ns uint32, owner, contextID string, most int, own, visit func(*machine.State) bool) error {
 	p := taskPrefix(ns, taskIndex, "")
 	if owner != "" {
 		p = indexPrefix(nil, ns, contextIndex, owner+"\x00"+contextID)
 	}
 	newest := newestTasks{most: most}
-	err := showTasks(ctx, txn, ns, p, func(st *machine.State) bool {
+	err := s.showTasks(ctx, txn, ns, p, func(st *machine.State) bool {
 		if own(st) {
 			newest.add(taskPlace{uint64(math.MaxInt64 - st.StatusAt), st.RunID})
 		}
@@ -104,7 +104,7 @@ func showContext(ctx context.Context, txn *badger.Txn, ns uint32, owner, context
 	if err != nil {
 		return err
 	}
-	return newest.show(ctx, txn, ns, visit)
+	return newest.show(ctx, s, txn, ns, visit)
 }
 
 // taskPlace is where a task stands in the order: the newest has the least age.
@@ -134,13 +134,13 @@ func (n *newestTasks) sort() {
 	n.places = n.places[:min(len(n.places), n.most)]
 }
 
-func (n *newestTasks) show(ctx context.Context, txn *badger.Txn, ns uint32, visit func(*machine.State) bool) error {
+func (n *newestTasks) show(ctx context.Context, s *Store, txn *badger.Txn, ns uint32, visit func(*machine.State) bool) error {
 	n.sort()
 	for _, place := range n.places {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		st, err := headOf(txn, ns, place.run)
+		st, err := s.headOf(ctx, txn, ns, place.run)
 		if err != nil || !visit(st) {
 			return err
 		}
@@ -165,8 +165,8 @@ func eachTask(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, see fun
 	return ctx.Err()
 }
 
-func headOf(txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
-	st, err := readHead(txn, ns, run)
+func (s *Store) headOf(ctx context.Context, txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
+	st, err := s.headAt(ctx, txn, ns, run)
 	if err != nil {
 		return nil, fmt.Errorf("head of run %q: %w", run, err)
 	}

@@ -94,6 +94,10 @@ func (s *Store) Journal(_ context.Context, ns uint32, after uint64, page machine
 	return slices.Clone(journal[from:to]), max(to, after), nil
 }
 
+// ReplayWith implements runtime.Store: this one keeps every state.
+func (s *Store) ReplayWith(func(context.Context, *machine.State, []machine.Entry) (*machine.State, error)) {
+}
+
 // Tail is the newest cursor of a namespace.
 func (s *Store) Tail(_ context.Context, ns uint32) (uint64, error) {
 	s.disk.mu.RLock()

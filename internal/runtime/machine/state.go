@@ -127,6 +127,11 @@ type State struct {
 
 	// Forked is set for a run that began as a copy of another.
 	Forked *Forked
+	// Unlisted are the versions of artifacts that the store has put into no row of its
+	// own yet, in order: it puts many into one. No step reads or changes them, and they
+	// are no part of what is stored of a state: the store finds them in the entries.
+	Unlisted []ArtifactVersion
+
 	// Imported runs came from another store to be looked at: they take no input.
 	// The host sets it; no input of a run ever does.
 	Imported bool

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,15 +205,20 @@ func TestRowsRoundTrip(t *testing.T) {
 	if got, err := DecodeDedupe(key, EncodeDedupe(&d)); err != nil || got != d {
 		t.Errorf("dedupe %+v, %v", got, err)
 	}
-	v := machine.ArtifactVersion{Name: "n", Seq: 4, Mode: machine.Append, Bytes: 70000}
-	if got, err := DecodeVersion("n", 4, EncodeVersion(&v)); err != nil || got != v {
-		t.Errorf("version %+v, %v", got, err)
+	versions := []machine.ArtifactVersion{{Name: "n", Seq: 4, Mode: machine.Append, Bytes: 70000}, {Name: "n", Seq: 1 << 40}}
+	if got, err := DecodeVersions("n", EncodeVersions(versions)); err != nil || !slices.Equal(got, versions) {
+		t.Errorf("versions %+v, %v", got, err)
 	}
 	if got, err := DecodeNumber(EncodeNumber(1 << 63)); err != nil || got != 1<<63 {
 		t.Errorf("number %d, %v", got, err)
 	}
-	if run, first, err := DecodePlace(EncodePlace("run", 5)); err != nil || run != "run" || first != 5 {
-		t.Errorf("place %q %d, %v", run, first, err)
+	places := []Place{{"run", 5}, {strings.Repeat("long", 40), 1 << 40}}
+	value := AppendPlace(AppendPlace(nil, places[0].Run, places[0].First), places[1].Run, places[1].First)
+	if got, err := DecodePlaces(value); err != nil || !slices.Equal(got, places) {
+		t.Errorf("places %+v, %v", got, err)
+	}
+	if _, err := DecodePlaces(Mark); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a row without places: %v", err)
 	}
 	p := machine.PackRow{Digest: "sha256:00", ID: "id", Version: "1", RegisteredAt: -5}
 	if got, err := DecodePackName(EncodePackName(&p)); err != nil || !reflect.DeepEqual(got, p) {

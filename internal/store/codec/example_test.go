@@ -38,8 +38,10 @@ func ExampleEncodeEntry() {
 	// true
 }
 
-func ExampleEncodePlace() {
-	run, first, err := codec.DecodePlace(codec.EncodePlace("01J", 7))
-	fmt.Println(run, first, err)
-	// Output: 01J 7 <nil>
+func ExampleAppendPlace() {
+	row := codec.AppendPlace(nil, "01J", 7)
+	row = codec.AppendPlace(row, "01K", 1)
+	places, err := codec.DecodePlaces(row)
+	fmt.Println(places, err)
+	// Output: [{01J 7} {01K 1}] <nil>
 }

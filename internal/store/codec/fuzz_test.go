@@ -56,8 +56,8 @@ func FuzzDecodeHead(f *testing.F) {
 
 func FuzzDecodeRows(f *testing.F) {
 	f.Add(EncodeDedupe(&machine.Dedupe{Scope: machine.PerPrincipal, RunID: "r", First: 1, Last: 2}))
-	f.Add(EncodeVersion(&machine.ArtifactVersion{Mode: machine.Append, Bytes: 3}))
-	f.Add(EncodePlace("run", 3))
+	f.Add(EncodeVersions([]machine.ArtifactVersion{{Mode: machine.Append, Bytes: 3, Seq: 9}}))
+	f.Add(AppendPlace(nil, "run", 3))
 	f.Add(EncodePackName(&machine.PackRow{Digest: "d", ID: "i", Version: "v", RegisteredAt: 1}))
 	f.Add(EncodePackBytes(&machine.PackRow{Canonical: []byte("{}"), Source: []byte("{}")}))
 	f.Add(EncodeNumber(7))
@@ -71,8 +71,9 @@ func FuzzDecodeRows(f *testing.F) {
 	f.Add(EncodeSubscription(&sub))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		_, _ = DecodeDedupe(machine.Dedupe{}, value)
-		_, _ = DecodeVersion("n", 1, value)
-		_, _, _ = DecodePlace(value)
+		_, _ = DecodeVersions("n", value)
+		_, _, _ = EntrySpan(value)
+		_, _ = DecodePlaces(value)
 		_, _ = DecodePackName(value)
 		_ = DecodePackBytes(&machine.PackRow{}, value)
 		_, _ = DecodeNumber(value)

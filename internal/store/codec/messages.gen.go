@@ -2155,6 +2155,7 @@ func readDedupe(b []byte, v *machine.Dedupe) error {
 func appendArtifactVersion(b []byte, v *machine.ArtifactVersion) []byte {
 	b = appendUint(b, 1, uint64(v.Mode))
 	b = appendInt(b, 2, int64(v.Bytes))
+	b = appendUint(b, 3, uint64(v.Seq))
 	return b
 }
 
@@ -2166,6 +2167,8 @@ func readArtifactVersion(b []byte, v *machine.ArtifactVersion) error {
 			v.Mode = machine.Mode(s.enum(uint8(machine.Append)))
 		case 2:
 			v.Bytes = int64(s.int64())
+		case 3:
+			v.Seq = fit[uint64](s)
 		default:
 			s.unknown()
 		}

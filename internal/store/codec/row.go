@@ -36,16 +36,6 @@ func DecodeDedupe(key machine.Dedupe, value []byte) (machine.Dedupe, error) {
 	return key, err
 }
 
-// EncodeVersion makes the value of an artifact row.
-func EncodeVersion(v *machine.ArtifactVersion) []byte { return appendArtifactVersion(row(8), v) }
-
-// DecodeVersion reads an artifact row; name and seq are in its key.
-func DecodeVersion(name string, seq uint64, value []byte) (machine.ArtifactVersion, error) {
-	v := machine.ArtifactVersion{Name: name, Seq: seq}
-	err := decode("artifact row", value, &v, readArtifactVersion)
-	return v, err
-}
-
 // EncodePackBytes makes the value of a pack by digest.
 func EncodePackBytes(r *machine.PackRow) []byte {
 	return appendPackBytes(row(16+len(r.Canonical)+len(r.Source)), r)
@@ -123,28 +113,4 @@ func DecodeNumber(value []byte) (uint64, error) {
 		return 0, err
 	}
 	return binary.BigEndian.Uint64(value[1:]), nil
-}
-
-// EncodePlace makes the value of a cursor row: which entry stands there.
-func EncodePlace(run string, first uint64) []byte {
-	return appendUint(appendString(row(48), 1, run), 2, first)
-}
-
-// DecodePlace is the inverse of [EncodePlace].
-func DecodePlace(value []byte) (run string, first uint64, err error) {
-	if err := checkFormat("cursor row", value, 1); err != nil {
-		return "", 0, err
-	}
-	s := newScan("cursor row", value[1:])
-	for s.next() {
-		switch s.num {
-		case 1:
-			run = s.string()
-		case 2:
-			first = s.uint()
-		default:
-			s.unknown()
-		}
-	}
-	return run, first, s.err
 }

@@ -54,8 +54,9 @@ func (f *filler) fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			// What a caller claims of a value is not stored.
-			if v.Type() == reflect.TypeFor[machine.ArtifactWrite]() && i >= 2 {
+			// What a caller claims of a value is not stored, nor is what rows lack.
+			if v.Type() == reflect.TypeFor[machine.ArtifactWrite]() && i >= 2 ||
+				v.Type() == reflect.TypeFor[machine.State]() && v.Type().Field(i).Name == "Unlisted" {
 				continue
 			}
 			f.fill(v.Field(i))

@@ -55,8 +55,8 @@ func TestRowsFollowTheSchema(t *testing.T) {
 	t.Parallel()
 	d := machine.Dedupe{Scope: machine.PerPrincipal, RunID: "r", BodyHash: [32]byte{9}, First: 1, Last: 3}
 	sameAsGenerated(t, EncodeDedupe(&d)[1:], &pb.Dedupe{})
-	sameAsGenerated(t, EncodeVersion(&machine.ArtifactVersion{Mode: machine.Append, Bytes: 9})[1:], &pb.ArtifactVersion{})
-	sameAsGenerated(t, EncodePlace("run", 300)[1:], &pb.Place{})
+	sameAsGenerated(t, EncodeVersions([]machine.ArtifactVersion{{Mode: machine.Append, Bytes: 9, Seq: 300}, {Bytes: 1, Seq: 301}})[1:], &pb.ArtifactVersions{})
+	sameAsGenerated(t, AppendPlace(AppendPlace(nil, "run", 300), "other", 1)[1:], &pb.Places{})
 	sameAsGenerated(t, EncodeHolder(machine.StepHolder{Principal: "p", Worker: "w", Instance: "i"})[1:], &pb.StepHolder{})
 	if !bytes.Equal(EncodeHolder(machine.StepHolder{}), Mark) {
 		t.Error("a step that nobody holds has another row than before there were holders")

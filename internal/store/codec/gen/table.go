@@ -76,8 +76,9 @@ var unstored = map[string]bool{
 	"ArtifactWrite.Form": true, "ArtifactWrite.Type": true, // a claim, judged before it is stored
 	"Denial.trace": true, // a refusal is the host's own
 	"Dedupe.Scope": true, "Dedupe.Kind": true, "Dedupe.Principal": true, "Dedupe.ID": true,
-	"ArtifactVersion.Name": true, "ArtifactVersion.Seq": true,
-	"PackBytes.Digest": true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
+	"ArtifactVersion.Name": true,
+	"State.Unlisted":       true, // found in the entries
+	"PackBytes.Digest":     true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
 	"Blob.SHA256":                  true,
 	"Subscription.SubscriptionKey": true, "DeadLetter.N": true,

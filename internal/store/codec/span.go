@@ -1,0 +1,30 @@
+package codec
+
+import "fmt"
+
+// EntrySpan reads the first seq of an entry and the number of its records, without
+// what is in them.
+func EntrySpan(value []byte) (first uint64, records int, err error) {
+	if err := checkFormat("entry", value, entryAt); err != nil {
+		return 0, 0, err
+	}
+	s := newScan("entry", value[entryAt:])
+	for s.next() {
+		switch s.num {
+		case 1:
+			first = s.uint()
+		case 3:
+			records++
+		}
+	}
+	if s.err == nil && (first == 0 || records == 0) {
+		s.err = fmt.Errorf("%w: entry without records", ErrCorrupt)
+	}
+	return first, records, s.err
+}
+
+// EntryHash is the end of the chain after an entry whose format was looked at.
+func EntryHash(value []byte) (hash [32]byte) {
+	copy(hash[:], value[min(hashAt, len(value)):])
+	return hash
+}

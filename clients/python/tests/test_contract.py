@@ -88,9 +88,12 @@ PROTOCOL = {
     "ConnectedWorker",
     "HeldWork",
     "ReadyWork",
+    "DriveResponse",
+    "DriveAnswer",
 }
-"""Messages of the protocol of workers, which the Worker alone speaks, and of the list of
-them, which the page and the command line read; `pawl.v1` has both."""
+"""Messages of the protocols of workers and of drivers, which the Worker and `run` alone
+speak, and of the list of workers, which the page and the command line read; `pawl.v1` has
+them all."""
 
 
 def answers() -> Iterator[Descriptor]:

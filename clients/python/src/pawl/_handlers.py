@@ -17,10 +17,20 @@ ToolHandler = Callable[[Any], "Awaitable[Json] | Json"]
 
 
 @dataclass(frozen=True, slots=True)
+class TurnEntry:
+    """What executes turns, and whether a call of it has to be awaited."""
+
+    function: TurnHandler
+    awaits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """What executes a tool, and the JSON Schemas of its payload and result."""
+    """What executes a tool, whether a call of it has to be awaited, and the JSON Schemas of
+    its payload and result."""
 
     function: ToolHandler
+    awaits: bool
     parameters: Json
     result: Json
 
@@ -29,14 +39,14 @@ class ToolEntry:
 class Handlers:
     """Handlers by the name of what they execute; "*" is what has no other."""
 
-    prompts: dict[str, TurnHandler] = field(default_factory=dict)
-    agents: dict[str, TurnHandler] = field(default_factory=dict)
+    prompts: dict[str, TurnEntry] = field(default_factory=dict)
+    agents: dict[str, TurnEntry] = field(default_factory=dict)
     tools: dict[str, ToolEntry] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.prompts or self.agents or self.tools)
 
-    def of_turn(self, held: HeldTurn) -> TurnHandler:
+    def of_turn(self, held: HeldTurn) -> TurnEntry:
         """The handler of a turn: that of its prompt, else of its agent, else of "*".
 
         Raises FailTurnError (NO_HANDLER).
@@ -56,11 +66,11 @@ class Handlers:
         return self.tools.get(name) or self.tools.get("*")
 
 
-def into(handlers: dict[str, TurnHandler], name: str) -> Callable[[F], F]:
+def into(handlers: dict[str, TurnEntry], name: str) -> Callable[[F], F]:
     """A decorator that registers a handler of turns."""
 
     def register(function: F) -> F:
-        put(handlers, name, function)
+        put(handlers, name, TurnEntry(function, awaits(function)))
         return function
 
     return register

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pawl._awaiting import open_channel
+from pawl._convert import seconds
 from pawl._errors import (
     AuthenticationError,
     DeadlineError,
@@ -73,7 +74,9 @@ class Link:
         self._names: dict[str, list[str]] = {}
         self._outage = Outage()
         self._taken = asyncio.Event()
-        """A turn came in since the heartbeat chose its pause."""
+        """A turn came in that needs an earlier heartbeat."""
+        self._every = self._pause = 5.0
+        """Seconds between heartbeats without turns, and with those that are held."""
         self._session: Session | None = None
         self._changed = asyncio.Event()
 
@@ -115,7 +118,7 @@ class Link:
             beat = asyncio.create_task(self._beat(session, registered))
             try:
                 if not self.stopping:
-                    await self.credit(
+                    self.credit(
                         self._offer.turns - len(self.turns),
                         self._offer.steps - len(self.steps),
                     )
@@ -165,6 +168,7 @@ class Link:
             step_capacity=offer.steps if names["tools"] else 0,
             held_turns=[turn.lease for turn in self.turns.values()],
             held_steps=[step.lease for step in self.steps.values()],
+            batches=True,
             **names,
         )
         return worker_pb2.WorkRequest(namespace=self._settings.namespace, register=registration)
@@ -191,19 +195,18 @@ class Link:
                 self.steps[own.token] = step
 
     async def _beat(self, session: Session, registered: worker_pb2.WorkerRegistered) -> None:
-        every = registered.heartbeat_interval.ToTimedelta().total_seconds() or 5.0
+        self._every = seconds(registered.heartbeat_interval) or 5.0
+        self._pause = min([self._every, *map(self._pause_of, self.turns.values())])
         loop = asyncio.get_running_loop()
         last = loop.time()
         while True:
-            # A turn that comes in meanwhile may need an earlier one than was due.
             self._taken.clear()
-            leases = [t.lease.duration.ToTimedelta().total_seconds() for t in self.turns.values()]
-            pause = max(min([every, *(d / 3 for d in leases if d > 0)]), 0.01)
-            if (left := last + pause - loop.time()) > 0:
+            if (left := last + self._pause - loop.time()) > 0:
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._taken.wait(), left)
                 continue
             last = loop.time()
+            self._pause = min([self._every, *map(self._pause_of, self.turns.values())])
             heartbeat = worker_pb2.WorkRequest(heartbeat=worker_pb2.WorkerHeartbeat())
             try:
                 receipt = await session.ask(heartbeat)
@@ -216,10 +219,18 @@ class Link:
                 if token in self.turns:
                     self.turns[token].revoke()
 
+    def _pause_of(self, turn: HeldTurn) -> float:
+        """How long a heartbeat that keeps the turn may wait, in seconds."""
+        lease = seconds(turn.lease.duration)
+        return max(lease / 3, 0.01) if lease > 0 else self._every
+
     def hold(self, turn: HeldTurn) -> None:
         """Takes a turn: its lease is extended from now on."""
         self.turns[turn.lease.token] = turn
-        self._taken.set()
+        if (pause := self._pause_of(turn)) < self._pause:
+            # It needs an earlier heartbeat than was due.
+            self._pause = pause
+            self._taken.set()
 
     # Sending
 
@@ -265,8 +276,10 @@ class Link:
             with contextlib.suppress(SessionOverError):
                 await self._session.send(request)
 
-    async def credit(self, turns: int, steps: int) -> None:
+    def credit(self, turns: int, steps: int) -> None:
         """Says how much more the worker is ready to take."""
-        if not self.stopping and (turns > 0 or steps > 0):
-            credit = worker_pb2.WorkCredits(turns=max(turns, 0), steps=max(steps, 0))
-            await self.tell(worker_pb2.WorkRequest(credits=credit))
+        if self._session is None or self.stopping or (turns <= 0 and steps <= 0):
+            return
+        credit = worker_pb2.WorkCredits(turns=max(turns, 0), steps=max(steps, 0))
+        with contextlib.suppress(SessionOverError):
+            self._session.post(worker_pb2.WorkRequest(credits=credit))

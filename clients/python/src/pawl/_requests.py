@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -19,6 +20,7 @@ def dump_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+@cache
 def number(kind: str, word: str) -> int:
     """The wire number of a word of an enum, for example ("RunStatus", "RUNNING")."""
     for module in (record_pb2, run_pb2):

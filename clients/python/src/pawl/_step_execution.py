@@ -38,7 +38,7 @@ class StepExecution:
             self._report("its answer", error)
         finally:
             self._link.steps.pop(held.lease.token, None)
-        await self._link.credit(0, 1)
+        self._link.credit(0, 1)
 
     async def _answer(self) -> Json | Fault:
         """The tool's result, or what went wrong as data."""
@@ -64,7 +64,7 @@ class StepExecution:
 
     async def _call(self, tool: ToolEntry) -> Json:
         self._held.enter()
-        return await self._running.call(self._held, tool.function, self._held.payload)
+        return await self._running.call(self._held, tool, self._held.payload)
 
     async def _resolve(self, answer: Json | Fault) -> None:
         """Answers the step; an answer that is refused is reported as an error."""

@@ -15,7 +15,7 @@ from pawl._errors import (
 )
 from pawl._fault import fault_of, rejects
 from pawl._flow import new_id
-from pawl._handlers import Handlers, awaits
+from pawl._handlers import Handlers
 from pawl._held import HeldTurn
 from pawl._link import Link
 from pawl._outcomes import Reply
@@ -63,13 +63,13 @@ class TurnExecution:
         finally:
             self._link.turns.pop(held.lease.token, None)
         if not credited:
-            await self._link.credit(1, 0)
+            self._link.credit(1, 0)
 
     async def _handle(self) -> object:
         handler = self._handlers.of_turn(self._held)
         _tracing.enter(self._held.traceparent)
         turn = WorkTurn(self._link, self._held, self._suspend_after)
-        if awaits(handler):
+        if handler.awaits:
             return await self._running.call(self._held, handler, turn)
         blocking = ThreadTurn(turn, asyncio.get_running_loop())
         return await self._running.call(self._held, handler, blocking)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from pawl._convert import from_proto
-from pawl._handlers import F, Handlers, ToolEntry, into, put
+from pawl._handlers import F, Handlers, ToolEntry, awaits, into, put
 from pawl._held import Held, HeldStep, HeldTurn
 from pawl._link import Link, Offer
 from pawl._running import Running
@@ -122,7 +122,8 @@ class Worker:
         """
 
         def register(function: F) -> F:
-            put(self._handlers.tools, name, ToolEntry(function, parameters, result))
+            entry = ToolEntry(function, awaits(function), parameters, result)
+            put(self._handlers.tools, name, entry)
             return function
 
         return register

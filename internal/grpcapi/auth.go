@@ -143,7 +143,8 @@ func (a *authenticator) recheck(p *principal, method string) error {
 
 // again is a principal that was admitted to a method, by the rights that hold now.
 func (a *authenticator) again(p *principal, method string) (*principal, error) {
-	now, still := a.current.Load(), p
+	now := a.current.Load()
+	var still *principal
 	switch {
 	case p.token != ([sha256.Size]byte{}):
 		still = now.tokens.find(p.token)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -36,6 +35,7 @@ func (s *runService) Drive(stream driveServer) error {
 	}
 	defer leave()
 	d := &driver{s: s, stream: stream, lanes: newLanes(s.commands.make)}
+	defer d.lanes.dismiss()
 	if err := stream.Send(&pawlv1.DriveResponse{Window: driveWindow}); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (d *driver) check(in *pawlv1.DriveRequest) error {
 		}
 	}
 	if in.GetNamespace() != "" {
-		if err := checked(protovalidate.GlobalValidator, &pawlv1.DriveRequest{Namespace: in.GetNamespace()}); err != nil {
+		if err := checked(&pawlv1.DriveRequest{Namespace: in.GetNamespace()}); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,9 @@ const (
 // takes room until the answer was.
 type lanes struct {
 	do func(context.Context, *pawlv1.DriveCommand) *pawlv1.DriveAnswer
+	// hands gives commands to goroutines that have made others and whose stacks have
+	// grown: a new one for each command would copy its stack on the way to the commit.
+	hands chan command
 
 	mu sync.Mutex
 	// open has the ids of the open commands.
@@ -59,7 +62,7 @@ type answered struct {
 
 func newLanes(do func(context.Context, *pawlv1.DriveCommand) *pawlv1.DriveAnswer) *lanes {
 	return &lanes{
-		do: do, open: map[uint64]struct{}{}, waiting: map[string][]command{},
+		do: do, hands: make(chan command), open: map[uint64]struct{}{}, waiting: map[string][]command{},
 		quiet: make(chan struct{}), wake: make(chan struct{}, 1), eased: make(chan struct{}),
 	}
 }
@@ -121,8 +124,27 @@ func (l *lanes) take(ctx context.Context, commands []*pawlv1.DriveCommand) {
 		if c.run != "" {
 			l.waiting[c.run] = nil
 		}
-		go l.work(c)
+		select {
+		case l.hands <- c:
+		default:
+			go l.hand(c)
+		}
 	}
+}
+
+// hand makes commands until there are no more.
+func (l *lanes) hand(c command) {
+	for ok := true; ok; c, ok = <-l.hands {
+		l.work(c)
+	}
+}
+
+// dismiss ends the hands; nothing is taken any more.
+func (l *lanes) dismiss() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	close(l.hands)
 }
 
 // work makes a command and those that come to wait behind it. While the client does
@@ -161,10 +183,8 @@ func (l *lanes) answer(c command, answer *pawlv1.DriveAnswer) (next command, ok 
 func (l *lanes) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed {
-		l.closed = true
-		l.rest()
-	}
+	l.closed = true
+	l.rest()
 }
 
 // rest tells who waits for it that all commands are answered.

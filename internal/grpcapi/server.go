@@ -78,7 +78,7 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) build() error {
 	// A message's constraints are compiled at its first request: all of them together
 	// are a third of the start and 3 MB. That they compile, a test holds.
-	validator := protovalidate.GlobalValidator
+	validator := sureValidator{protovalidate.GlobalValidator}
 	s.limit = newLimiter(s.cfg.RequestsPerSecond, s.cfg.burst())
 	s.grpc = grpc.NewServer(append(s.transport(), chain(s.edge, s.auth, s.limit, validator)...)...)
 	s.registerServices(validator)

@@ -15,8 +15,8 @@ import (
 
 // checked holds one message of a stream against its constraints. The interceptor that
 // does so for all others ends the stream.
-func checked(validator protovalidate.Validator, in proto.Message) error {
-	err := validator.Validate(in)
+func checked(in proto.Message) error {
+	err := sureValidator{protovalidate.GlobalValidator}.Validate(in)
 	if err == nil {
 		return nil
 	}
@@ -43,7 +43,7 @@ func workerOf(ctx context.Context) *runtime.Worker {
 // take deals with one request. What is about the stream itself is done at once;
 // what is about a run waits for the earlier requests about the same run.
 func (l *workLink) take(ctx context.Context, in *pawlv1.WorkRequest) {
-	if err := checked(protovalidate.GlobalValidator, in); err != nil {
+	if err := checked(in); err != nil {
 		l.refuse(in.GetId(), err)
 		return
 	}

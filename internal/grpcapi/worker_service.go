@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -131,7 +130,7 @@ func registrationRequired() error {
 
 // connect registers the worker and queues the answer, ahead of all else.
 func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, link *workLink) error {
-	if err := checked(protovalidate.GlobalValidator, first); err != nil {
+	if err := checked(first); err != nil {
 		return err
 	}
 	in := first.GetRegister()

@@ -23,7 +23,7 @@ func newClient(job loadJob, conn *grpc.ClientConn, number int) (client, error) {
 	case "delegate":
 		return newDelegateClient(conn), nil
 	}
-	return nil, fmt.Errorf("kind %q; want echo, emit, send or delegate", job.Kind)
+	return nil, fmt.Errorf("kind %q; want echo, emit, drive, send or delegate", job.Kind)
 }
 
 type echoClient struct{ rpc healthpb.HealthClient }
@@ -65,15 +65,20 @@ func (c *emitClient) once(ctx context.Context) error {
 		}
 	}
 	c.sent++
-	answer, err := c.rpc.EmitEvent(ctx, &pawlv1.EmitEventRequest{
+	answer, err := c.rpc.EmitEvent(ctx, c.event())
+	c.token = answer.GetTurn().GetToken()
+	return err
+}
+
+// event is the request that is to be sent next.
+func (c *emitClient) event() *pawlv1.EmitEventRequest {
+	return &pawlv1.EmitEventRequest{
 		RunId:     c.run,
 		Event:     eventName,
 		TurnToken: c.token,
 		EventId:   fmt.Sprintf("%s-%08d", c.prefix, c.sent),
 		Artifacts: []*pawlv1.ArtifactWrite{{Name: artifactName, Value: c.value}},
-	})
-	c.token = answer.GetTurn().GetToken()
-	return err
+	}
 }
 
 func (c *emitClient) start(ctx context.Context) error {

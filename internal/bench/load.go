@@ -12,7 +12,7 @@ import (
 
 // loadJob asks a load process to keep a server busy.
 type loadJob struct {
-	// Kind is "echo", "emit", "send" or "delegate".
+	// Kind is "echo", "emit", "drive", "send" or "delegate".
 	Kind   string `json:"kind"`
 	Target string `json:"target"`
 	// Clients that each wait for an answer before they ask again.
@@ -44,6 +44,9 @@ func loadChild(ctx context.Context, _ ChildSpec, w *wire) error {
 		var job loadJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
+		}
+		if job.Kind == "drive" {
+			return runIngest(ctx, job, w.requests)
 		}
 		return runLoad(ctx, job, w.requests)
 	})

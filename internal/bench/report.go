@@ -13,9 +13,7 @@ type Figure struct {
 	// Unit is "us", "ms", "/s", "MB", "x" or "" for a count.
 	Unit string `json:"unit"`
 	Stat
-	Bar *Bar `json:"bar,omitempty"`
-	// Stretch bars are wishes: missing one is no miss.
-	Stretch bool    `json:"stretch,omitempty"`
+	Bar     *Bar    `json:"bar,omitempty"`
 	Verdict Verdict `json:"verdict,omitempty"`
 
 	derived bool
@@ -41,7 +39,7 @@ func newReport(samples Samples) *Report {
 	for _, f := range figures() {
 		out := Figure{
 			Key: f.key, Title: f.title, Unit: f.unit,
-			Stat: NewStat(f.from(samples)), Bar: f.bar, Stretch: f.stretch, derived: f.derived,
+			Stat: NewStat(f.from(samples)), Bar: f.bar, derived: f.derived,
 		}
 		if f.bar != nil {
 			out.Verdict = f.bar.Judge(out.Stat)
@@ -94,7 +92,7 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 	doc := statFields(f.Stat)
 	doc["key"], doc["title"], doc["unit"] = f.Key, f.Title, f.Unit
 	if f.Bar != nil {
-		doc["bar"], doc["stretch"] = f.Bar, f.Stretch
+		doc["bar"] = f.Bar
 	}
 	if f.Verdict != "" {
 		doc["verdict"] = f.Verdict

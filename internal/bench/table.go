@@ -15,7 +15,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(&b, "%-58s %14s %-3s %9s  %-9s %s\n", "figure", "median", "", "spread", "bar", "verdict")
 	for _, f := range r.Figures {
 		fmt.Fprintf(&b, "%-58s %14s %-3s %9s  %-9s %s\n",
-			f.Title, amount(f.Median), f.Unit, spreadText(f.Stat), barText(f.Bar), verdictText(f))
+			f.Title, amount(f.Median), f.Unit, spreadText(f.Stat), barText(f.Bar), string(f.Verdict))
 	}
 	for _, fault := range r.Faults {
 		fmt.Fprintf(&b, "not measured: %s\n", fault)
@@ -40,11 +40,11 @@ func (r *Report) writeHead(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// summary counts the verdicts of the bars that are not stretches.
+// summary counts the verdicts.
 func (r *Report) summary() string {
 	counts := map[Verdict]int{}
 	for _, f := range r.Figures {
-		if f.Bar != nil && !f.Stretch {
+		if f.Bar != nil {
 			counts[f.Verdict]++
 		}
 	}
@@ -96,11 +96,4 @@ func barText(b *Bar) string {
 	default:
 		return ">= " + strconv.FormatFloat(b.Limit, 'f', -1, 64)
 	}
-}
-
-func verdictText(f Figure) string {
-	if f.Stretch {
-		return string(f.Verdict) + " (stretch)"
-	}
-	return string(f.Verdict)
 }

@@ -12,6 +12,7 @@ func (s *suite) wirePart(ctx context.Context) (Samples, error) {
 		{"fsync", func(int) (map[string]float64, error) { return s.fsyncArm() }},
 		{"echo", func(int) (map[string]float64, error) { return s.echoArm(ctx) }},
 		{"bare handler", func(int) (map[string]float64, error) { return s.bareHandlerArm(ctx) }},
+		{"Drive", func(int) (map[string]float64, error) { return s.driveArm(ctx) }},
 		{"EmitEvent", func(int) (map[string]float64, error) { return s.emitArm(ctx) }},
 	}, s.tellRound)
 }
@@ -44,6 +45,16 @@ func (s *suite) bareHandlerArm(ctx context.Context) (map[string]float64, error) 
 		}
 		alone, err := s.load(ctx, s.job("emit", target, 1))
 		out["bare_emit_tps_64"], out["bare_emit_p50_us_1"] = many.PerSec, alone.P50us
+		return err
+	})
+	return out, err
+}
+
+func (s *suite) driveArm(ctx context.Context) (map[string]float64, error) {
+	out := map[string]float64{}
+	err := s.onServer(ctx, "serve", func(target string) error {
+		got, err := s.load(ctx, s.job("drive", target, 64))
+		out["drive_tps_64"], out["drive_p50_us_64"] = got.PerSec, got.P50us
 		return err
 	})
 	return out, err

@@ -33,7 +33,7 @@ func TestKill(t *testing.T) {
 	}
 	s := newSidecar(t, "--pack", "testdata/crash.pack.yaml", "--allow-tool", "*")
 	s.start()
-	drivers := underFire(t, s, kills)
+	drivers := underFire(t, s, kills, killClients, s.runs)
 	disturbed := s.runs()
 	calm := newSidecar(t, "--pack", "testdata/crash.pack.yaml", "--allow-tool", "*")
 	calm.start()
@@ -46,16 +46,16 @@ func TestKill(t *testing.T) {
 
 // underFire plays scripts from many clients while the process is killed, and
 // lets the last ones finish undisturbed.
-func underFire(t *testing.T, s *sidecar, kills int) []*driver {
+func underFire(t *testing.T, s *sidecar, kills, clients int, connect func() pawlv1.RunServiceClient) []*driver {
 	ctx := deadline(t, 10*time.Minute)
 	var acked, next atomic.Int64
 	var over atomic.Bool
 	var mu sync.Mutex
 	var drivers []*driver
 	var wg sync.WaitGroup
-	for range killClients {
+	for range clients {
 		wg.Go(func() {
-			client := s.runs()
+			client := connect()
 			for !over.Load() && ctx.Err() == nil {
 				d := &driver{client: client, script: int(next.Add(1)), acked: &acked, ledger: map[uint64][]byte{}}
 				if err := d.play(ctx); err != nil && !errors.Is(err, errRunEnded) {

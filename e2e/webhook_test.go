@@ -148,7 +148,7 @@ func TestWebhookCatchesUpAfterKills(t *testing.T) {
 	}
 	first := newEar(t)
 	hear("first", first)
-	underFire(t, s, kills)
+	underFire(t, s, kills, killClients, s.runs)
 	began := time.Now()
 	want := told(ctx, t, s.runs())
 	t.Logf("a stream told %d records at %.0f records/s", len(want), float64(len(want))/time.Since(began).Seconds())

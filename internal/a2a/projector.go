@@ -11,7 +11,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -251,7 +250,7 @@ func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
 // artifacts are the workflow artifacts that a record wrote.
 func (p *projector) artifacts(r *machine.Record) []event {
 	var events []event
-	for _, w := range runtime.Writes(r.Body) {
+	for _, w := range machine.Written(r.Body) {
 		declared := p.graph.Artifacts[w.Name]
 		artifact := &a2apb.Artifact{ArtifactId: w.Name, Name: w.Name, Parts: []*a2apb.Part{artifactPart(declared.Type, w.Value)}}
 		events = append(events, p.artifact(r.Seq, artifact, declared.Mode == machine.Append, true))

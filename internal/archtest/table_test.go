@@ -24,6 +24,7 @@ const (
 	machineDir = "internal/runtime/machine"
 	rulesDir   = "internal/runtime/machine/rules"
 	programDir = "internal/runtime/program"
+	historyDir = "internal/runtime/history"
 	requestDir = "internal/runtime/request"
 	genDir     = "gen"
 )
@@ -32,7 +33,7 @@ const (
 // way, and what the table says more.
 func room(more ...string) []string {
 	return append([]string{
-		"internal/runtime", machineDir, rulesDir, programDir, requestDir, "internal/policy", "internal/pack", "internal/prompt",
+		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, "internal/policy", "internal/pack", "internal/prompt",
 	}, more...)
 }
 
@@ -50,7 +51,8 @@ var table = []rule{
 	// Below the way: what it calls to decide.
 	{dir: programDir, may: []string{machineDir, "internal/pack"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
-	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: historyDir, may: []string{machineDir, rulesDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},
 	{dir: "internal/house", may: []string{"internal/runtime", "internal/runtime/blob"}},

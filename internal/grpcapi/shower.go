@@ -43,7 +43,7 @@ func (sh *shower) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Str
 
 func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Record, error) {
 	var graph *machine.Graph
-	if len(runtime.Writes(row.Record.Body)) > 0 {
+	if len(machine.Written(row.Record.Body)) > 0 {
 		var err error
 		if graph, err = sh.graph(ctx, row.RunID); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -48,14 +49,7 @@ type StepAnswer struct {
 }
 
 // ArtifactValue is one artifact with its accumulated value.
-type ArtifactValue struct {
-	Name  string
-	Type  string
-	Mode  machine.Mode
-	Value []byte
-	// Seq is the record of its last write.
-	Seq uint64
-}
+type ArtifactValue = history.Artifact
 
 // RunView is a run as [Engine.GetRun] tells it.
 type RunView struct {

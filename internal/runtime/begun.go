@@ -3,11 +3,10 @@ package runtime
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
@@ -36,53 +35,16 @@ func (e *Engine) BeginningOf(ctx context.Context, namespace string, s *machine.S
 	if err != nil {
 		return Beginning{}, err
 	}
-	first, err := e.firstInput(ctx, RunKey{Namespace: ns, ID: s.RunID})
+	first, err := e.past.First(ctx, RunKey{Namespace: ns, ID: s.RunID})
 	if err != nil {
 		return Beginning{}, err
 	}
-	variables, input, wall := startedWith(first.Command)
+	variables, input, wall := history.StartedWith(first.Command)
 	return Beginning{
 		RequestID: first.ID, Variables: variables, Goal: goalOf(input, variables),
 		Budget:              rules.EffectiveBudget(prog.Graph, s, wall),
 		WallExcludesWaiting: prog.Graph.WallExcludesWaiting,
 	}, nil
-}
-
-// startVariablesOf is the object that a run was started or forked with.
-func (e *Engine) startVariablesOf(ctx context.Context, key RunKey) ([]byte, error) {
-	first, err := e.firstInput(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	variables, _, _ := startedWith(first.Command)
-	return variables, nil
-}
-
-// firstInput is the one that made a run.
-func (e *Engine) firstInput(ctx context.Context, key RunKey) (*machine.Input, error) {
-	first, err := e.store.Entry(ctx, key.Namespace, key.ID, 1)
-	if errors.Is(err, machine.ErrNoRecord) {
-		return nil, RunNotFound()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.ID, err)
-	}
-	return &first.Input, nil
-}
-
-// startedWith reads a command that makes a run: its variables, {} for none, its input
-// and the wall time that was asked for.
-func startedWith(c machine.Command) (variables []byte, input []machine.Part, wall time.Duration) {
-	switch c := c.(type) {
-	case machine.Start:
-		variables, input, wall = c.Variables, c.Input, c.MaxWallTime
-	case machine.Fork:
-		variables, wall = c.Variables, c.MaxWallTime
-	}
-	if len(variables) == 0 {
-		variables = []byte("{}")
-	}
-	return variables, input, wall
 }
 
 // wordsOf is a message as words, a part a line.

@@ -50,7 +50,7 @@ func (e *Engine) Delegation(ctx context.Context, row machine.OutboxRow) (machine
 	if del.Remote.Answer == 0 {
 		return del, nil
 	}
-	rec, err := e.RecordAt(ctx, key, del.Remote.Answer)
+	rec, err := e.past.Record(ctx, key, del.Remote.Answer)
 	if input, ok := rec.Body.(*machine.InputReceived); ok {
 		del.Answer, del.Answerer = input.Parts, machine.Answerer{Name: rec.Principal, Scopes: input.Scopes}
 	}
@@ -146,7 +146,7 @@ func (e *Engine) delegationOf(ctx context.Context, key RunKey, s *machine.State,
 // between, the state of that time knows.
 func (e *Engine) wallLeft(ctx context.Context, key RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
 	if s.Status.Terminal() || g.WallExcludesWaiting {
-		past, err := e.Replay(ctx, key, g, rec.Seq)
+		past, err := e.past.Replay(ctx, key, g, rec.Seq)
 		if err != nil {
 			return 0, err
 		}

@@ -53,7 +53,7 @@ func (e *Engine) VariablesOf(ctx context.Context, namespace string, s *machine.S
 	if err != nil {
 		return nil, err
 	}
-	return e.startVariablesOf(ctx, RunKey{Namespace: ns, ID: s.RunID})
+	return e.past.Variables(ctx, RunKey{Namespace: ns, ID: s.RunID})
 }
 
 // CursorAt is the place behind the i-th record of a committed entry, as a watch

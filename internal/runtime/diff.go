@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
@@ -102,14 +103,14 @@ func (e *Engine) point(ctx context.Context, key RunKey, seq uint64) (point, erro
 	}
 	// A commit is one moment: all of it is compared as it was after it.
 	at := p.State.Seq
-	if p.artifacts, err = e.artifactsAt(ctx, key, p.State, at); err != nil {
+	if p.artifacts, err = e.past.Artifacts(ctx, key, p.State, at); err != nil {
 		return p, err
 	}
-	if p.variables, err = e.startVariablesOf(ctx, key); err != nil {
+	if p.variables, err = e.past.Variables(ctx, key); err != nil {
 		return p, err
 	}
 	for _, window := range p.State.Conversations {
-		messages, err := e.conversation(ctx, key, window)
+		messages, err := e.past.Conversation(ctx, key, window)
 		if err != nil {
 			return p, err
 		}
@@ -124,7 +125,7 @@ func (e *Engine) point(ctx context.Context, key RunKey, seq uint64) (point, erro
 func (e *Engine) path(ctx context.Context, key RunKey, last uint64, depth int) ([]PathStep, error) {
 	var path []PathStep
 	for next := uint64(1); next <= last; {
-		entries, err := e.store.Entries(ctx, key.Namespace, key.ID, next, replayPage)
+		entries, err := e.store.Entries(ctx, key.Namespace, key.ID, next, history.Page)
 		if err != nil {
 			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, next, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
@@ -28,8 +29,9 @@ type Engine struct {
 	pages    *pages
 	timers   *timers
 	inflight *inflight
-	segments *segments
-	work     *work
+	// past reads what was.
+	past *history.Reader
+	work *work
 	// consumers are the open watches of named readers.
 	consumers *consumers
 	// turns keep changes of one subscription apart.
@@ -50,7 +52,7 @@ func New(cfg Config) (*Engine, error) {
 		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
 		programs: program.NewCache(cfg.Store, cfg.Pack),
 		hub:      newHub(cfg.TailBytes), pages: &pages{limit: cfg.WatchBytes},
-		segments: newSegments(), consumers: newConsumers(), turns: newSubscriptionTurns(),
+		past: history.New(cfg.Store), consumers: newConsumers(), turns: newSubscriptionTurns(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.terms = request.Terms{
@@ -181,8 +183,4 @@ func (e *Engine) Head(ctx context.Context, key RunKey) (*machine.State, error) {
 	return s, nil
 }
 
-func RunNotFound() error {
-	return &machine.Refusal{
-		Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see",
-	}
-}
+func RunNotFound() error { return history.NoRun() }

@@ -189,7 +189,7 @@ func setOver(from, over []machine.Label) []machine.Label {
 // forkVariables puts the request's variables over the source's. Into another
 // pack only those go that it knows.
 func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *program.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
-	raw, err := e.startVariablesOf(ctx, source)
+	raw, err := e.past.Variables(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *program
 // copyBodies reads values, messages, inputs and answers as of the source's state.
 func (e *Engine) copyBodies(ctx context.Context, source RunKey, g *machine.Graph, fork *machine.Fork) error {
 	from := fork.From
-	values, err := e.artifactsAt(ctx, source, from, from.Seq)
+	values, err := e.past.Artifacts(ctx, source, from, from.Seq)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (e *Engine) copyBodies(ctx context.Context, source RunKey, g *machine.Graph
 		return err
 	}
 	for _, seq := range from.Queue {
-		body, err := e.RecordBody(ctx, source, seq)
+		body, err := e.past.Body(ctx, source, seq)
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func (e *Engine) talks(ctx context.Context, key RunKey, g *machine.Graph, s *mac
 		if node == nil || window.State != s.Current && !node.Persistent {
 			continue
 		}
-		messages, err := e.conversation(ctx, key, window)
+		messages, err := e.past.Conversation(ctx, key, window)
 		if err != nil {
 			return nil, err
 		}

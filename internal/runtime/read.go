@@ -48,7 +48,7 @@ func (e *Engine) GetRun(ctx context.Context, req GetRunRequest) (RunView, error)
 	if req.AtSeq != 0 {
 		at = req.AtSeq
 	}
-	view.Artifacts, err = e.artifactsAt(ctx, key, s, at)
+	view.Artifacts, err = e.past.Artifacts(ctx, key, s, at)
 	return view, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -90,11 +91,11 @@ func (e *Engine) resultOf(ctx context.Context, head *machine.State, g *machine.G
 	if head.Seq == last && plainAnswer(entry.Input.Command) {
 		return machine.Result{State: head, Disposition: machine.Accepted}, nil
 	}
-	before, err := e.Replay(ctx, RunKey{Namespace: head.Namespace, ID: head.RunID}, g, entry.First-1)
+	before, err := e.past.Replay(ctx, RunKey{Namespace: head.Namespace, ID: head.RunID}, g, entry.First-1)
 	if err != nil {
 		return machine.Result{}, err
 	}
-	result, err := ReplayEntry(g, before, entry)
+	result, err := history.Again(g, before, entry)
 	if err != nil {
 		return machine.Result{}, fmt.Errorf("runtime: replay run %s: %w", head.RunID, err)
 	}

@@ -34,7 +34,7 @@ func TestLongArtifactsReadTheSame(t *testing.T) {
 		for err == nil && len(page) > 0 && page[0].First <= seq {
 			for _, entry := range page {
 				for _, record := range entry.Records {
-					for _, w := range runtime.Writes(record.Body) {
+					for _, w := range machine.Written(record.Body) {
 						if w.Name == "log" && record.Seq <= seq {
 							writes = append(writes, string(w.Value))
 						}

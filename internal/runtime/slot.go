@@ -8,11 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/program"
 )
 
-// runKey names a run in this process.
-type RunKey struct {
-	Namespace uint32
-	ID        string
-}
+// RunKey names a run in this process.
+type RunKey = machine.RunKey
 
 // slotShards is a power of two, so that a hash picks a shard by its low bits.
 const slotShards = 64

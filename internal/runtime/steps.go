@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -69,7 +68,7 @@ func (e *Engine) readAnswer(ctx context.Context, key RunKey, step *StepAnswer) e
 	if step.AnswerSeq == 0 {
 		return nil
 	}
-	body, err := e.RecordBody(ctx, key, step.AnswerSeq)
+	body, err := e.past.Body(ctx, key, step.AnswerSeq)
 	if err != nil {
 		return err
 	}
@@ -91,23 +90,6 @@ func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 		}
 	}
 	return machine.TakenStep{}
-}
-
-// record reads the body of one record.
-func (e *Engine) RecordBody(ctx context.Context, key RunKey, seq uint64) (machine.Body, error) {
-	rec, err := e.RecordAt(ctx, key, seq)
-	return rec.Body, err
-}
-
-func (e *Engine) RecordAt(ctx context.Context, key RunKey, seq uint64) (machine.Record, error) {
-	entry, err := e.store.Entry(ctx, key.Namespace, key.ID, seq)
-	if err != nil {
-		return machine.Record{}, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
-	}
-	if seq < entry.First || seq-entry.First >= uint64(len(entry.Records)) {
-		return machine.Record{}, fmt.Errorf("runtime: run %s: the entry of record %d begins with %d: %w", key.ID, seq, entry.First, machine.ErrNoRecord)
-	}
-	return entry.Records[seq-entry.First], nil
 }
 
 // StepView is one step of the visit as the executor of its turn sees it.
@@ -162,7 +144,7 @@ func (e *Engine) visitViews(ctx context.Context, key RunKey, steps []machine.Too
 // stepView reads one step's request and answer.
 func (e *Engine) stepView(ctx context.Context, key RunKey, step *machine.ToolStep) (StepView, error) {
 	view := StepView{ToolStep: *step}
-	body, err := e.RecordBody(ctx, key, step.RequestSeq)
+	body, err := e.past.Body(ctx, key, step.RequestSeq)
 	if err != nil {
 		return view, err
 	}

@@ -92,7 +92,7 @@ func entryBytes(e *machine.Entry) int64 {
 
 func recordBytes(body machine.Body) int64 {
 	size := 200
-	for _, w := range Writes(body) {
+	for _, w := range machine.Written(body) {
 		size += len(w.Name) + len(w.Value)
 	}
 	switch b := body.(type) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -85,7 +86,7 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 }
 
 func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.State, seq uint64) (*RunView, error) {
-	values, err := f.e.artifactsAt(ctx, RunKey{Namespace: f.ns, ID: run}, s, seq)
+	values, err := f.e.past.Artifacts(ctx, RunKey{Namespace: f.ns, ID: run}, s, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	}
 	if f.snapshots {
 		var err error
-		if tr.state, err = f.e.Replay(ctx, key, tr.graph, tr.seq); err != nil {
+		if tr.state, err = f.e.past.Replay(ctx, key, tr.graph, tr.seq); err != nil {
 			return err
 		}
 	}
@@ -198,7 +199,7 @@ func (f *recordFilter) visitStart(ctx context.Context, key RunKey, seq uint64) (
 // it stands: to where it stands then, and the last of them that passed.
 func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key RunKey, first, last uint64) (now moment, passed uint64, err error) {
 	for next := first; next <= last; {
-		page := replayPage
+		page := history.Page
 		page.Records = int(min(uint64(page.Records), last-next+1))
 		entries, err := f.e.store.Entries(ctx, key.Namespace, key.ID, next, page)
 		if err != nil {
@@ -228,7 +229,7 @@ func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 	if !f.snapshots {
 		return nil
 	}
-	result, err := ReplayEntry(tr.graph, tr.state, entry)
+	result, err := history.Again(tr.graph, tr.state, entry)
 	if err != nil {
 		return fmt.Errorf("runtime: replay run %s: %w", entry.RunID, err)
 	}

@@ -191,7 +191,7 @@ func (e *Engine) renderPrompt(ctx context.Context, key RunKey, prog *program.Pro
 		if i < 0 {
 			continue
 		}
-		value, _, err := e.artifact(ctx, key, &s.Artifacts[i], s.Seq)
+		value, _, err := e.past.Artifact(ctx, key, &s.Artifacts[i], s.Seq)
 		if err != nil {
 			return "", err
 		}
@@ -235,7 +235,7 @@ func artifactsNamed(src string, fragments map[string]string) []string {
 
 // variables reads what the run was started with.
 func (e *Engine) variables(ctx context.Context, key RunKey) (map[string]any, error) {
-	variables, err := e.startVariablesOf(ctx, key)
+	variables, err := e.past.Variables(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -256,43 +256,5 @@ func (e *Engine) messages(ctx context.Context, key RunKey, s *machine.State) ([]
 	if i < 0 {
 		return nil, nil
 	}
-	return e.conversation(ctx, key, s.Conversations[i])
-}
-
-// conversation reads a window of a state's conversation.
-func (e *Engine) conversation(ctx context.Context, key RunKey, window machine.Conversation) ([]machine.Message, error) {
-	rows, err := e.store.MessageRows(ctx, key.Namespace, key.ID, window.State, window.From, window.Next)
-	if err != nil {
-		return nil, fmt.Errorf("runtime: messages of run %s: %w", key.ID, err)
-	}
-	var messages []machine.Message
-	for _, row := range rows {
-		body, err := e.RecordBody(ctx, key, row.Seq)
-		if err != nil {
-			return nil, err
-		}
-		messages = append(messages, messagesOf(body, window.State)...)
-	}
-	return messages, nil
-}
-
-// messagesOf is what a record adds to a state's conversation. An output without
-// messages is the assistant's.
-func messagesOf(body machine.Body, state string) []machine.Message {
-	switch b := body.(type) {
-	case *machine.InputReceived:
-		return []machine.Message{{Role: "user", Parts: b.Parts, Envelope: b.Envelope}}
-	case *machine.TurnCompleted:
-		if len(b.Messages) == 0 && len(b.Output) > 0 {
-			return []machine.Message{{Role: "assistant", Parts: b.Output}}
-		}
-		return b.Messages
-	case *machine.Origin:
-		for i := range b.Conversations {
-			if b.Conversations[i].State == state {
-				return b.Conversations[i].Messages
-			}
-		}
-	}
-	return nil
+	return e.past.Conversation(ctx, key, s.Conversations[i])
 }

@@ -33,6 +33,12 @@ type Committed struct {
 	Hash     [32]byte
 }
 
+// RunKey names a run in one store.
+type RunKey struct {
+	Namespace uint32
+	ID        string
+}
+
 // Page bounds a read: at most Records entries and about Bytes bytes, at least
 // one entry if there is any. Zero fields mean the defaults of 256 entries and
 // 1 MiB.

@@ -1,4 +1,4 @@
-package runtime
+package history
 
 import (
 	"container/list"
@@ -23,7 +23,7 @@ type segment struct {
 }
 
 type segmentKey struct {
-	run  RunKey
+	run  machine.RunKey
 	name string
 }
 

@@ -1,0 +1,99 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Artifact is one artifact with its accumulated value.
+type Artifact struct {
+	Name  string
+	Type  string
+	Mode  machine.Mode
+	Value []byte
+	// Seq is the record of its last write.
+	Seq uint64
+}
+
+// Artifacts reads the values of a state's artifacts as of record seq, in the
+// order of their names.
+func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.State, seq uint64) ([]Artifact, error) {
+	values := make([]Artifact, 0, len(s.Artifacts))
+	for i := range s.Artifacts {
+		value, written, err := r.Artifact(ctx, key, &s.Artifacts[i], seq)
+		if err != nil {
+			return nil, err
+		}
+		if written {
+			values = append(values, value)
+		}
+	}
+	slices.SortFunc(values, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
+	return values, nil
+}
+
+// Artifact folds the writes of one artifact up to record seq; false: there was
+// none yet.
+func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, seq uint64) (Artifact, bool, error) {
+	value := Artifact{Name: head.Name, Type: head.Type, Mode: head.Mode}
+	at := segmentKey{run: key, name: head.Name}
+	f := &folding{head: head}
+	if head.Mode == machine.Append {
+		f.segments = r.segments.upTo(at, seq)
+	}
+	if n := len(f.segments); n > 0 {
+		value.Seq = f.segments[n-1].last
+	}
+	versions, err := r.versions(ctx, key, head, value.Seq, seq)
+	if err != nil {
+		return value, false, err
+	}
+	for _, version := range versions {
+		written, err := r.written(ctx, key, head.Name, version.Seq)
+		if err != nil {
+			return value, false, err
+		}
+		f.add(version.Seq, written)
+		value.Seq = version.Seq
+	}
+	if value.Seq == 0 {
+		return value, false, nil
+	}
+	if f.grown {
+		r.segments.keep(at, f.segments)
+	}
+	value.Value = f.value()
+	return value, true, nil
+}
+
+// versions lists the writes of an artifact in (after, seq]; of one that is replaced
+// the last alone.
+func (r *Reader) versions(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, after, seq uint64) (versions []machine.ArtifactVersion, err error) {
+	if head.Mode == machine.Replace {
+		versions, err = r.store.ArtifactVersions(ctx, key.Namespace, key.ID, head.Name, seq, true)
+	} else {
+		versions, err = r.store.ArtifactVersionsAfter(ctx, key.Namespace, key.ID, head.Name, after, seq)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("runtime: versions of artifact %q of run %s: %w", head.Name, key.ID, err)
+	}
+	return versions, nil
+}
+
+// written is the value that a record wrote to an artifact.
+func (r *Reader) written(ctx context.Context, key machine.RunKey, name string, seq uint64) ([]byte, error) {
+	body, err := r.Body(ctx, key, seq)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range machine.Written(body) {
+		if w.Name == name {
+			return w.Value, nil
+		}
+	}
+	return nil, fmt.Errorf("runtime: record %d of run %s wrote no artifact %q", seq, key.ID, name)
+}

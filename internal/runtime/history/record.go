@@ -1,0 +1,103 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Body reads the body of one record.
+func (r *Reader) Body(ctx context.Context, key machine.RunKey, seq uint64) (machine.Body, error) {
+	rec, err := r.Record(ctx, key, seq)
+	return rec.Body, err
+}
+
+// Record reads one record; [machine.ErrNoRecord].
+func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (machine.Record, error) {
+	entry, err := r.store.Entry(ctx, key.Namespace, key.ID, seq)
+	if err != nil {
+		return machine.Record{}, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
+	}
+	if seq < entry.First || seq-entry.First >= uint64(len(entry.Records)) {
+		return machine.Record{}, fmt.Errorf("runtime: run %s: the entry of record %d begins with %d: %w", key.ID, seq, entry.First, machine.ErrNoRecord)
+	}
+	return entry.Records[seq-entry.First], nil
+}
+
+// Variables is the object that a run was started or forked with.
+func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, error) {
+	first, err := r.First(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	variables, _, _ := StartedWith(first.Command)
+	return variables, nil
+}
+
+// First is the input that made a run.
+func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
+	first, err := r.store.Entry(ctx, key.Namespace, key.ID, 1)
+	if errors.Is(err, machine.ErrNoRecord) {
+		return nil, NoRun()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.ID, err)
+	}
+	return &first.Input, nil
+}
+
+// StartedWith reads a command that makes a run: its variables, {} for none, its input
+// and the wall time that was asked for.
+func StartedWith(c machine.Command) (variables []byte, input []machine.Part, wall time.Duration) {
+	switch c := c.(type) {
+	case machine.Start:
+		variables, input, wall = c.Variables, c.Input, c.MaxWallTime
+	case machine.Fork:
+		variables, wall = c.Variables, c.MaxWallTime
+	}
+	if len(variables) == 0 {
+		variables = []byte("{}")
+	}
+	return variables, input, wall
+}
+
+// Conversation reads a window of a state's conversation.
+func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window machine.Conversation) ([]machine.Message, error) {
+	rows, err := r.store.MessageRows(ctx, key.Namespace, key.ID, window.State, window.From, window.Next)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: messages of run %s: %w", key.ID, err)
+	}
+	var messages []machine.Message
+	for _, row := range rows {
+		body, err := r.Body(ctx, key, row.Seq)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, messagesOf(body, window.State)...)
+	}
+	return messages, nil
+}
+
+// messagesOf is what a record adds to a state's conversation. An output without
+// messages is the assistant's.
+func messagesOf(body machine.Body, state string) []machine.Message {
+	switch b := body.(type) {
+	case *machine.InputReceived:
+		return []machine.Message{{Role: "user", Parts: b.Parts, Envelope: b.Envelope}}
+	case *machine.TurnCompleted:
+		if len(b.Messages) == 0 && len(b.Output) > 0 {
+			return []machine.Message{{Role: "assistant", Parts: b.Output}}
+		}
+		return b.Messages
+	case *machine.Origin:
+		for i := range b.Conversations {
+			if b.Conversations[i].State == state {
+				return b.Conversations[i].Messages
+			}
+		}
+	}
+	return nil
+}

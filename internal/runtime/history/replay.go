@@ -1,0 +1,85 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+)
+
+// Page bounds what a replay holds of the journal at once.
+var Page = machine.Page{Records: 256, Bytes: 1 << 20}
+
+// Replay returns a run's state after the entry that holds record seq, by feeding
+// the inputs recorded since the last checkpoint through the machine; nil for
+// seq 0. Nothing is executed.
+func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Graph, seq uint64) (*machine.State, error) {
+	if seq == 0 {
+		return nil, nil
+	}
+	s, err := r.store.Checkpoint(ctx, key.Namespace, key.ID, seq)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: read run %s before record %d: %w", key.ID, seq, err)
+	}
+	for s == nil || s.Seq < seq {
+		from := uint64(1)
+		if s != nil {
+			from = s.Seq + 1
+		}
+		entries, err := r.store.Entries(ctx, key.Namespace, key.ID, from, Page)
+		if err != nil {
+			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, from, err)
+		}
+		if len(entries) == 0 {
+			return nil, NoRecord(seq)
+		}
+		for i := range entries {
+			if entries[i].First > seq {
+				break
+			}
+			result, err := Again(g, s, &entries[i])
+			if err != nil {
+				return nil, fmt.Errorf("runtime: replay run %s: %w", key.ID, err)
+			}
+			s = result.State
+		}
+	}
+	return s, nil
+}
+
+// Follow goes on from a state of a run over the entries behind it.
+func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.State, error) {
+	for i := range tail {
+		result, err := Again(g, s, &tail[i])
+		if err != nil {
+			return nil, err
+		}
+		s = result.State
+	}
+	return s, nil
+}
+
+// Again makes one recorded input again; the state has the entry's hash.
+func Again(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
+	result, err := rules.Step(g, s, entry.Input)
+	if err != nil {
+		return result, fmt.Errorf("record %d: %w", entry.First, err)
+	}
+	if result.Batch == nil {
+		return result, fmt.Errorf("record %d: its input changes nothing", entry.First)
+	}
+	next := *result.State
+	next.PrevHash = entry.Hash
+	result.State = &next
+	return result, nil
+}
+
+// NoRecord is the refusal for a record that a run has not.
+func NoRecord(seq uint64) error {
+	return &machine.Refusal{
+		Code: machine.CodeNotFound, Reason: "RECORD_NOT_FOUND", Field: "at_seq",
+		Message: fmt.Sprintf("the run has no record %d", seq), Got: int64(min(seq, math.MaxInt64)),
+	}
+}

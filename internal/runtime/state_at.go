@@ -1,0 +1,61 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// StateAt returns a run's state as it was after the commit that holds record
+// seq; 0 = now. A past state is a replay from the store's last checkpoint before
+// it, so it costs the same however long the journal is.
+func (e *Engine) StateAt(ctx context.Context, ref RunRef, seq uint64) (*machine.State, error) {
+	key, err := e.FindReadable(ref)
+	if err != nil {
+		return nil, err
+	}
+	return e.stateAt(ctx, key, seq)
+}
+
+func (e *Engine) stateAt(ctx context.Context, key RunKey, seq uint64) (*machine.State, error) {
+	head, err := e.Head(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case seq == 0 || seq == head.Seq:
+		return head, nil
+	case seq > head.Seq:
+		return nil, history.NoRecord(seq)
+	}
+	prog, err := e.programs.Of(ctx, key.Namespace, head)
+	if err != nil {
+		return nil, err
+	}
+	past, err := e.past.Replay(ctx, key, prog.Graph, seq)
+	if err != nil || !head.Imported {
+		return past, err
+	}
+	shown := *past
+	shown.Imported = true
+	return &shown, nil
+}
+
+// replayTail goes on from a stored state of a run, by the run's own program.
+func (e *Engine) replayTail(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {
+	prog, err := e.programs.Of(ctx, head.Namespace, head)
+	if err != nil {
+		return nil, err
+	}
+	s, err := history.Follow(prog.Graph, head, tail)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: replay run %s: %w", head.RunID, err)
+	}
+	return s, nil
+}
+
+// figure is a seq or position as a refusal's figure, which is signed.
+func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -112,14 +112,10 @@ func (f *RecordFeed) event(row *runtime.RecordRow, record *pawlv1.Record) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", recordID(row), err)
 	}
-	namespace := f.show.call.Namespace
-	if namespace == "" {
-		namespace = runtime.DefaultNamespace
-	}
 	kind := pawlv1.RecordKind(machine.RecordKindOf(row.Record.Body))
 	return json.Marshal(cloudEvent{
 		SpecVersion: "1.0", ID: recordID(row), Subject: row.RunID, DataContentType: "application/json", Data: data,
-		Source: fmt.Sprintf("/pawl/%s/%s", hex.EncodeToString(row.Cursor.Epoch[:]), namespace),
+		Source: fmt.Sprintf("/pawl/%s/%s", hex.EncodeToString(row.Cursor.Epoch[:]), f.show.namespace()),
 		Type:   "dev.pawl.record." + strings.ToLower(strings.TrimPrefix(kind.String(), "RECORD_KIND_")),
 		Time:   time.Unix(0, row.Record.At).UTC().Format(time.RFC3339Nano),
 	})

@@ -52,9 +52,12 @@ func newEnvelopeCodec() envelopeCodec { return envelopeCodec{encoding.GetCodecV2
 // it comes one of 1 MiB.
 const pooledBytes = 32 << 10
 
-// Marshal takes a buffer of the message's own size for what is large: a slow reader
+// Marshal sends what is encoded already as it is, and takes a buffer of the message's own size for what is large: a slow reader
 // holds what it was sent, buffers included.
 func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if encoded, ok := v.(wireMessage); ok {
+		return mem.BufferSlice{mem.SliceBuffer(encoded)}, nil
+	}
 	m, ok := v.(proto.Message)
 	if !ok || proto.Size(m) <= pooledBytes {
 		return c.CodecV2.Marshal(v)

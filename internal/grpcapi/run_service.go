@@ -24,6 +24,8 @@ type runService struct {
 	streams  *openStreams
 	settings *settingsCache
 	tally    *tally
+	// sent are the records that were sent lately, as bytes.
+	sent *recordBytes
 	// commands makes those of Drive.
 	commands *commander
 }

@@ -79,17 +79,29 @@ func (s *runService) pump(ctx context.Context, watch *runtime.Watch, show *showe
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			item, err := show.item(ctx, &page.Records[i])
-			if err != nil {
-				return err
-			}
-			if err := to.Send(item); err != nil {
+			if err := send(ctx, show, &page.Records[i], to); err != nil {
 				return err
 			}
 			// A slow reader keeps nothing that it was sent.
 			page.Records[i] = runtime.RecordRow{}
 		}
 	}
+}
+
+// send sends one record; without a snapshot it is encoded once for all its readers.
+func send(ctx context.Context, show *shower, row *runtime.RecordRow, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
+	if row.Snapshot != nil {
+		item, err := show.item(ctx, row)
+		if err != nil {
+			return err
+		}
+		return to.Send(item)
+	}
+	data, err := show.encoded(ctx, row)
+	if err != nil {
+		return err
+	}
+	return to.SendMsg(data)
 }
 
 // streamEnd says why a stream is over: by itself (nil), because the server ended

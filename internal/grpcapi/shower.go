@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -39,6 +40,26 @@ func (sh *shower) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Str
 	run, err := sh.s.run(ctx, sh.call.Namespace, row.Snapshot.State)
 	out.Snapshot = &pawlv1.Snapshot{Run: run, Artifacts: artifactsToProto(row.Snapshot.State.Artifacts, row.Snapshot.Artifacts)}
 	return out, err
+}
+
+// encoded is item of a row without a snapshot, in bytes that its readers share.
+func (sh *shower) encoded(ctx context.Context, row *runtime.RecordRow) (wireMessage, error) {
+	place := recordPlace{sh.namespace(), row.Cursor.Position, row.Cursor.Index, row.PrevSeq}
+	return sh.s.sent.of(place, func() (wireMessage, error) {
+		item, err := sh.item(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(item)
+	})
+}
+
+// namespace is the one that is read, by name.
+func (sh *shower) namespace() string {
+	if sh.call.Namespace == "" {
+		return runtime.DefaultNamespace
+	}
+	return sh.call.Namespace
 }
 
 func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Record, error) {

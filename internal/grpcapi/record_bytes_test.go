@@ -1,0 +1,75 @@
+package grpcapi
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestARecordIsEncodedOnce: however many readers come to a record at once, it is
+// converted once, and all are given the same bytes.
+func TestARecordIsEncodedOnce(t *testing.T) {
+	t.Parallel()
+	kept := newRecordBytes()
+	var conversions atomic.Int64
+	var readers sync.WaitGroup
+	for range 32 {
+		readers.Go(func() {
+			for position := range uint64(500) {
+				place := recordPlace{namespace: "default", position: position}
+				data, err := kept.of(place, func() (wireMessage, error) {
+					conversions.Add(1)
+					return wireMessage{byte(position)}, nil
+				})
+				if err != nil || len(data) != 1 || data[0] != byte(position) {
+					t.Errorf("position %d: %v, %v", position, data, err)
+				}
+			}
+		})
+	}
+	readers.Wait()
+	if n := conversions.Load(); n != 500 {
+		t.Fatalf("%d conversions of 500 records", n)
+	}
+}
+
+// TestWhatIsKeptOfRecordsIsBounded by number and by bytes.
+func TestWhatIsKeptOfRecordsIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"by number": 1, "by bytes": 64 << 10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kept := newRecordBytes()
+			for position := range uint64(3 * keptRecords) {
+				_, _ = kept.of(recordPlace{position: position}, func() (wireMessage, error) { return make(wireMessage, size), nil })
+				if position%64 != 0 {
+					continue
+				}
+				held := 0
+				for _, generation := range []map[recordPlace]*keptRecord{kept.young, kept.old} {
+					for _, record := range generation {
+						held += len(record.data)
+					}
+				}
+				if n := len(kept.young) + len(kept.old); n > 2*keptRecords || held > 2*(keptBytes+size) {
+					t.Fatalf("%d records with %d bytes are kept", n, held)
+				}
+			}
+		})
+	}
+}
+
+// TestAFailedConversionIsNobodyElses: the next reader converts for itself.
+func TestAFailedConversionIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	kept := newRecordBytes()
+	gone := errors.New("the stream has ended")
+	if _, err := kept.of(recordPlace{}, func() (wireMessage, error) { return nil, gone }); !errors.Is(err, gone) {
+		t.Fatalf("got %v", err)
+	}
+	data, err := kept.of(recordPlace{}, func() (wireMessage, error) { return wireMessage("x"), nil })
+	if err != nil || string(data) != "x" {
+		t.Fatalf("got %q, %v", data, err)
+	}
+}

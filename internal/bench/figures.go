@@ -48,6 +48,7 @@ func figures() []figure {
 	list := yardsticks()
 	list = append(list, throughput()...)
 	list = append(list, workers()...)
+	list = append(list, drivers()...)
 	list = append(list, agents()...)
 	list = append(list, delegations()...)
 	list = append(list, snapshots()...)

@@ -22,10 +22,14 @@ a2a_emit_p50_us a2a_send_p50_us a2a_send_tps_64 delegate_p50_us delegate_local_p
 // growthKeys are differences, which may be below zero where little is measured.
 var growthKeys = []string{"idle_workers_rss_mb", "a2a_subscribers_rss_mb"}
 
-// foreignKeys may be null: those workers need not be installed.
+// foreignKeys may be null: those workers and drivers need not be installed.
 var foreignKeys = strings.Fields(`
 worker_turns_tps_python worker_turn_p50_us_python worker_turn_p99_us_python
-worker_turns_tps_typescript worker_turn_p50_us_typescript worker_turn_p99_us_typescript`)
+worker_turns_tps_typescript worker_turn_p50_us_typescript worker_turn_p99_us_typescript
+drive_python_tps_64 drive_python_unary_tps_64 drive_typescript_tps_64 drive_typescript_unary_tps_64`)
+
+// ratioKeys compare two of those.
+var ratioKeys = strings.Fields(`drive_python_ratio drive_typescript_ratio`)
 
 // document marshals a report and reads it back.
 func document(t *testing.T, r *Report) map[string]any {
@@ -64,6 +68,11 @@ func TestReportHasEveryKey(t *testing.T) {
 			}
 			if name == "empty" && value != nil {
 				t.Errorf("%s: %s is %v, want null", name, key, value)
+			}
+		}
+		for _, key := range ratioKeys {
+			if value, ok := doc[key]; !ok || name == "measured" && value != any(1.0) {
+				t.Errorf("%s: %s is %v, want the quotient 1", name, key, value)
 			}
 		}
 	}

@@ -48,7 +48,7 @@ type suite struct {
 	sizes Sizes
 	root  string
 	packs []string
-	// foreign are the languages whose workers are measured besides Go's.
+	// foreign are the languages whose workers, and drivers, are measured besides Go's.
 	foreign  []language
 	progress io.Writer
 	began    time.Time
@@ -66,7 +66,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	load := quiet{wait: opts.Wait, look: loadAverage, tell: s.tell, pause: func(ctx context.Context, d time.Duration) { pause(ctx, d, nil) }}.await(ctx)
 	samples := Samples{}
 	var faults, missing []string
-	if wanted(opts.Parts, "workers") {
+	if wanted(opts.Parts, "workers") || wanted(opts.Parts, "drivers") {
 		s.foreign, missing = languages(ctx, opts.Python, opts.Node)
 	}
 	for _, p := range s.parts() {
@@ -106,6 +106,7 @@ func (s *suite) parts() []part {
 		{"watchers", s.watchersPart},
 		{"telemetry", s.telemetryPart},
 		{"workers", s.workersPart},
+		{"drivers", s.driversPart},
 		{"agents", s.agentsPart},
 		{"delegate", s.delegatePart},
 		{"flat", s.flatPart},

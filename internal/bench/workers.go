@@ -104,12 +104,17 @@ func (s *suite) workerTurns(ctx context.Context, lang language, runs int) (worke
 			return err
 		}
 		defer c.stop()
-		return c.call(ctx, workerJob{
-			Target: target, Runs: runs, Event: eventName, Artifact: artifactName, Bytes: s.sizes.ArtifactBytes,
-			WarmMs: s.sizes.warm().Milliseconds(), WindowMs: s.sizes.window().Milliseconds(),
-		}, &result)
+		return c.call(ctx, s.turnsJob(target, runs), &result)
 	})
 	return result, err
+}
+
+// turnsJob is the turns of so many runs, by the sizes of the bench.
+func (s *suite) turnsJob(target string, runs int) workerJob {
+	return workerJob{
+		Target: target, Runs: runs, Event: eventName, Artifact: artifactName, Bytes: s.sizes.ArtifactBytes,
+		WarmMs: s.sizes.warm().Milliseconds(), WindowMs: s.sizes.window().Milliseconds(),
+	}
 }
 
 // workerServer runs use against a sidecar whose runs may go on for as long as it

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 )
 
-// language is one whose worker can be measured.
+// language is one whose worker, and perhaps whose driver, can be measured.
 type language struct {
 	name string
 	// command starts its program; none: the reference worker, a child of this binary.
 	command []string
+	// driver starts the program that drives runs; none: there is none.
+	driver []string
 }
 
 var goWorker = language{name: "go"}
@@ -22,15 +24,21 @@ func (l language) start(ctx context.Context, s *suite) (*child, error) {
 	if l.command == nil {
 		return s.start(ctx, "worker")
 	}
-	return s.spawn(l.name+" worker", exec.CommandContext(ctx, l.command[0], l.command[1:]...))
+	return s.spawn(l.name+" worker", commandOf(ctx, l.command))
 }
 
-// The places of the worker programs and of the clients, from the root of the
+func commandOf(ctx context.Context, argv []string) *exec.Cmd {
+	return exec.CommandContext(ctx, argv[0], argv[1:]...)
+}
+
+// The places of the programs and of the clients, from the root of the
 // source tree.
 const (
 	pythonProgram = "bench/worker.py"
+	pythonDriver  = "bench/driver.py"
 	pythonEnv     = "clients/python/.venv/bin/python"
 	nodeProgram   = "bench/worker.mjs"
+	nodeDriver    = "bench/driver.mjs"
 	nodeClient    = "clients/typescript/dist/esm/index.js"
 )
 
@@ -45,6 +53,9 @@ func languages(ctx context.Context, python, node string) (found []language, miss
 		if err != nil {
 			missing = append(missing, fmt.Sprintf("%s worker: %v", lang.name, err))
 			continue
+		}
+		if lang.driver == nil {
+			missing = append(missing, lang.name+" driver: no program")
 		}
 		found = append(found, lang)
 	}
@@ -63,6 +74,9 @@ func pythonWorker(ctx context.Context, python string) (language, error) {
 		return lang, fmt.Errorf("%s cannot import pawl: %w: %.200s", python, err, out)
 	}
 	lang.command = []string{python, pythonProgram}
+	if present(pythonDriver) == nil {
+		lang.driver = []string{python, pythonDriver}
+	}
 	return lang, nil
 }
 
@@ -73,13 +87,13 @@ func nodeWorker(ctx context.Context, node string) (language, error) {
 	}
 	path, err := exec.LookPath(node)
 	if err == nil {
-		err = present(nodeProgram, nodeClient)
+		err = present(nodeProgram, nodeDriver, nodeClient)
 	}
 	if err != nil {
 		return lang, err
 	}
 	client, err := filepath.Abs(nodeClient)
-	lang.command = []string{path, nodeProgram, client}
+	lang.command, lang.driver = []string{path, nodeProgram, client}, []string{path, nodeDriver, client}
 	if err == nil {
 		err = exec.CommandContext(ctx, path, "--input-type=module", "-e", "await import(process.argv[1])", client).Run()
 	}

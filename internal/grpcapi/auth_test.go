@@ -19,12 +19,13 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // eachMethod walks every RPC of pawl.v1.
 func eachMethod(f func(method protoreflect.MethodDescriptor, path string)) {
-	for _, service := range servedServices {
+	for _, service := range fault.Services {
 		for i := range service.Methods().Len() {
 			m := service.Methods().Get(i)
 			f(m, fmt.Sprintf("/%s/%s", service.FullName(), m.Name()))

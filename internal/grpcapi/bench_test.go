@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -37,7 +38,7 @@ func benchInterceptors(b *testing.B, protected bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(requestTypes()...))
+	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(fault.Requests()...))
 	if err != nil {
 		b.Fatal(err)
 	}

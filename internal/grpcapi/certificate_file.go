@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
@@ -95,7 +96,7 @@ func (c Certificate) validate() error {
 		}
 	}
 	return fmt.Errorf("certificate %q: want %s followed by a name of at most %d printable bytes without %s, or %s for all",
-		clip(c.Name, maxFieldBytes), strings.Join(certificateKinds, ", "), maxCertificateName, runtime.BehalfMark, everyCertificate)
+		fault.Clip(c.Name, fault.MaxFieldBytes), strings.Join(certificateKinds, ", "), maxCertificateName, runtime.BehalfMark, everyCertificate)
 }
 
 // newCertificateSet checks the list and reports all faults at once.

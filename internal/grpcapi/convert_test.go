@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -150,7 +151,7 @@ func convert[M any, P interface {
 			return
 		}
 		if err := f(ctx, m); err != nil {
-			if st, fault := toStatus(err); fault != nil {
+			if st, withheld := fault.Status(err); withheld != nil {
 				panic(st.Message())
 			}
 		}

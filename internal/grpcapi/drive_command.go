@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -43,7 +44,7 @@ func (c *commander) make(ctx context.Context, in *pawlv1.DriveCommand) *pawlv1.D
 		ctx = withTraceparent(ctx, traceparent)
 	}
 	if err := c.dispatch(ctx, in, out); err != nil {
-		st, _ := toStatus(err)
+		st, _ := fault.Status(err)
 		out.Answer = &pawlv1.DriveAnswer_Error{Error: st.Proto()}
 	}
 	return out
@@ -74,7 +75,7 @@ func chained(chain []grpc.UnaryServerInterceptor, info *grpc.UnaryServerInfo, ha
 func (c *commander) dispatch(ctx context.Context, in *pawlv1.DriveCommand, out *pawlv1.DriveAnswer) error {
 	if n := len(in.GetTraceparent()); n > maxTraceparentBytes {
 		return c.finish(ctx, &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: reasonInvalidRequest, Field: "traceparent",
+			Code: machine.CodeInvalidArgument, Reason: fault.InvalidRequest, Field: "traceparent",
 			Message: "too many bytes", Limit: maxTraceparentBytes, Got: int64(n),
 		})
 	}
@@ -96,7 +97,7 @@ func (c *commander) finish(ctx context.Context, err error) error {
 // noCommand refuses a command that is missing, or of a field that this server lacks.
 func noCommand() error {
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: reasonInvalidRequest, Field: "command",
+		Code: machine.CodeInvalidArgument, Reason: fault.InvalidRequest, Field: "command",
 		Message: "exactly one of the commands that this server knows is required", Allowed: commandNames(),
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/house"
 )
 
@@ -307,7 +308,7 @@ func TestDriveBadCommands(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	for id, reason := range map[uint64]string{1: reasonInvalidRequest, 2: reasonInvalidRequest, 3: reasonInvalidRequest, 4: "NAMESPACE_NOT_FOUND"} {
+	for id, reason := range map[uint64]string{1: fault.InvalidRequest, 2: fault.InvalidRequest, 3: fault.InvalidRequest, 4: "NAMESPACE_NOT_FOUND"} {
 		wantReason(t, w.answer(id), reason)
 	}
 	if w.answer(5).GetEmitEvent().GetTransition() == nil {

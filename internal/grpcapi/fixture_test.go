@@ -14,8 +14,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -173,7 +175,7 @@ func wantError(t testing.TB, err error, code codes.Code, reason string) *status.
 	t.Helper()
 	st := status.Convert(err)
 	info, _ := detail[*errdetails.ErrorInfo](st)
-	if st.Code() != code || info.GetReason() != reason || info.GetDomain() != Domain {
+	if st.Code() != code || info.GetReason() != reason || info.GetDomain() != fault.Domain {
 		t.Fatalf("error %v (%s), want %v %s", err, info.GetReason(), code, reason)
 	}
 	return st
@@ -204,3 +206,13 @@ func testContext(t testing.TB) context.Context {
 }
 
 func codeOf(err error) codes.Code { return status.Code(err) }
+
+// detail finds a detail of a status by its type.
+func detail[T proto.Message](st *status.Status) (found T, ok bool) {
+	for _, d := range st.Details() {
+		if found, ok = d.(T); ok {
+			return found, true
+		}
+	}
+	return found, false
+}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 )
 
 // healthPath answers probes: 200 while grpc.health.v1 says SERVING, else 503. It takes
@@ -95,7 +96,7 @@ func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.Resp
 	}
 	st := status.Convert(err)
 	if len(st.Details()) == 0 {
-		st = withDetails(st, &errdetails.ErrorInfo{Domain: Domain, Reason: gatewayReason(st.Code())})
+		st = fault.With(st, &errdetails.ErrorInfo{Domain: fault.Domain, Reason: gatewayReason(st.Code())})
 	}
 	if code == 0 {
 		code = httpStatus(st)
@@ -106,7 +107,7 @@ func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.Resp
 // routingError answers what no path is for. The library's own form has 501 for a
 // method that a path does not take.
 func routingError(ctx context.Context, mux *gw.ServeMux, m gw.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
-	text := fmt.Sprintf("%s %s is no path of this gateway; GET %s lists them", r.Method, clip(r.URL.Path, maxFieldBytes), openAPIPath)
+	text := fmt.Sprintf("%s %s is no path of this gateway; GET %s lists them", r.Method, fault.Clip(r.URL.Path, fault.MaxFieldBytes), openAPIPath)
 	switch code {
 	case http.StatusMethodNotAllowed:
 		err := &gw.HTTPStatusError{HTTPStatus: code, Err: status.Error(codes.Unimplemented, text)}

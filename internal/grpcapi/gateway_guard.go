@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -38,7 +39,7 @@ var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, ht
 // ServeHTTP refuses or hands on.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refusal := g.refuse(r); refusal != nil {
-		g.tally.refused(r.Context(), httpMethod, refusalStatus(refusal))
+		g.tally.refused(r.Context(), httpMethod, fault.Refused(refusal))
 		writeRefusal(w, refusal)
 		return
 	}
@@ -156,7 +157,7 @@ func allowOrigin(h http.Header, origin string) {
 
 // writeRefusal answers what never reached the gRPC server, in the same form.
 func writeRefusal(w http.ResponseWriter, refusal *machine.Refusal) {
-	st := refusalStatus(refusal)
+	st := fault.Refused(refusal)
 	code := httpStatus(st)
 	if refusal.Reason == "CONTENT_TYPE" {
 		code = http.StatusUnsupportedMediaType

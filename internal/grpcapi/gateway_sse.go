@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -45,7 +46,7 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	req, err := streamRequest(r)
 	if err != nil {
-		st, _ := toStatus(err)
+		st, _ := fault.Status(err)
 		writeStatus(w, st, httpStatus(st))
 		return
 	}

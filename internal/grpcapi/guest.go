@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -45,7 +46,7 @@ func (s *Server) Principal(ctx context.Context) runtime.Principal { return princ
 func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
 	ctx, err := s.admit(r, method)
 	if err != nil {
-		st, _ := toStatus(err)
+		st, _ := fault.Status(err)
 		s.edge.tally.refused(r.Context(), method, st)
 	}
 	return ctx, err

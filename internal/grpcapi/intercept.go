@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -125,10 +126,10 @@ func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 }
 
 func (e *edge) finish(ctx context.Context, method string, err error) error {
-	st, fault := toStatus(err)
+	st, withheld := fault.Status(err)
 	e.tally.refused(ctx, method, st)
-	if fault != nil {
-		e.log.ErrorContext(ctx, "call failed", "method", method, "correlation_id", fault.id, "error", fault.cause)
+	if withheld != nil {
+		e.log.ErrorContext(ctx, "call failed", "method", method, "correlation_id", withheld.ID, "error", withheld.Cause)
 	}
 	return st.Err()
 }
@@ -136,10 +137,10 @@ func (e *edge) finish(ctx context.Context, method string, err error) error {
 // recovered answers a panic; it runs outside of edge.finish and so logs itself.
 func (e *edge) recovered(ctx context.Context, cause any) error {
 	method, _ := grpc.Method(ctx)
-	fault := newFault(fmt.Errorf("panic: %v", cause))
-	e.log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", fault.id,
+	withheld := fault.Withhold(fmt.Errorf("panic: %v", cause))
+	e.log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", withheld.ID,
 		"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	st, _ := faultStatus(fault)
+	st, _ := fault.Hidden(withheld)
 	e.tally.refused(ctx, method, st)
 	return st.Err()
 }

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"net/http"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -22,12 +23,12 @@ func newMetrics(s *Server) *web {
 				Allowed: append([]string{"loopback names", "addresses"}, s.cfg.HTTPHosts...),
 				Message: "the metrics are not known by that name; configure http_host",
 			}
-			s.edge.tally.refused(r.Context(), metricsMethod, refusalStatus(refusal))
+			s.edge.tally.refused(r.Context(), metricsMethod, fault.Refused(refusal))
 			writeRefusal(w, refusal)
 			return
 		}
 		if _, err := s.Admit(r, metricsMethod); err != nil {
-			st, _ := toStatus(err)
+			st, _ := fault.Status(err)
 			writeStatus(w, st, httpStatus(st))
 			return
 		}

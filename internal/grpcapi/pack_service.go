@@ -8,6 +8,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -124,12 +125,12 @@ func packRefused(err error, found []pack.Diagnostic) error {
 	refusal.Field = ""
 	bad := &errdetails.BadRequest{}
 	for _, d := range found {
-		if d.Severity == pack.SeverityError && len(bad.FieldViolations) < maxViolations {
+		if d.Severity == pack.SeverityError && len(bad.FieldViolations) < fault.MaxViolations {
 			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-				Field: clip("content"+d.Pointer, maxDescriptionBytes/2), Reason: d.Code,
-				Description: clip(fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message), maxDescriptionBytes/2),
+				Field: fault.Clip("content"+d.Pointer, fault.MaxDescriptionBytes/2), Reason: d.Code,
+				Description: fault.Clip(fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Message), fault.MaxDescriptionBytes/2),
 			})
 		}
 	}
-	return withDetails(refusalStatus(refusal), bad).Err()
+	return fault.With(fault.Refused(refusal), bad).Err()
 }

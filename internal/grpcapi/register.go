@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -97,7 +98,7 @@ func strictHandler(next grpc.MethodHandler) grpc.MethodHandler {
 			if err == nil {
 				return nil
 			}
-			st, _ := toStatus(err)
+			st, _ := fault.Status(err)
 			return st.Err()
 		}, intercept)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -23,14 +22,6 @@ func (s *Server) registerServices(validator protovalidate.Validator) {
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
 	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{engine: s.cfg.House.Engine, sends: s.cfg.Deliveries})
 	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
-}
-
-// servedServices are the descriptors of registerServices.
-var servedServices = []protoreflect.ServiceDescriptor{
-	pawlv1.File_pawl_v1_pack_proto.Services().ByName("PackService"),
-	pawlv1.File_pawl_v1_run_proto.Services().ByName("RunService"),
-	pawlv1.File_pawl_v1_worker_proto.Services().ByName("WorkerService"),
-	pawlv1.File_pawl_v1_delivery_proto.Services().ByName("DeliveryService"),
 }
 
 // healthServices are the names that grpc.health.v1 answers for; "" is the whole.
@@ -59,15 +50,4 @@ func (a *authenticator) unlisted(services map[string]grpc.ServiceInfo) error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// requestTypes are the messages of all requests.
-func requestTypes() []protoreflect.MessageDescriptor {
-	var types []protoreflect.MessageDescriptor
-	for _, service := range servedServices {
-		for i := range service.Methods().Len() {
-			types = append(types, service.Methods().Get(i).Input())
-		}
-	}
-	return types
 }

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -33,5 +34,5 @@ func (s *runService) withWinner(ctx context.Context, ref runtime.RunRef, err err
 	if proto.Size(winner) > maxWinnerBytes {
 		return err
 	}
-	return withDetails(refusalStatus(refusal), protoadapt.MessageV1Of(winner)).Err()
+	return fault.With(fault.Refused(refusal), protoadapt.MessageV1Of(winner)).Err()
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -212,14 +213,14 @@ func (l *workLink) takeMore(ctx context.Context, more []*pawlv1.WorkRequest) err
 
 func tooMany(got int) error {
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: reasonInvalidRequest, Field: "more",
+		Code: machine.CodeInvalidArgument, Reason: fault.InvalidRequest, Field: "more",
 		Message: "too many requests in one message", Limit: maxTogether - 1, Got: int64(got),
 	}
 }
 
 func nested() error {
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: reasonInvalidRequest, Field: "more.more",
+		Code: machine.CodeInvalidArgument, Reason: fault.InvalidRequest, Field: "more.more",
 		Message: "a request that came with others carries no others itself",
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -22,7 +23,7 @@ func checked(in proto.Message) error {
 	}
 	st := status.New(codes.InvalidArgument, err.Error())
 	if violations, ok := err.(*protovalidate.ValidationError); ok { //nolint:errorlint // Validate returns it unwrapped
-		st = constraintStatus(st, violations.ToProto().GetViolations())
+		st = fault.Constraint(st, violations.ToProto().GetViolations())
 	}
 	return st.Err()
 }

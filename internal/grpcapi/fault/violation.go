@@ -1,4 +1,4 @@
-package grpcapi
+package fault
 
 import (
 	"strings"
@@ -10,42 +10,42 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// reasonInvalidRequest is the reason of every breach of a constraint that the
+// InvalidRequest is the reason of every breach of a constraint that the
 // proto files declare.
-const reasonInvalidRequest = "INVALID_REQUEST"
+const InvalidRequest = "INVALID_REQUEST"
 
-// maxViolations bounds the fields that one answer names.
-const maxViolations = 8
+// MaxViolations bounds the fields that one answer names.
+const MaxViolations = 8
 
 // violationStatus gives the status of the validation interceptor the form of
 // all other errors; other statuses stay as they are.
 func violationStatus(st *status.Status) *status.Status {
 	for _, detail := range st.Details() {
 		if violations, ok := detail.(*validatepb.Violations); ok {
-			return constraintStatus(st, violations.GetViolations())
+			return Constraint(st, violations.GetViolations())
 		}
 	}
 	return st
 }
 
-func constraintStatus(st *status.Status, violations []*validatepb.Violation) *status.Status {
+func Constraint(st *status.Status, violations []*validatepb.Violation) *status.Status {
 	bad := &errdetails.BadRequest{}
 	var lines []string
-	for _, v := range violations[:min(len(violations), maxViolations)] {
+	for _, v := range violations[:min(len(violations), MaxViolations)] {
 		field, text := protovalidate.FieldPathString(v.GetField()), violationText(v)
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-			Field: field, Description: clip(text, maxDescriptionBytes/2), Reason: reasonInvalidRequest,
+			Field: field, Description: Clip(text, MaxDescriptionBytes/2), Reason: InvalidRequest,
 		})
 		lines = append(lines, field+": "+text)
 	}
-	text := clip(reasonInvalidRequest+" "+strings.Join(lines, "; "), maxMessageBytes)
-	info := &errdetails.ErrorInfo{Domain: Domain, Reason: reasonInvalidRequest, Metadata: map[string]string{
+	text := Clip(InvalidRequest+" "+strings.Join(lines, "; "), maxMessageBytes)
+	info := &errdetails.ErrorInfo{Domain: Domain, Reason: InvalidRequest, Metadata: map[string]string{
 		"field": bad.FieldViolations[0].GetField(),
 	}}
 	if allowed := enumNames(violations[0]); allowed != nil {
 		info.Metadata["allowed"] = strings.Join(allowed, ", ")
 	}
-	return withDetails(status.New(st.Code(), text), info, bad)
+	return With(status.New(st.Code(), text), info, bad)
 }
 
 // violationText is the library's, but for enums, whose numbers nobody knows, and
@@ -74,7 +74,7 @@ func enumNames(v *validatepb.Violation) []string {
 	if !strings.HasPrefix(v.GetRuleId(), "enum.") {
 		return nil
 	}
-	for _, request := range requestTypes() {
+	for _, request := range Requests() {
 		if enum := enumAt(request, v.GetField().GetElements()); enum != nil {
 			var names []string
 			for i := range enum.Values().Len() {

@@ -1,4 +1,4 @@
-package grpcapi
+package fault
 
 import (
 	"context"
@@ -17,13 +17,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-func detail[T proto.Message](st *status.Status) (found T, ok bool) {
+// found is a detail of a status by its type.
+func found[T proto.Message](st *status.Status) (detail T, ok bool) {
 	for _, d := range st.Details() {
-		if found, ok = d.(T); ok {
-			return found, true
+		if detail, ok = d.(T); ok {
+			return detail, true
 		}
 	}
-	return found, false
+	return detail, false
 }
 
 // TestEveryCode walks all codes of the machine: each has its gRPC code of the
@@ -31,21 +32,21 @@ func detail[T proto.Message](st *status.Status) (found T, ok bool) {
 func TestEveryCode(t *testing.T) {
 	t.Parallel()
 	for code := machine.CodeInvalidArgument; code <= machine.CodeDataLoss; code++ {
-		want, ok := codeTable[code]
+		want, ok := Codes[code]
 		if !ok {
 			t.Fatalf("code %d is not in the table", code)
 		}
 		if code == machine.CodeInternal {
 			continue
 		}
-		st, fault := toStatus(fmt.Errorf("runtime: apply: %w", &machine.Refusal{
+		st, fault := Status(fmt.Errorf("runtime: apply: %w", &machine.Refusal{
 			Code: code, Reason: "SOME_REASON", Field: "run_id", Message: "words", Allowed: []string{"a", "b"},
 			Limit: 3, Got: 4, Seq: 5, RetryAfter: int64(time.Second),
 		}))
 		if fault != nil || st.Code() != want {
 			t.Fatalf("code %d: %v, fault %v", code, st, fault)
 		}
-		info, ok := detail[*errdetails.ErrorInfo](st)
+		info, ok := found[*errdetails.ErrorInfo](st)
 		if !ok || info.Domain != Domain || info.Reason != "SOME_REASON" {
 			t.Fatalf("%v: ErrorInfo %v", want, info)
 		}
@@ -59,7 +60,7 @@ func TestEveryCode(t *testing.T) {
 				t.Errorf("%v: no %q in %q", want, word, st.Message())
 			}
 		}
-		if retry, ok := detail[*errdetails.RetryInfo](st); !ok || retry.RetryDelay.AsDuration() != time.Second {
+		if retry, ok := found[*errdetails.RetryInfo](st); !ok || retry.RetryDelay.AsDuration() != time.Second {
 			t.Errorf("%v: RetryInfo %v", want, retry)
 		}
 		checkClassDetail(t, st)
@@ -68,9 +69,9 @@ func TestEveryCode(t *testing.T) {
 
 func checkClassDetail(t *testing.T, st *status.Status) {
 	t.Helper()
-	_, bad := detail[*errdetails.BadRequest](st)
-	_, pre := detail[*errdetails.PreconditionFailure](st)
-	_, res := detail[*errdetails.ResourceInfo](st)
+	_, bad := found[*errdetails.BadRequest](st)
+	_, pre := found[*errdetails.PreconditionFailure](st)
+	_, res := found[*errdetails.ResourceInfo](st)
 	code := st.Code()
 	if want := slices.Contains([]codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.ResourceExhausted}, code); bad != want {
 		t.Errorf("%v: BadRequest %v", code, bad)
@@ -99,8 +100,8 @@ func TestOtherErrors(t *testing.T) {
 		{status.Error(codes.Unimplemented, "later"), codes.Unimplemented, ""},
 	}
 	for _, tt := range tests {
-		st, fault := toStatus(tt.err)
-		info, _ := detail[*errdetails.ErrorInfo](st)
+		st, fault := Status(tt.err)
+		info, _ := found[*errdetails.ErrorInfo](st)
 		if fault != nil || st.Code() != tt.code || info.GetReason() != tt.reason {
 			t.Errorf("%v: %v %q, fault %v", tt.err, st, info.GetReason(), fault)
 		}
@@ -115,9 +116,9 @@ func TestUnknownErrorTellsNothing(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("open /var/lib/pawl/000001.vlog: token o8Zc2mJ5")
 	for _, err := range []error{secret, fmt.Errorf("x: %w", &machine.Refusal{Code: machine.CodeInternal, Reason: "BUG", Message: secret.Error()})} {
-		st, fault := toStatus(err)
-		info, _ := detail[*errdetails.ErrorInfo](st)
-		if st.Code() != codes.Internal || fault == nil || info.GetMetadata()["correlation_id"] != fault.id || len(fault.id) != 16 {
+		st, fault := Status(err)
+		info, _ := found[*errdetails.ErrorInfo](st)
+		if st.Code() != codes.Internal || fault == nil || info.GetMetadata()["correlation_id"] != fault.ID || len(fault.ID) != 16 {
 			t.Fatalf("%v, fault %v", st, fault)
 		}
 		if text := st.Proto().String(); strings.Contains(text, "vlog") || strings.Contains(text, "BUG") {
@@ -137,13 +138,13 @@ func TestErrorsStaySmall(t *testing.T) {
 		allowed = append(allowed, fmt.Sprintf("Event%d", i))
 	}
 	long := strings.Repeat("ä", 9_000)
-	for code := range codeTable {
-		st := refusalStatus(&machine.Refusal{Code: code, Reason: "R", Field: "f" + long, Message: "\xff" + long, Allowed: allowed})
+	for code := range Codes {
+		st := Refused(&machine.Refusal{Code: code, Reason: "R", Field: "f" + long, Message: "\xff" + long, Allowed: allowed})
 		// The message travels twice: percent-encoded, and in base64 with the details.
 		if n := proto.Size(st.Proto())*4/3 + 3*len(st.Message()); n > 8<<10 {
 			t.Errorf("code %v: %d bytes", code, n)
 		}
-		if _, ok := detail[*errdetails.ErrorInfo](st); !ok {
+		if _, ok := found[*errdetails.ErrorInfo](st); !ok {
 			t.Errorf("code %v lost its details", code)
 		}
 	}

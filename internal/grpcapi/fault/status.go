@@ -1,4 +1,4 @@
-package grpcapi
+package fault
 
 import (
 	"context"
@@ -26,13 +26,13 @@ const Domain = "pawl.dev"
 // the C core drop a call whose trailers pass 8 KiB.
 const (
 	maxMessageBytes     = 768
-	maxDescriptionBytes = 512
-	maxFieldBytes       = 256
+	MaxDescriptionBytes = 512
+	MaxFieldBytes       = 256
 	maxAllowed          = 24
 )
 
-// codeTable is the one place where the engine's codes meet gRPC's.
-var codeTable = map[machine.Code]codes.Code{
+// Codes is the one place where the engine's codes meet gRPC's.
+var Codes = map[machine.Code]codes.Code{
 	machine.CodeInvalidArgument:    codes.InvalidArgument,
 	machine.CodeNotFound:           codes.NotFound,
 	machine.CodeAlreadyExists:      codes.AlreadyExists,
@@ -58,30 +58,30 @@ var sentinels = []struct {
 	{machine.ErrIndeterminate, machine.Refusal{Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN", Message: "nobody knows whether the commit happened; repeat it with the same id once the server is back"}},
 }
 
-// fault is an error that the caller is told nothing about but an id, under
+// Withheld is an error that the caller is told nothing about but an id, under
 // which the log has the rest.
-type fault struct {
-	id    string
-	cause error
+type Withheld struct {
+	ID    string
+	Cause error
 }
 
-func (f *fault) Error() string { return "internal error " + f.id + ": " + f.cause.Error() }
-func (f *fault) Unwrap() error { return f.cause }
+func (f *Withheld) Error() string { return "internal error " + f.ID + ": " + f.Cause.Error() }
+func (f *Withheld) Unwrap() error { return f.Cause }
 
-func newFault(cause error) *fault {
+func Withhold(cause error) *Withheld {
 	var id [8]byte
 	_, _ = rand.Read(id[:])
-	return &fault{id: hex.EncodeToString(id[:]), cause: cause}
+	return &Withheld{ID: hex.EncodeToString(id[:]), Cause: cause}
 }
 
-// toStatus turns any error into what the caller gets. The second result is not
+// Status turns any error into what the caller gets. The second result is not
 // nil when the cause was withheld and has to be logged.
-func toStatus(err error) (*status.Status, *fault) {
+func Status(err error) (*status.Status, *Withheld) {
 	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
 		if refusal.Code != machine.CodeInternal {
-			return refusalStatus(refusal), nil
+			return Refused(refusal), nil
 		}
-		return faultStatus(newFault(err))
+		return Hidden(Withhold(err))
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -91,29 +91,29 @@ func toStatus(err error) (*status.Status, *fault) {
 	}
 	for i := range sentinels {
 		if errors.Is(err, sentinels[i].err) {
-			return refusalStatus(&sentinels[i].refusal), nil
+			return Refused(&sentinels[i].refusal), nil
 		}
 	}
 	if st, ok := status.FromError(err); ok {
 		return violationStatus(st), nil
 	}
-	return faultStatus(newFault(err))
+	return Hidden(Withhold(err))
 }
 
-func faultStatus(f *fault) (*status.Status, *fault) {
-	st := status.New(codes.Internal, "internal error; the server's log has it under "+f.id)
-	return withDetails(st, &errdetails.ErrorInfo{
-		Domain: Domain, Reason: "INTERNAL", Metadata: map[string]string{"correlation_id": f.id},
+func Hidden(f *Withheld) (*status.Status, *Withheld) {
+	st := status.New(codes.Internal, "internal error; the server's log has it under "+f.ID)
+	return With(st, &errdetails.ErrorInfo{
+		Domain: Domain, Reason: "INTERNAL", Metadata: map[string]string{"correlation_id": f.ID},
 	}), f
 }
 
-// refusalStatus is xToProto of a refusal: it cannot fail.
-func refusalStatus(r *machine.Refusal) *status.Status {
-	code, ok := codeTable[r.Code]
+// Refused is xToProto of a refusal: it cannot fail.
+func Refused(r *machine.Refusal) *status.Status {
+	code, ok := Codes[r.Code]
 	if !ok {
 		code = codes.Unknown
 	}
-	text, field := describe(r), clip(r.Field, maxFieldBytes)
+	text, field := describe(r), Clip(r.Field, MaxFieldBytes)
 	details := []protoadapt.MessageV1{errorInfo(r)}
 	switch code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.ResourceExhausted:
@@ -122,17 +122,17 @@ func refusalStatus(r *machine.Refusal) *status.Status {
 		}
 	case codes.FailedPrecondition, codes.Aborted:
 		details = append(details, &errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
-			{Type: r.Reason, Subject: field, Description: clip(text, maxDescriptionBytes)},
+			{Type: r.Reason, Subject: field, Description: Clip(text, MaxDescriptionBytes)},
 		}})
 	case codes.NotFound, codes.AlreadyExists:
 		details = append(details, &errdetails.ResourceInfo{
-			ResourceType: strings.TrimSuffix(field, "_id"), Description: clip(text, maxDescriptionBytes),
+			ResourceType: strings.TrimSuffix(field, "_id"), Description: Clip(text, MaxDescriptionBytes),
 		})
 	}
 	if r.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(r.RetryAfter))})
 	}
-	return withDetails(status.New(code, clip(text, maxMessageBytes)), details...)
+	return With(status.New(code, Clip(text, maxMessageBytes)), details...)
 }
 
 // describe is the message for people: reason, field, limit, allowed values.
@@ -156,7 +156,7 @@ func errorInfo(r *machine.Refusal) *errdetails.ErrorInfo {
 	info := &errdetails.ErrorInfo{Domain: Domain, Reason: r.Reason, Metadata: map[string]string{}}
 	put := func(key, value string) {
 		if value != "" {
-			info.Metadata[key] = clip(value, maxDescriptionBytes)
+			info.Metadata[key] = Clip(value, MaxDescriptionBytes)
 		}
 	}
 	put("field", r.Field)
@@ -169,7 +169,7 @@ func errorInfo(r *machine.Refusal) *errdetails.ErrorInfo {
 
 func badRequest(field, description, reason string) *errdetails.BadRequest {
 	return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
-		{Field: field, Description: clip(description, maxDescriptionBytes), Reason: reason},
+		{Field: field, Description: Clip(description, MaxDescriptionBytes), Reason: reason},
 	}}
 }
 
@@ -188,8 +188,8 @@ func joinAllowed(allowed []string) string {
 	return strings.Join(allowed, ", ")
 }
 
-// clip shortens to at most n bytes of valid UTF-8.
-func clip(s string, n int) string {
+// Clip shortens to at most n bytes of valid UTF-8.
+func Clip(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
 		return s
@@ -197,9 +197,9 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-3], "") + "..."
 }
 
-// withDetails cannot fail for messages of this process; if it did, the bare
+// With cannot fail for messages of this process; if it did, the bare
 // status is still right.
-func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
+func With(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
 	if full, err := st.WithDetails(details...); err == nil {
 		return full
 	}

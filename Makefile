@@ -118,6 +118,10 @@ baseline: $(TOOLS) ## Accept the wire contract as the new baseline of buf breaki
 bench: build ## Run the benchmark (BENCHFLAGS, for example --quick)
 	bin/sidecar bench $(BENCHFLAGS)
 
+.PHONY: bench-peers
+bench-peers: build ## Measure Pawl beside its peers (PEERSFLAGS, for example --rounds 1); installs them itself
+	.ci/bench-peers $(PEERSFLAGS)
+
 .PHONY: ui
 ui: ## Build the web page from ui/ into internal/ui/dist
 	.ci/ui-env

@@ -1,0 +1,1 @@
+"""One module a peer; each has a class Peer as `adapters.peer.Peer` describes it."""

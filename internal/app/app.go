@@ -118,7 +118,7 @@ func (a *app) observe(b *machine.Batch) { a.box.Observe(b) }
 
 func houseConfig(opts options, s *store.Store) house.Config {
 	return house.Config{
-		Config: engineConfig(opts, s), Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
+		Config: engineConfig(opts, s), Archive: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
 	}
 }
 
@@ -152,7 +152,6 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		MaxWorkers:       limits.Workers,
 		MaxWorkerTurns:   limits.WorkerTurns,
 		MaxWorkerSteps:   limits.WorkerSteps,
-		Archive:          s,
 		NewMatcher:       func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
 		MaxRunsInFlight:  limits.RunsInFlight,
 	}

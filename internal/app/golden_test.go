@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -118,7 +119,7 @@ func (r *goldenRig) readBack(name string) {
 	file, err := os.Open(name)
 	r.must(err)
 	defer func() { r.must(file.Close()) }()
-	st, _, err := r.ImportRun(context.Background(), r.call(), file)
+	st, _, err := r.Travel.ImportRun(context.Background(), r.call(), file)
 	r.must(err)
 	r.run = st.RunID
 	for seq := uint64(1); seq <= st.Seq; seq++ {
@@ -147,7 +148,7 @@ func openGolden(t *testing.T, dir string) *goldenRig {
 	}
 	r := &goldenRig{t: t, clock: testkit.NewClock(), by: runtime.Principal{Name: "golden", Scopes: runtime.ScopeAdmin}}
 	r.House, err = house.New(house.Config{
-		Config: runtime.Config{Store: s, Archive: s, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}}, Blobs: s,
+		Config: runtime.Config{Store: s, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}}, Archive: s, Blobs: s,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +297,7 @@ var goldenRuns = map[string]func(*goldenRig){
 	"fork": func(r *goldenRig) {
 		r.emit("Again", machine.ArtifactWrite{Name: "log", Value: []byte(`[1]`)})
 		r.resolve(r.request("run_tests", `{"a":1}`), "run_tests", true)
-		answer, err := r.ForkRun(context.Background(), runtime.ForkRequest{RunRef: r.ref(), Execution: machine.Caller})
+		answer, err := r.Travel.ForkRun(context.Background(), travel.ForkRequest{RunRef: r.ref(), Execution: machine.Caller})
 		r.must(err)
 		r.run = answer.RunID
 		r.emit("Check", machine.ArtifactWrite{Name: "log", Value: []byte(`[2]`)})
@@ -315,7 +316,7 @@ func writeGolden(t *testing.T) {
 		drive(r)
 		var file bytes.Buffer
 		err := errors.Join(
-			r.ExportRun(context.Background(), r.ref(), &file),
+			r.Travel.ExportRun(context.Background(), r.ref(), &file),
 			os.WriteFile(filepath.Join(dir, name+".run"), file.Bytes(), 0o600),
 		)
 		r.must(err)

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/travel"
 )
 
-func forkFromProto(ctx context.Context, req *pawlv1.ForkRunRequest) (runtime.ForkRequest, error) {
+func forkFromProto(ctx context.Context, req *pawlv1.ForkRunRequest) (travel.ForkRequest, error) {
 	variables, err := compactObject("variables_json", req.GetVariablesJson())
-	return runtime.ForkRequest{
+	return travel.ForkRequest{
 		RunRef: refOf(ctx, req), AtSeq: req.GetAtSeq(), Pack: req.GetPack(), Variables: variables,
 		Artifacts: writesFromProto(req.GetArtifacts()), Labels: labelsFromProto(req.GetLabels()),
 		Execution: machine.Execution(req.GetExecution()), MaxSteps: int(req.GetMaxSteps()),
@@ -20,11 +20,11 @@ func forkFromProto(ctx context.Context, req *pawlv1.ForkRunRequest) (runtime.For
 	}, err
 }
 
-func diffFromProto(ctx context.Context, req *pawlv1.DiffRunsRequest) runtime.DiffRequest {
-	return runtime.DiffRequest{RunRef: refOf(ctx, req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
+func diffFromProto(ctx context.Context, req *pawlv1.DiffRunsRequest) travel.DiffRequest {
+	return travel.DiffRequest{RunRef: refOf(ctx, req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
 }
 
-func diffToProto(d *runtime.Diff) *pawlv1.DiffRunsResponse {
+func diffToProto(d *travel.Diff) *pawlv1.DiffRunsResponse {
 	out := &pawlv1.DiffRunsResponse{
 		Base: pointToProto(&d.Base), Other: pointToProto(&d.Other), CommonPath: int32(d.Common),
 		BasePath: pathToProto(d.BasePath), OtherPath: pathToProto(d.OtherPath),
@@ -41,7 +41,7 @@ func diffToProto(d *runtime.Diff) *pawlv1.DiffRunsResponse {
 	return out
 }
 
-func pointToProto(p *runtime.RunPoint) *pawlv1.RunPoint {
+func pointToProto(p *travel.RunPoint) *pawlv1.RunPoint {
 	s := p.State
 	return &pawlv1.RunPoint{
 		RunId: s.RunID, Seq: s.Seq, Pack: packRefToProto(s.PackID, s.PackVersion, s.Digest), State: s.Current,
@@ -49,7 +49,7 @@ func pointToProto(p *runtime.RunPoint) *pawlv1.RunPoint {
 	}
 }
 
-func pathToProto(path []runtime.PathStep) []*pawlv1.PathStep {
+func pathToProto(path []travel.PathStep) []*pawlv1.PathStep {
 	var out []*pawlv1.PathStep
 	for _, step := range path {
 		out = append(out, &pawlv1.PathStep{RunId: step.RunID, Seq: step.Seq, Event: step.Event, State: step.State})
@@ -65,7 +65,7 @@ func countChangesToProto(in []machine.CountChange) []*pawlv1.CountChange {
 	return out
 }
 
-func changesToProto(in []runtime.ValueChange) []*pawlv1.ValueChange {
+func changesToProto(in []travel.ValueChange) []*pawlv1.ValueChange {
 	var out []*pawlv1.ValueChange
 	for _, c := range in {
 		out = append(out, &pawlv1.ValueChange{Path: c.Path, Kind: pawlv1.ChangeKind(c.Kind), BaseJson: string(c.Base), OtherJson: string(c.Other)})

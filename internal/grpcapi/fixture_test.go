@@ -48,8 +48,8 @@ func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 	r := &rig{t: t, store: testkit.NewStore(), clock: testkit.NewClock()}
 	engineConf := house.Config{Config: runtime.Config{
 		Store: r.store, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
-		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}}, Archive: &archive{},
-	}}
+		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}},
+	}, Archive: &archive{}}
 	conf := Config{Log: slog.New(slog.DiscardHandler)}
 	for _, f := range configure {
 		f(&conf, &engineConf)

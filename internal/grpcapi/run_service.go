@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/travel"
 )
 
 // runService is pawl.v1.RunService. What drives a run is in run_drive.go, the
@@ -17,6 +18,7 @@ type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine *runtime.Engine
 	blobs  *blob.Room
+	travel *travel.Room
 	auth   *authenticator
 	// draining is closed when streams have to end because the server does.
 	draining <-chan struct{}

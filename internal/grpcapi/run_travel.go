@@ -18,7 +18,7 @@ func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.engine.ForkRun(ctx, req)
+	got, err := s.travel.ForkRun(ctx, req)
 	a, err := s.answer(ctx, req.Call, got, err)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*p
 
 // DiffRuns implements pawl.v1.RunService.
 func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (*pawlv1.DiffRunsResponse, error) {
-	got, err := s.engine.DiffRuns(ctx, diffFromProto(ctx, in))
+	got, err := s.travel.DiffRuns(ctx, diffFromProto(ctx, in))
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (
 
 // VerifyRun implements pawl.v1.RunService.
 func (s *runService) VerifyRun(ctx context.Context, in *pawlv1.VerifyRunRequest) (*pawlv1.VerifyRunResponse, error) {
-	proof, err := s.engine.VerifyRun(ctx, refOf(ctx, in))
+	proof, err := s.travel.VerifyRun(ctx, refOf(ctx, in))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *runService) ExportRun(in *pawlv1.ExportRunRequest, stream grpc.ServerSt
 		}
 		return stream.Send(&pawlv1.ExportRunResponse{Data: piece})
 	}), exportPiece)
-	if err := s.engine.ExportRun(ctx, refOf(ctx, in), out); err != nil {
+	if err := s.travel.ExportRun(ctx, refOf(ctx, in), out); err != nil {
 		return streamEnd(ctx, err)
 	}
 	return streamEnd(ctx, out.Flush())
@@ -100,7 +100,7 @@ func (s *runService) ImportRun(stream importRunServer) error {
 	if err != nil {
 		return err
 	}
-	st, duplicate, err := s.engine.ImportRun(ctx, callOf(ctx, first.GetNamespace()), &incoming{stream: stream, left: first.GetData()})
+	st, duplicate, err := s.travel.ImportRun(ctx, callOf(ctx, first.GetNamespace()), &incoming{stream: stream, left: first.GetData()})
 	if err != nil {
 		return streamEnd(ctx, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
+	"github.com/pawl-dev/pawl/internal/runtime/travel"
 )
 
 // Config is what a [House] is made of: the configuration of the way and, beside it, what
@@ -13,6 +14,8 @@ import (
 type Config struct {
 	runtime.Config
 
+	// Archive proves, exports and imports runs; nil: it is not done here.
+	Archive travel.Archive
 	// Blobs keeps what is too large for journals; nil: there are none.
 	Blobs blob.Store
 	// MaxBlobBytes bounds one blob.
@@ -26,7 +29,8 @@ type Config struct {
 type House struct {
 	*runtime.Engine
 
-	Blobs *blob.Room
+	Blobs  *blob.Room
+	Travel *travel.Room
 }
 
 // New builds the way, then the rooms over it; nothing is started. All faults of the
@@ -37,7 +41,11 @@ func New(cfg Config) (*House, error) {
 		return nil, err
 	}
 	h := &House{Engine: engine}
-	errs := make([]error, 1)
+	errs := make([]error, 2)
+	h.Travel, errs[1] = travel.New(travel.Config{
+		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
+		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
+	})
 	h.Blobs, errs[0] = blob.New(blob.Config{
 		Way: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
 	})

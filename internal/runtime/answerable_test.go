@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -112,7 +113,7 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 			return err
 		},
 		"DiffRuns": func() error {
-			_, err := r.DiffRuns(ctx, runtime.DiffRequest{RunRef: ref(run.RunID, everyone), Seq: seq, Other: run.RunID, OtherSeq: run.State.Seq})
+			_, err := r.DiffRuns(ctx, travel.DiffRequest{RunRef: ref(run.RunID, everyone), Seq: seq, Other: run.RunID, OtherSeq: run.State.Seq})
 			return err
 		},
 	}

@@ -100,9 +100,6 @@ type Config struct {
 	// TraceShare is the share of runs without a caller's trace context that begin a
 	// trace, 0 to 1. Default 0: none.
 	TraceShare float64
-
-	// Archive proves, exports and imports runs; nil: it is not done here.
-	Archive Archive
 }
 
 func (c Config) withDefaults() Config {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -71,9 +73,13 @@ const loopPack = `{
   }
 }`
 
+// The rooms of a rig, whose methods it has.
+type travels = travel.Room
+
 // rig is an engine over a store in memory.
 type rig struct {
 	*runtime.Engine
+	*travels
 	t     testing.TB
 	store *testkit.Store
 	clock *testkit.Clock
@@ -105,11 +111,11 @@ func newRig(t testing.TB, options ...option) *rig {
 
 func (r *rig) open() {
 	r.t.Helper()
-	engine, err := runtime.New(r.cfg)
+	engine, err := house.New(house.Config{Config: r.cfg})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.Engine = engine
+	r.Engine, r.travels = engine.Engine, engine.Travel
 }
 
 // restart is the next process on the same data.

@@ -9,13 +9,14 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/travel"
 )
 
-func forkRequest(run string, seq uint64) runtime.ForkRequest {
-	return runtime.ForkRequest{RunRef: ref(run, everyone), AtSeq: seq}
+func forkRequest(run string, seq uint64) travel.ForkRequest {
+	return travel.ForkRequest{RunRef: ref(run, everyone), AtSeq: seq}
 }
 
-func (r *rig) fork(req runtime.ForkRequest) runtime.Answer {
+func (r *rig) fork(req travel.ForkRequest) runtime.Answer {
 	r.t.Helper()
 	answer, err := r.ForkRun(context.Background(), req)
 	if err != nil {
@@ -212,21 +213,21 @@ func TestForkRefusals(t *testing.T) {
 	run, before := r.source()
 	tests := []struct {
 		name, reason string
-		change       func(*runtime.ForkRequest)
+		change       func(*travel.ForkRequest)
 	}{
-		{"ended there", "FORK_TERMINAL", func(q *runtime.ForkRequest) { q.AtSeq = 0 }},
-		{"no such record", "RECORD_NOT_FOUND", func(q *runtime.ForkRequest) { q.AtSeq = before + 100 }},
-		{"no such run", "RUN_NOT_FOUND", func(q *runtime.ForkRequest) { q.RunID = "01J00000000000000000000000" }},
-		{"no such pack", "PACK_NOT_FOUND", func(q *runtime.ForkRequest) { q.Pack = "ghost" }},
-		{"reader", "SCOPE_MISSING", func(q *runtime.ForkRequest) { q.Principal = reader }},
-		{"who may not see it", "RUN_NOT_FOUND", func(q *runtime.ForkRequest) { q.Principal = nobody }},
-		{"unknown variable", "BAD_VARIABLES", func(q *runtime.ForkRequest) { q.Variables = []byte(`{"ghost":1}`) }},
-		{"variables", "INVALID_JSON", func(q *runtime.ForkRequest) { q.Variables = []byte(`[1]`) }},
-		{"artifact", "UNDECLARED_ARTIFACT", func(q *runtime.ForkRequest) { q.Artifacts = []machine.ArtifactWrite{{Name: "ghost"}} }},
-		{"artifact type", "ARTIFACT_TYPE", func(q *runtime.ForkRequest) {
+		{"ended there", "FORK_TERMINAL", func(q *travel.ForkRequest) { q.AtSeq = 0 }},
+		{"no such record", "RECORD_NOT_FOUND", func(q *travel.ForkRequest) { q.AtSeq = before + 100 }},
+		{"no such run", "RUN_NOT_FOUND", func(q *travel.ForkRequest) { q.RunID = "01J00000000000000000000000" }},
+		{"no such pack", "PACK_NOT_FOUND", func(q *travel.ForkRequest) { q.Pack = "ghost" }},
+		{"reader", "SCOPE_MISSING", func(q *travel.ForkRequest) { q.Principal = reader }},
+		{"who may not see it", "RUN_NOT_FOUND", func(q *travel.ForkRequest) { q.Principal = nobody }},
+		{"unknown variable", "BAD_VARIABLES", func(q *travel.ForkRequest) { q.Variables = []byte(`{"ghost":1}`) }},
+		{"variables", "INVALID_JSON", func(q *travel.ForkRequest) { q.Variables = []byte(`[1]`) }},
+		{"artifact", "UNDECLARED_ARTIFACT", func(q *travel.ForkRequest) { q.Artifacts = []machine.ArtifactWrite{{Name: "ghost"}} }},
+		{"artifact type", "ARTIFACT_TYPE", func(q *travel.ForkRequest) {
 			q.Artifacts = []machine.ArtifactWrite{{Name: "log", Value: []byte("{")}}
 		}},
-		{"id", "ID_RESERVED", func(q *runtime.ForkRequest) { q.RequestID = "pawl:x" }},
+		{"id", "ID_RESERVED", func(q *travel.ForkRequest) { q.RequestID = "pawl:x" }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func (e *Engine) GetRun(ctx context.Context, req GetRunRequest) (RunView, error)
 	if err != nil {
 		return RunView{}, err
 	}
-	s, err := e.stateAt(ctx, key, req.AtSeq)
+	s, err := e.StateOf(ctx, key, req.AtSeq)
 	if err != nil {
 		return RunView{}, err
 	}

@@ -1,6 +1,13 @@
 package runtime
 
-import "github.com/pawl-dev/pawl/internal/policy"
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
 
 // What the rooms of the runtime need of the way, beside its inputs. Each declares the
 // part that it calls as an interface of its own; the way imports none of them.
@@ -23,4 +30,27 @@ func (e *Engine) NamespaceNumbers() []uint32 {
 		numbers = append(numbers, number)
 	}
 	return numbers
+}
+
+// Inside calls do while inputs are taken: a drain waits for it, and an outcome of do
+// that is unknown ([machine.ErrIndeterminate]) is fatal like that of any commit.
+func (e *Engine) Inside(do func() error) error {
+	if err := e.gate.enter(); err != nil {
+		return err
+	}
+	defer e.gate.leave()
+	err := do()
+	if errors.Is(err, machine.ErrIndeterminate) {
+		e.gate.fail()
+		return commitUnknown()
+	}
+	return err
+}
+
+// Past reads what was; safe for concurrent use.
+func (e *Engine) Past() *history.Reader { return e.past }
+
+// StepViews reads requests and answers of steps.
+func (e *Engine) StepViews(ctx context.Context, key RunKey, steps []machine.ToolStep) ([]StepView, error) {
+	return e.stepViews(ctx, key, steps)
 }

@@ -18,7 +18,7 @@ func (e *Engine) ShowTurn(ctx context.Context, ref RunRef, turn uint64) (TurnVie
 	if err != nil {
 		return TurnView{}, err
 	}
-	s, err := e.stateAt(ctx, key, turn)
+	s, err := e.StateOf(ctx, key, turn)
 	if err != nil {
 		return TurnView{}, err
 	}

@@ -17,10 +17,11 @@ func (e *Engine) StateAt(ctx context.Context, ref RunRef, seq uint64) (*machine.
 	if err != nil {
 		return nil, err
 	}
-	return e.stateAt(ctx, key, seq)
+	return e.StateOf(ctx, key, seq)
 }
 
-func (e *Engine) stateAt(ctx context.Context, key RunKey, seq uint64) (*machine.State, error) {
+// StateOf is StateAt of a run that the caller may read.
+func (e *Engine) StateOf(ctx context.Context, key RunKey, seq uint64) (*machine.State, error) {
 	head, err := e.Head(ctx, key)
 	if err != nil {
 		return nil, err

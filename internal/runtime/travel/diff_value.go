@@ -1,4 +1,4 @@
-package runtime
+package travel
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -47,7 +48,7 @@ type ArtifactChange struct {
 }
 
 // diffArtifacts compares two lists in the order of their names.
-func diffArtifacts(a, b []ArtifactValue) ([]ArtifactChange, error) {
+func diffArtifacts(a, b []history.Artifact) ([]ArtifactChange, error) {
 	var changes []ArtifactChange
 	for len(a) > 0 || len(b) > 0 {
 		switch {
@@ -71,7 +72,7 @@ func diffArtifacts(a, b []ArtifactValue) ([]ArtifactChange, error) {
 	return changes, nil
 }
 
-func diffArtifact(a, b *ArtifactValue) (ArtifactChange, error) {
+func diffArtifact(a, b *history.Artifact) (ArtifactChange, error) {
 	change := ArtifactChange{Name: a.Name, Type: b.Type, Kind: Changed, BaseBytes: len(a.Value), OtherBytes: len(b.Value)}
 	if a.Type != b.Type {
 		return change, nil
@@ -81,7 +82,7 @@ func diffArtifact(a, b *ArtifactValue) (ArtifactChange, error) {
 	case machine.FormJSON:
 		change.JSON, change.Truncated, err = diffJSON(a.Value, b.Value)
 		if err != nil {
-			err = fmt.Errorf("runtime: compare artifact %q: %w", a.Name, err)
+			err = fmt.Errorf("travel: compare artifact %q: %w", a.Name, err)
 		}
 	case machine.FormText:
 		change.Text, change.Truncated = diffText(a.Name, string(a.Value), string(b.Value))

@@ -1,10 +1,11 @@
-package runtime
+package travel
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
@@ -19,9 +20,9 @@ const (
 	maxForkDepth = 16
 )
 
-// DiffRequest is the argument of [Engine.DiffRuns]; RunRef names the first run.
+// DiffRequest is the argument of [Room.DiffRuns]; runtime.RunRef names the first run.
 type DiffRequest struct {
-	RunRef
+	runtime.RunRef
 	// Seq and OtherSeq name records; 0 = as the run is now.
 	Seq      uint64
 	Other    string
@@ -57,8 +58,8 @@ type Diff struct {
 }
 
 // DiffRuns compares two points of a run, or of two runs (§12). It only reads.
-func (e *Engine) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
-	key, err := e.FindReadable(req.RunRef)
+func (r *Room) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
+	key, err := r.cfg.Way.FindReadable(req.RunRef)
 	if err != nil {
 		return Diff{}, err
 	}
@@ -66,11 +67,11 @@ func (e *Engine) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
 	if req.Other != "" {
 		other.ID = req.Other
 	}
-	base, err := e.point(ctx, key, req.Seq)
+	base, err := r.point(ctx, key, req.Seq)
 	if err != nil {
 		return Diff{}, err
 	}
-	against, err := e.point(ctx, other, req.OtherSeq)
+	against, err := r.point(ctx, other, req.OtherSeq)
 	if err != nil {
 		return Diff{}, err
 	}
@@ -91,54 +92,54 @@ func (e *Engine) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
 type point struct {
 	RunPoint
 	path      []PathStep
-	artifacts []ArtifactValue
+	artifacts []history.Artifact
 	variables []byte
 }
 
-func (e *Engine) point(ctx context.Context, key RunKey, seq uint64) (point, error) {
+func (r *Room) point(ctx context.Context, key runtime.RunKey, seq uint64) (point, error) {
 	var p point
 	var err error
-	if p.State, err = e.stateAt(ctx, key, seq); err != nil {
+	if p.State, err = r.cfg.Way.StateOf(ctx, key, seq); err != nil {
 		return p, err
 	}
 	// A commit is one moment: all of it is compared as it was after it.
 	at := p.State.Seq
-	if p.artifacts, err = e.past.Artifacts(ctx, key, p.State, at); err != nil {
+	if p.artifacts, err = r.cfg.Past.Artifacts(ctx, key, p.State, at); err != nil {
 		return p, err
 	}
-	if p.variables, err = e.past.Variables(ctx, key); err != nil {
+	if p.variables, err = r.cfg.Past.Variables(ctx, key); err != nil {
 		return p, err
 	}
 	for _, window := range p.State.Conversations {
-		messages, err := e.past.Conversation(ctx, key, window)
+		messages, err := r.cfg.Past.Conversation(ctx, key, window)
 		if err != nil {
 			return p, err
 		}
 		p.Messages += len(messages)
 	}
-	p.path, err = e.path(ctx, key, at, 0)
+	p.path, err = r.path(ctx, key, at, 0)
 	return p, err
 }
 
 // path lists the states that a run entered up to a record. The way of a fork
 // begins with that of its source, if that is here.
-func (e *Engine) path(ctx context.Context, key RunKey, last uint64, depth int) ([]PathStep, error) {
+func (r *Room) path(ctx context.Context, key runtime.RunKey, last uint64, depth int) ([]PathStep, error) {
 	var path []PathStep
 	for next := uint64(1); next <= last; {
-		entries, err := e.store.Entries(ctx, key.Namespace, key.ID, next, history.Page)
+		entries, err := r.cfg.Store.Entries(ctx, key.Namespace, key.ID, next, history.Page)
 		if err != nil {
-			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, next, err)
+			return nil, fmt.Errorf("travel: read run %s from record %d: %w", key.ID, next, err)
 		}
 		if len(entries) == 0 {
-			return nil, fmt.Errorf("runtime: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
+			return nil, fmt.Errorf("travel: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
 		}
 		for i := range entries {
 			for j := range entries[i].Records {
-				r := &entries[i].Records[j]
-				if r.Seq > last {
+				rec := &entries[i].Records[j]
+				if rec.Seq > last {
 					return path, nil
 				}
-				steps, err := e.stepOf(ctx, key, r, depth)
+				steps, err := r.stepOf(ctx, key, rec, depth)
 				if err != nil {
 					return nil, err
 				}
@@ -150,20 +151,20 @@ func (e *Engine) path(ctx context.Context, key RunKey, last uint64, depth int) (
 	return path, nil
 }
 
-func (e *Engine) stepOf(ctx context.Context, key RunKey, r *machine.Record, depth int) ([]PathStep, error) {
-	switch b := r.Body.(type) {
+func (r *Room) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.Record, depth int) ([]PathStep, error) {
+	switch b := rec.Body.(type) {
 	case *machine.Transition:
-		return []PathStep{{RunID: key.ID, Seq: r.Seq, Event: b.Event, State: b.To}}, nil
+		return []PathStep{{RunID: key.ID, Seq: rec.Seq, Event: b.Event, State: b.To}}, nil
 	case *machine.Origin:
-		alone := []PathStep{{RunID: key.ID, Seq: r.Seq, State: b.State.Current}}
+		alone := []PathStep{{RunID: key.ID, Seq: rec.Seq, State: b.State.Current}}
 		if depth == maxForkDepth {
 			return alone, nil
 		}
-		source := RunKey{Namespace: key.Namespace, ID: b.RunID}
-		if head, err := e.Head(ctx, source); err != nil || head.Seq < b.State.Seq {
+		source := runtime.RunKey{Namespace: key.Namespace, ID: b.RunID}
+		if head, err := r.cfg.Way.Head(ctx, source); err != nil || head.Seq < b.State.Seq {
 			return alone, notFoundIsNil(err)
 		}
-		return e.path(ctx, source, b.State.Seq, depth+1)
+		return r.path(ctx, source, b.State.Seq, depth+1)
 	}
 	return nil, nil
 }

@@ -1,4 +1,4 @@
-package runtime
+package travel
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -29,45 +30,45 @@ type Archive interface {
 // VerifyRun proves a run's journal: its chain over the stored bytes, and that its
 // inputs make exactly its records and state (§12). Nothing is executed. What is
 // wrong is in the proof, which names the first bad record.
-func (e *Engine) VerifyRun(ctx context.Context, ref RunRef) (machine.Proof, error) {
-	key, err := e.archived(ref)
+func (r *Room) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Proof, error) {
+	key, err := r.archived(ref)
 	if err != nil {
 		return machine.Proof{}, err
 	}
 	// Not the cached state: what is stored is to be proven.
-	head, err := e.store.Head(ctx, key.Namespace, key.ID)
+	head, err := r.cfg.Store.Head(ctx, key.Namespace, key.ID)
 	if errors.Is(err, machine.ErrNoRun) {
-		return machine.Proof{}, RunNotFound()
+		return machine.Proof{}, runtime.RunNotFound()
 	}
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, nil
 	}
-	prog, err := e.programs.Of(ctx, key.Namespace, head)
+	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, head)
 	if err != nil {
 		return machine.Proof{}, err
 	}
-	return e.cfg.Archive.Prove(ctx, key.Namespace, key.ID, prog.Graph)
+	return r.cfg.Archive.Prove(ctx, key.Namespace, key.ID, prog.Graph)
 }
 
 // ExportRun writes the portable file of a run as it is now. It takes the scope
 // runs:read: the file has the blobs that the run refers to.
-func (e *Engine) ExportRun(ctx context.Context, ref RunRef, out io.Writer) error {
+func (r *Room) ExportRun(ctx context.Context, ref runtime.RunRef, out io.Writer) error {
 	if err := policy.Require(ref.Principal, policy.RunsRead); err != nil {
-		return Denied(err)
+		return runtime.Denied(err)
 	}
-	key, err := e.archived(ref)
+	key, err := r.archived(ref)
 	if err != nil {
 		return err
 	}
-	if _, err := e.Head(ctx, key); err != nil {
+	if _, err := r.cfg.Way.Head(ctx, key); err != nil {
 		return err
 	}
-	return e.cfg.Archive.Export(ctx, key.Namespace, key.ID, out)
+	return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, out)
 }
 
-func (e *Engine) archived(ref RunRef) (RunKey, error) {
-	key, err := e.FindReadable(ref)
-	if err == nil && e.cfg.Archive == nil {
+func (r *Room) archived(ref runtime.RunRef) (runtime.RunKey, error) {
+	key, err := r.cfg.Way.FindReadable(ref)
+	if err == nil && r.cfg.Archive == nil {
 		err = archiveOff()
 	}
 	return key, err
@@ -85,43 +86,35 @@ func archiveOff() error {
 // Errors: PERMISSION_DENIED without the scope packs:write; INVALID_ARGUMENT
 // EXPORT_INVALID or EXPORT_TRUNCATED, FAILED_PRECONDITION EXPORT_NEWER,
 // RESOURCE_EXHAUSTED EXPORT_TOO_LARGE, ALREADY_EXISTS RUN_EXISTS. Nothing is stored then.
-func (e *Engine) ImportRun(ctx context.Context, call Call, in io.Reader) (st *machine.State, duplicate bool, err error) {
-	ns, err := e.namespace(call.Namespace)
+func (r *Room) ImportRun(ctx context.Context, call runtime.Call, in io.Reader) (st *machine.State, duplicate bool, err error) {
+	ns, err := r.cfg.Way.Admit(call, policy.PacksWrite)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := policy.Require(call.Principal, policy.PacksWrite); err != nil {
-		return nil, false, Denied(err)
-	}
-	if e.cfg.Archive == nil {
+	if r.cfg.Archive == nil {
 		return nil, false, archiveOff()
 	}
-	x, err := e.cfg.Archive.Unpack(in)
+	x, err := r.cfg.Archive.Unpack(in)
 	if err != nil {
 		return nil, false, err
 	}
-	defer func() { err = errors.Join(err, e.cfg.Archive.Discard(x)) }()
-	if err := e.gate.enter(); err != nil {
-		return nil, false, err
-	}
-	defer e.gate.leave()
-	at := e.cfg.Clock.Now().UnixNano()
-	row, graph, err := e.unpackedPack(x, at)
-	if err != nil {
-		return nil, false, err
-	}
-	// An import that was begun is ended, whoever waits for it.
-	st, duplicate, err = e.cfg.Archive.Import(context.WithoutCancel(ctx), ns, x, row, graph, at)
-	if errors.Is(err, machine.ErrIndeterminate) {
-		e.gate.fail()
-		return nil, false, commitUnknown()
-	}
+	defer func() { err = errors.Join(err, r.cfg.Archive.Discard(x)) }()
+	err = r.cfg.Way.Inside(func() error {
+		at := r.cfg.Clock.Now().UnixNano()
+		row, graph, err := r.unpackedPack(x, at)
+		if err != nil {
+			return err
+		}
+		// An import that was begun is ended, whoever waits for it.
+		st, duplicate, err = r.cfg.Archive.Import(context.WithoutCancel(ctx), ns, x, row, graph, at)
+		return err
+	})
 	return st, duplicate, err
 }
 
 // unpackedPack reads the pack of a file and compiles it for the run.
-func (e *Engine) unpackedPack(x machine.Export, at int64) (machine.PackRow, *machine.Graph, error) {
-	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: e.cfg.Pack.Limits, Accepted: true})
+func (r *Room) unpackedPack(x machine.Export, at int64) (machine.PackRow, *machine.Graph, error) {
+	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: r.cfg.PackLimits, Accepted: true})
 	if err != nil || loaded == nil {
 		return machine.PackRow{}, nil, exportInvalid(fmt.Sprintf("its pack is not accepted: %v %v", found, err))
 	}

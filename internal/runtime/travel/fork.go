@@ -1,4 +1,4 @@
-package runtime
+package travel
 
 import (
 	"context"
@@ -11,15 +11,16 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
-// ForkRequest is the argument of [Engine.ForkRun]; RunRef names the source.
+// ForkRequest is the argument of [Room.ForkRun]; runtime.RunRef names the source.
 type ForkRequest struct {
-	RunRef
+	runtime.RunRef
 	// AtSeq is the record to begin from: the state after the commit that holds it;
 	// 0 = as the run is now.
 	AtSeq uint64
@@ -56,43 +57,43 @@ type ForkRequest struct {
 // RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
 // FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; those of StartRun for variables
 // and labels, and of SetArtifacts for artifacts.
-func (e *Engine) ForkRun(ctx context.Context, req ForkRequest) (Answer, error) {
-	source, err := e.FindReadable(req.RunRef)
+func (r *Room) ForkRun(ctx context.Context, req ForkRequest) (runtime.Answer, error) {
+	source, err := r.cfg.Way.FindReadable(req.RunRef)
 	if err != nil {
-		return Answer{}, err
+		return runtime.Answer{}, err
 	}
 	if err := policy.Require(req.Principal, policy.RunsWrite); err != nil {
-		return Answer{}, Denied(err)
+		return runtime.Answer{}, runtime.Denied(err)
 	}
-	if err := e.checkFork(&req); err != nil {
-		return Answer{}, err
+	if err := r.checkFork(&req); err != nil {
+		return runtime.Answer{}, err
 	}
-	return e.Begin(ctx, Birth{
+	return r.cfg.Way.Begin(ctx, runtime.Birth{
 		Namespace: source.Namespace, Principal: req.Principal, ID: req.RequestID, Hash: forkHash(&req), Command: machine.Fork{},
 		Prepare: func(ctx context.Context, run string) (machine.Command, *program.Program, error) {
-			return e.prepareFork(ctx, source, &req, run)
+			return r.prepareFork(ctx, source, &req, run)
 		},
 	})
 }
 
-func (e *Engine) checkFork(req *ForkRequest) error {
+func (r *Room) checkFork(req *ForkRequest) error {
 	if err := request.CheckID("request_id", req.RequestID); err != nil {
 		return err
 	}
-	return e.terms.CheckVariables(req.Variables)
+	return r.cfg.Terms.CheckVariables(req.Variables)
 }
 
 // prepareFork reads everything that is copied.
-func (e *Engine) prepareFork(ctx context.Context, source RunKey, req *ForkRequest, run string) (machine.Command, *program.Program, error) {
-	from, err := e.stateAt(ctx, source, req.AtSeq)
+func (r *Room) prepareFork(ctx context.Context, source runtime.RunKey, req *ForkRequest, run string) (machine.Command, *program.Program, error) {
+	from, err := r.cfg.Way.StateOf(ctx, source, req.AtSeq)
 	if err != nil {
 		return nil, nil, err
 	}
-	prog, entry, err := e.forkProgram(ctx, source.Namespace, req.Pack, from)
+	prog, entry, err := r.forkProgram(ctx, source.Namespace, req.Pack, from)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := e.checkApproval(ctx, source.Namespace, req.Principal, prog.Graph, from); err != nil {
+	if err := r.checkApproval(ctx, source.Namespace, req.Principal, prog.Graph, from); err != nil {
 		return nil, nil, err
 	}
 	own := *from
@@ -100,7 +101,7 @@ func (e *Engine) prepareFork(ctx context.Context, source RunKey, req *ForkReques
 	from = &own
 	fork := machine.Fork{
 		Namespace: source.Namespace, RunID: run, EntryOverride: from.EntryOverride, Execution: req.Execution,
-		Labels: setOver(request.Untraced(from.Labels), req.Labels), Limits: e.terms.Limits, MaxWallTime: e.terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
+		Labels: setOver(request.Untraced(from.Labels), req.Labels), Limits: r.cfg.Terms.Limits, MaxWallTime: r.cfg.Terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
 		Seq: req.AtSeq, From: from, Changes: request.CompactWrites(prog.Graph, req.Artifacts),
 	}
 	if fork.Execution == machine.ExecutionUnset {
@@ -109,18 +110,18 @@ func (e *Engine) prepareFork(ctx context.Context, source RunKey, req *ForkReques
 	if fork.Seq == 0 {
 		fork.Seq = from.Seq
 	}
-	if err := e.terms.CheckLabels(fork.Labels); err != nil {
+	if err := r.cfg.Terms.CheckLabels(fork.Labels); err != nil {
 		return nil, nil, err
 	}
-	fork.Labels = e.terms.Traced(fork.RunID, fork.Labels, req.Traceparent)
+	fork.Labels = r.cfg.Terms.Traced(fork.RunID, fork.Labels, req.Traceparent)
 	fork.ReuseSteps = from.Digest == prog.Graph.Digest && len(req.Artifacts) == 0
 	if req.ReuseSteps != nil {
 		fork.ReuseSteps = *req.ReuseSteps
 	}
-	if fork.Variables, err = e.forkVariables(ctx, source, prog, entry, from.Digest, req.Variables); err != nil {
+	if fork.Variables, err = r.forkVariables(ctx, source, prog, entry, from.Digest, req.Variables); err != nil {
 		return nil, nil, err
 	}
-	return fork, prog, e.copyBodies(ctx, source, prog.Graph, &fork)
+	return fork, prog, r.copyBodies(ctx, source, prog.Graph, &fork)
 }
 
 // checkApproval: nobody is to get behind an approval who could not approve. A copy
@@ -128,10 +129,10 @@ func (e *Engine) prepareFork(ctx context.Context, source RunKey, req *ForkReques
 // another pack, or where an admin let the source enter in the middle, it may begin behind
 // a state that it never was in; and the history of an imported run is whoever made the
 // file's.
-func (e *Engine) checkApproval(ctx context.Context, ns uint32, p Principal, g *machine.Graph, from *machine.State) error {
+func (r *Room) checkApproval(ctx context.Context, ns uint32, p runtime.Principal, g *machine.Graph, from *machine.State) error {
 	behind := from.Imported || leftExternal(g, from) || from.EntryOverride && hasExternal(g, from.Current)
 	if from.Digest != g.Digest {
-		prog, err := e.programs.Of(ctx, ns, from)
+		prog, err := r.cfg.Programs.Of(ctx, ns, from)
 		if err != nil {
 			return err
 		}
@@ -140,7 +141,7 @@ func (e *Engine) checkApproval(ctx context.Context, ns uint32, p Principal, g *m
 	if !behind {
 		return nil
 	}
-	return Denied(policy.Require(p, policy.EventsExternal))
+	return runtime.Denied(policy.Require(p, policy.EventsExternal))
 }
 
 // leftExternal: the run has been in a state that is moved from outside, and gone on.
@@ -166,7 +167,7 @@ func hasExternal(g *machine.Graph, current string) bool {
 
 // forkProgram is the program of the new run: the source's, or its entry in
 // another pack.
-func (e *Engine) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*program.Program, pack.Entry, error) {
+func (r *Room) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*program.Program, pack.Entry, error) {
 	entry := pack.Entry{Agent: from.Agent}
 	if from.EntryOverride {
 		entry.State = from.Entry
@@ -174,7 +175,7 @@ func (e *Engine) forkProgram(ctx context.Context, ns uint32, ref string, from *m
 	if ref == "" {
 		ref = from.Digest
 	}
-	prog, err := e.programs.Start(ctx, ns, ref, entry)
+	prog, err := r.cfg.Programs.Start(ctx, ns, ref, entry)
 	return prog, entry, err
 }
 
@@ -188,14 +189,14 @@ func setOver(from, over []machine.Label) []machine.Label {
 
 // forkVariables puts the request's variables over the source's. Into another
 // pack only those go that it knows.
-func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *program.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
-	raw, err := e.past.Variables(ctx, source)
+func (r *Room) forkVariables(ctx context.Context, source runtime.RunKey, prog *program.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
+	raw, err := r.cfg.Past.Variables(ctx, source)
 	if err != nil {
 		return nil, err
 	}
 	values := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &values); err != nil {
-		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.ID, err)
+		return nil, fmt.Errorf("travel: variables of run %s: %w", source.ID, err)
 	}
 	if digest != prog.Graph.Digest {
 		known, err := prog.Pack.Variables(entry)
@@ -217,26 +218,26 @@ func (e *Engine) forkVariables(ctx context.Context, source RunKey, prog *program
 	maps.Copy(values, over)
 	merged, err := json.Marshal(values)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: variables of run %s: %w", source.ID, err)
+		return nil, fmt.Errorf("travel: variables of run %s: %w", source.ID, err)
 	}
 	return request.Variables(prog, entry, merged)
 }
 
 // copyBodies reads values, messages, inputs and answers as of the source's state.
-func (e *Engine) copyBodies(ctx context.Context, source RunKey, g *machine.Graph, fork *machine.Fork) error {
+func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine.Graph, fork *machine.Fork) error {
 	from := fork.From
-	values, err := e.past.Artifacts(ctx, source, from, from.Seq)
+	values, err := r.cfg.Past.Artifacts(ctx, source, from, from.Seq)
 	if err != nil {
 		return err
 	}
 	for _, v := range values {
 		fork.Values = append(fork.Values, machine.ArtifactWrite{Name: v.Name, Value: v.Value})
 	}
-	if fork.Conversations, err = e.talks(ctx, source, g, from); err != nil {
+	if fork.Conversations, err = r.talks(ctx, source, g, from); err != nil {
 		return err
 	}
 	for _, seq := range from.Queue {
-		body, err := e.past.Body(ctx, source, seq)
+		body, err := r.cfg.Past.Body(ctx, source, seq)
 		if err != nil {
 			return err
 		}
@@ -247,7 +248,7 @@ func (e *Engine) copyBodies(ctx context.Context, source RunKey, g *machine.Graph
 	if !fork.ReuseSteps {
 		return nil
 	}
-	views, err := e.stepViews(ctx, source, rules.Resolved(from))
+	views, err := r.cfg.Way.StepViews(ctx, source, rules.Resolved(from))
 	for i, v := range views {
 		fork.Steps = append(fork.Steps, machine.TakenStep{Step: uint32(i) + 1, Payload: v.Payload, Result: v.Result, Error: v.Error})
 	}
@@ -256,14 +257,14 @@ func (e *Engine) copyBodies(ctx context.Context, source RunKey, g *machine.Graph
 
 // talks reads the conversations that a turn can still see: that of the visit
 // under way and those of persistent states.
-func (e *Engine) talks(ctx context.Context, key RunKey, g *machine.Graph, s *machine.State) ([]machine.Talk, error) {
+func (r *Room) talks(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State) ([]machine.Talk, error) {
 	var talks []machine.Talk
 	for _, window := range s.Conversations {
 		node := g.States[window.State]
 		if node == nil || window.State != s.Current && !node.Persistent {
 			continue
 		}
-		messages, err := e.past.Conversation(ctx, key, window)
+		messages, err := r.cfg.Past.Conversation(ctx, key, window)
 		if err != nil {
 			return nil, err
 		}

@@ -35,6 +35,7 @@ var roles = map[string]func(context.Context, ChildSpec, *wire) error{
 	"serve":    serveChild,
 	"echo":     echoChild,
 	"load":     loadChild,
+	"lists":    listsChild,
 	"watch":    watchChild,
 	"commit":   commitChild,
 	"bare":     bareChild,

@@ -52,6 +52,8 @@ func figures() []figure {
 	list = append(list, agents()...)
 	list = append(list, delegations()...)
 	list = append(list, snapshots()...)
+	list = append(list, millions()...)
+	list = append(list, lists()...)
 	return append(list, footprint()...)
 }
 

@@ -18,7 +18,7 @@ func (s *suite) restartPart(ctx context.Context) (Samples, error) {
 		return nil, err
 	}
 	defer cleanup()
-	if err := s.seed(ctx, dir, 0); err != nil {
+	if err := s.seed(ctx, dir, seedJob{Runs: s.sizes.WaitingRuns}); err != nil {
 		return nil, err
 	}
 	return interleave(s.sizes.Restarts, []arm{
@@ -27,15 +27,16 @@ func (s *suite) restartPart(ctx context.Context) (Samples, error) {
 }
 
 // seed fills the data directory of dir and kills the process that did it.
-func (s *suite) seed(ctx context.Context, dir string, behind time.Duration) error {
-	s.tell("seed %d waiting runs", s.sizes.WaitingRuns)
+func (s *suite) seed(ctx context.Context, dir string, job seedJob) error {
+	s.tell("seed %d runs", job.Runs)
 	c, err := s.start(ctx, "seed")
 	if err != nil {
 		return err
 	}
 	defer c.kill()
 	var done seedResult
-	return c.call(ctx, seedJob{Dir: filepath.Join(dir, "data"), Runs: s.sizes.WaitingRuns, Behind: behind}, &done)
+	job.Dir = filepath.Join(dir, "data")
+	return c.call(ctx, job, &done)
 }
 
 // restartArm serves over what the last process left, and leaves by SIGKILL too.
@@ -64,7 +65,7 @@ func (s *suite) overdueArm(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer cleanup()
-	if err := s.seed(ctx, dir, overdueBehind); err != nil {
+	if err := s.seed(ctx, dir, seedJob{Runs: s.sizes.WaitingRuns, Behind: overdueBehind}); err != nil {
 		return nil, err
 	}
 	up, err := s.timedStart(ctx, dir)

@@ -18,6 +18,8 @@ type seedJob struct {
 	// Behind sets the clock of the seeding engine back, so that deadlines of a
 	// day are long past when the sidecar starts.
 	Behind time.Duration `json:"behind"`
+	// Varied runs differ in what lists ask for, and do not all wait.
+	Varied bool `json:"varied"`
 }
 
 type seedResult struct {
@@ -39,17 +41,17 @@ func seedChild(ctx context.Context, _ ChildSpec, w *wire) error {
 		if err != nil {
 			return nil, err
 		}
-		return seedResult{Seeded: job.Runs}, l.seed(ctx, job.Runs)
+		return seedResult{Seeded: job.Runs}, l.seed(ctx, job)
 	})
 }
 
-func (l *local) seed(ctx context.Context, runs int) error {
+func (l *local) seed(ctx context.Context, job seedJob) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var begun atomic.Int64
 	for range seedWriters {
 		group.Go(func() error {
-			for begun.Add(1) <= int64(runs) {
-				if _, err := l.start(ctx, packDeadline); err != nil {
+			for n := begun.Add(1); n <= int64(job.Runs); n = begun.Add(1) {
+				if err := l.seedOne(ctx, job, int(n)); err != nil {
 					return err
 				}
 			}
@@ -57,4 +59,12 @@ func (l *local) seed(ctx context.Context, runs int) error {
 		})
 	}
 	return group.Wait()
+}
+
+func (l *local) seedOne(ctx context.Context, job seedJob, n int) error {
+	if job.Varied {
+		return l.seedVaried(ctx, n)
+	}
+	_, err := l.start(ctx, packDeadline)
+	return err
 }

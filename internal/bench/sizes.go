@@ -35,6 +35,9 @@ type Sizes struct {
 	// and again those with all deadlines passed.
 	WaitingRuns int `json:"waiting_runs"`
 	Restarts    int `json:"restarts"`
+	// ManyRuns wait while one is driven, ListedRuns are listed.
+	ManyRuns   int `json:"many_runs"`
+	ListedRuns int `json:"listed_runs"`
 	// StoredTransitions of StoredBytes random bytes each make the run whose disk
 	// use is measured, under the raised limit StoredRunBytes.
 	StoredTransitions int   `json:"stored_transitions"`
@@ -51,7 +54,7 @@ func FullSizes() Sizes {
 		Connections: 4, ArtifactBytes: artifactBytes,
 		IdleWatchers: 100, Readers: 4, IdleWorkers: 1000,
 		Early: 100, Late: 20_000, HistoryStep: 400, LateRunBytes: 64 << 20,
-		WaitingRuns: 100_000, Restarts: 3,
+		WaitingRuns: 100_000, Restarts: 3, ManyRuns: 1_000_000, ListedRuns: 100_000,
 		StoredTransitions: 800, StoredBytes: 2048, StoredRunBytes: 4 << 20,
 		IdleStarts: 5,
 	}
@@ -62,7 +65,7 @@ func QuickSizes() Sizes {
 	s := FullSizes()
 	s.Rounds, s.Warm, s.Window, s.Fsyncs = 3, 0.2, 0.5, 200
 	s.Late, s.HistoryStep = 4000, 150
-	s.WaitingRuns, s.Restarts = 10_000, 1
+	s.WaitingRuns, s.Restarts, s.ManyRuns, s.ListedRuns = 10_000, 1, 30_000, 10_000
 	s.IdleStarts = 3
 	return s
 }
@@ -70,10 +73,10 @@ func QuickSizes() Sizes {
 // String is one line for people.
 func (s Sizes) String() string {
 	return fmt.Sprintf("%d rounds of %gs after %gs, %d connections, %d B artifact, histories %d and %d, "+
-		"%d idle watchers, %d readers, %d idle workers, %d waiting runs, %d x %d B stored; limits raised for two figures: "+
+		"%d idle watchers, %d readers, %d idle workers, %d waiting runs, %d of them for the million, %d listed, %d x %d B stored; limits raised for two figures: "+
 		"transitions to %d, artifacts of the run to %d MiB and %d MiB",
 		s.Rounds, s.Window, s.Warm, s.Connections, s.ArtifactBytes, s.Early, s.Late,
-		s.IdleWatchers, s.Readers, s.IdleWorkers, s.WaitingRuns, s.StoredTransitions, s.StoredBytes,
+		s.IdleWatchers, s.Readers, s.IdleWorkers, s.WaitingRuns, s.ManyRuns, s.ListedRuns, s.StoredTransitions, s.StoredBytes,
 		s.maxTransitions(), s.LateRunBytes>>20, s.StoredRunBytes>>20)
 }
 

@@ -113,6 +113,8 @@ func (s *suite) parts() []part {
 		{"snapshot", s.snapshotPart},
 		{"restart", s.restartPart},
 		{"overdue", s.overduePart},
+		{"million", s.millionPart},
+		{"lists", s.listsPart},
 		{"storage", s.storagePart},
 		{"idle", s.idlePart},
 		{"binary", s.binaryPart},

@@ -295,6 +295,7 @@ func (c *committer) settle(err error) (*group, error) {
 		c.store.reads.publish(c.ts, c.tails(g))
 		c.marks.synced()
 		c.store.stats.add(g)
+		c.store.census.synced(c.ts, g)
 	}
 	return g, err
 }

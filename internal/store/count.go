@@ -3,29 +3,25 @@ package store
 import (
 	"context"
 	"fmt"
-	"math"
-	"slices"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CountRuns counts the runs of a namespace in any of the statuses, from the
-// index alone: no head is read.
+// CountRuns counts the runs of a namespace in any of the statuses. No head is read,
+// and the index once only: see census.
 func (s *Store) CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error) {
-	n := 0
-	err := s.view(func(txn *badger.Txn) error {
-		for i, status := range statuses {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if !slices.Contains(statuses[:i], status) {
-				n += countRows(txn, indexPrefix(nil, ns, "status", status.String()), math.MaxInt)
-			}
+	names := make([]string, 0, len(statuses))
+	seen := make(map[machine.Status]bool, len(statuses))
+	for _, status := range statuses {
+		if !seen[status] {
+			names = append(names, status.String())
 		}
-		return nil
-	})
+		seen[status] = true
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("count runs: %w", err)
+	}
+	n, err := s.census.count(ctx, s, ns, names)
 	if err != nil {
 		return 0, fmt.Errorf("count runs: %w", err)
 	}

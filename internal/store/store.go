@@ -34,6 +34,8 @@ type Store struct {
 	reads *reads
 	marks *marks
 	stats stats
+	// census is fed by the committer.
+	census census
 
 	// What Badger takes in one transaction.
 	maxTree int64

@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+)
+
+// millionPart starts a sidecar over very many waiting runs, and one over nothing, and
+// drives one live run on each.
+func (s *suite) millionPart(ctx context.Context) (Samples, error) {
+	dir, cleanup, err := tempDir(s.root, "million")
+	if err != nil {
+		return nil, err
+	}
+	defer cleanup()
+	if err := s.seed(ctx, dir, seedJob{Runs: s.sizes.ManyRuns}); err != nil {
+		return nil, err
+	}
+	samples, err := interleave(s.sizes.Restarts, []arm{
+		{"one run alone", func(int) (map[string]float64, error) { return s.aloneArm(ctx) }},
+		{fmt.Sprintf("one run among %d", s.sizes.ManyRuns), func(int) (map[string]float64, error) { return s.millionArm(ctx, dir) }},
+	}, s.tellRound)
+	samples["million_emit_ratio"] = samples.ratio("million_emit_p50_us", "alone_emit_p50_us")
+	return samples, err
+}
+
+// millionArm serves over what the last process left, and leaves by SIGKILL.
+func (s *suite) millionArm(ctx context.Context, dir string) (map[string]float64, error) {
+	up, err := s.timedStart(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer up.server.kill()
+	pause(ctx, idleSettle, nil)
+	rss, err := rssMB(up.server.cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.load(ctx, s.job("emit", up.target, 1))
+	return map[string]float64{"million_ready_ms": up.readyMs, "million_rss_mb": rss, "million_emit_p50_us": got.P50us}, err
+}
+
+func (s *suite) aloneArm(ctx context.Context) (map[string]float64, error) {
+	var p50 float64
+	err := s.onServer(ctx, "serve", func(target string) error {
+		got, err := s.load(ctx, s.job("emit", target, 1))
+		p50 = got.P50us
+		return err
+	})
+	return map[string]float64{"alone_emit_p50_us": p50}, err
+}
+
+// millions are the figures of millionPart.
+func millions() []figure {
+	return []figure{
+		barred("million_ready_ms", "ms", "start over a million waiting runs, ready", atMost(3000)),
+		barred("million_rss_mb", "MB", "RSS after that start", atMost(400)),
+		barred("million_emit_ratio", "x", "EmitEvent among them, p50, against an empty store", atMost(1.3)),
+	}
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// census counts the runs of each namespace by status. It is derived: the rows of the
+// status index are counted when somebody asks first, and every group that is synced
+// afterwards adds what it changed. A count costs a hundred thousand rows nothing, and
+// nothing of it is stored.
+type census struct {
+	mu     sync.Mutex
+	spaces map[uint32]*tally
+}
+
+// tally is the count of one namespace.
+type tally struct {
+	// counted is closed when runs or err is set.
+	counted chan struct{}
+	runs    map[string]int
+	err     error
+	// missed are the changes of groups that were synced while the rows were counted.
+	missed []statusChange
+}
+
+// statusChange is what one group did to the rows of one status.
+type statusChange struct {
+	ns     uint32
+	status string
+	by     int
+	// ts is the group's timestamp: a count that read at it has the change already.
+	ts uint64
+}
+
+// statusIndex is the name of the index that is counted.
+const statusIndex = "status"
+
+// synced takes over a group's changes, after its timestamp was published.
+func (c *census) synced(ts uint64, g *group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.spaces) == 0 {
+		return
+	}
+	for _, r := range g.requests {
+		for i := range r.w.ops {
+			if change, ok := statusChangeOf(&r.w.ops[i]); ok {
+				change.ts = ts
+				c.apply(change)
+			}
+		}
+	}
+}
+
+func (c *census) apply(change statusChange) {
+	t := c.spaces[change.ns]
+	switch {
+	case t == nil:
+	case t.runs == nil:
+		t.missed = append(t.missed, change)
+	default:
+		t.runs[change.status] += change.by
+	}
+}
+
+// statusChangeOf reads a key of the status index; false for every other key.
+func statusChangeOf(op *Op) (change statusChange, ok bool) {
+	if op.Key[0] != kindIndex || len(op.Key) < indexValueAt {
+		return change, false
+	}
+	rest, ok := bytes.CutPrefix(op.Key[indexValueAt:], statusName)
+	if !ok {
+		return change, false
+	}
+	change.status, _, ok = cutName(rest)
+	change.ns, change.by = binary.BigEndian.Uint32(op.Key[1:]), 1
+	if op.Delete {
+		change.by = -1
+	}
+	return change, ok
+}
+
+// indexValueAt is where the name of an index begins in its keys.
+const indexValueAt = 1 + 4
+
+var statusName = name(nil, statusIndex)
+
+// count returns the runs of a namespace by status, as of the last synced group or
+// later. The first caller counts; others wait for it, or until ctx ends.
+func (c *census) count(ctx context.Context, s *Store, ns uint32, statuses []string) (int, error) {
+	for {
+		t, mine := c.tallyOf(ns)
+		if mine {
+			c.fill(ctx, s, ns, t)
+		}
+		select {
+		case <-t.counted:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		if t.err == nil {
+			return c.sum(t, statuses), nil
+		}
+		if mine {
+			return 0, t.err
+		}
+		// Who counted gave up: its own context may have ended.
+	}
+}
+
+func (c *census) sum(t *tally, statuses []string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, status := range statuses {
+		n += t.runs[status]
+	}
+	return n
+}
+
+// tallyOf returns the namespace's count; mine: the caller has to fill it.
+func (c *census) tallyOf(ns uint32) (t *tally, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t = c.spaces[ns]; t != nil {
+		return t, false
+	}
+	t = &tally{counted: make(chan struct{})}
+	if c.spaces == nil {
+		c.spaces = make(map[uint32]*tally)
+	}
+	c.spaces[ns] = t
+	return t, true
+}
+
+// fill counts the rows. The namespace is known to synced by now, so a group that the
+// snapshot does not have is among the missed ones.
+func (c *census) fill(ctx context.Context, s *Store, ns uint32, t *tally) {
+	runs, ts := make(map[string]int), uint64(0)
+	err := s.view(func(txn *badger.Txn) error {
+		ts = txn.ReadTs()
+		return countStatuses(ctx, txn, ns, runs)
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(t.counted)
+	if t.err = err; err != nil {
+		delete(c.spaces, ns)
+		return
+	}
+	t.runs = runs
+	for _, change := range t.missed {
+		if change.ts > ts {
+			c.apply(change)
+		}
+	}
+	t.missed = nil
+}
+
+// contextEvery is how many rows are read between two looks at a context.
+const contextEvery = 4096
+
+func countStatuses(ctx context.Context, txn *badger.Txn, ns uint32, runs map[string]int) error {
+	p := name(prefix(nil, kindIndex, ns), statusIndex)
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	n := 0
+	// One status stands behind the other: its name is read once.
+	var at []byte
+	status, counted := "", 0
+	for it.Rewind(); has(it, p); it.Next() {
+		if n++; n%contextEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if key := it.Item().Key(); at == nil || !bytes.HasPrefix(key, at) {
+			runs[status] += counted
+			status, _, _ = cutName(key[len(p):])
+			at, counted = name(bytes.Clone(p), status), 0
+		}
+		counted++
+	}
+	runs[status] += counted
+	return ctx.Err()
+}

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 const (
@@ -98,7 +100,7 @@ func (s *suite) subscribersArm(ctx context.Context) (map[string]float64, error) 
 	}
 	defer up.server.stop()
 	pause(ctx, idleSettle, nil)
-	before, err := rssMB(up.server.cmd.Process.Pid)
+	before, err := host.RSSMB(up.server.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,7 @@ func (s *suite) subscribersArm(ctx context.Context) (map[string]float64, error) 
 		return nil, err
 	}
 	pause(ctx, idleSettle, nil)
-	after, err := rssMB(up.server.cmd.Process.Pid)
+	after, err := host.RSSMB(up.server.cmd.Process.Pid)
 	return map[string]float64{"a2a_subscribers_rss_mb": after - before}, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // idleSettle is how long an idle sidecar is left alone before its memory is
@@ -30,7 +32,7 @@ func (s *suite) idleArm(ctx context.Context) (map[string]float64, error) {
 	}
 	defer up.server.stop()
 	pause(ctx, idleSettle, nil)
-	rss, err := rssMB(up.server.cmd.Process.Pid)
+	rss, err := host.RSSMB(up.server.cmd.Process.Pid)
 	return map[string]float64{"idle_ready_ms": up.readyMs, "idle_rss_mb": rss}, err
 }
 
@@ -42,9 +44,9 @@ type started struct {
 }
 
 // timedStart measures from before the process exists to its ready line.
-func (s *suite) timedStart(ctx context.Context, dir string) (started, error) {
+func (s *suite) timedStart(ctx context.Context, dir string, more ...string) (started, error) {
 	begin := time.Now()
-	server, target, err := s.server(ctx, "serve", s.serveArgs(dir)...)
+	server, target, err := s.server(ctx, "serve", s.serveArgs(dir, more...)...)
 	return started{server: server, target: target, readyMs: millis(time.Since(begin))}, err
 }
 
@@ -54,7 +56,7 @@ func (s *suite) binaryPart(context.Context) (Samples, error) {
 	if err != nil {
 		return nil, fmt.Errorf("own binary: %w", err)
 	}
-	size, err := strippedMB(path)
+	size, err := host.StrippedMB(path)
 	if err != nil {
 		return nil, fmt.Errorf("own binary: %w", err)
 	}

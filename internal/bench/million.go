@@ -3,6 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // millionPart starts a sidecar over very many waiting runs, and one over nothing, and
@@ -26,13 +29,14 @@ func (s *suite) millionPart(ctx context.Context) (Samples, error) {
 
 // millionArm serves over what the last process left, and leaves by SIGKILL.
 func (s *suite) millionArm(ctx context.Context, dir string) (map[string]float64, error) {
-	up, err := s.timedStart(ctx, dir)
+	// They are as many as a sidecar has in flight by default.
+	up, err := s.timedStart(ctx, dir, "--limits-runs-in-flight", strconv.Itoa(2*s.sizes.ManyRuns))
 	if err != nil {
 		return nil, err
 	}
 	defer up.server.kill()
 	pause(ctx, idleSettle, nil)
-	rss, err := rssMB(up.server.cmd.Process.Pid)
+	rss, err := host.RSSMB(up.server.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // Figure is one measured line with its verdict.
@@ -22,7 +24,7 @@ type Figure struct {
 // Report is everything that one bench found.
 type Report struct {
 	Quick   bool
-	Machine Machine
+	Machine host.Machine
 	Sizes   Sizes
 	Sync    string
 	Elapsed time.Duration

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // overdueBehind is how long ago the overdue runs began: their deadline is a day.
@@ -47,7 +49,7 @@ func (s *suite) restartArm(ctx context.Context, dir string) (map[string]float64,
 	}
 	defer up.server.kill()
 	pause(ctx, idleSettle, nil)
-	rss, err := rssMB(up.server.cmd.Process.Pid)
+	rss, err := host.RSSMB(up.server.cmd.Process.Pid)
 	return map[string]float64{"restart_ready_ms": up.readyMs, "restart_rss_mb": rss}, err
 }
 

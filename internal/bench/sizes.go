@@ -73,7 +73,7 @@ func QuickSizes() Sizes {
 // String is one line for people.
 func (s Sizes) String() string {
 	return fmt.Sprintf("%d rounds of %gs after %gs, %d connections, %d B artifact, histories %d and %d, "+
-		"%d idle watchers, %d readers, %d idle workers, %d waiting runs, %d of them for the million, %d listed, %d x %d B stored; limits raised for two figures: "+
+		"%d idle watchers, %d readers, %d idle workers, %d waiting runs, %d of them for the million, %d listed, %d x %d B stored; limits raised for three figures: runs in flight, "+
 		"transitions to %d, artifacts of the run to %d MiB and %d MiB",
 		s.Rounds, s.Window, s.Warm, s.Connections, s.ArtifactBytes, s.Early, s.Late,
 		s.IdleWatchers, s.Readers, s.IdleWorkers, s.WaitingRuns, s.ManyRuns, s.ListedRuns, s.StoredTransitions, s.StoredBytes,

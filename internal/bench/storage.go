@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/pawl-dev/pawl/internal/bench/host"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -49,7 +50,7 @@ func runStorage(ctx context.Context, job storageJob) (storageResult, error) {
 	if err := compact(dir); err != nil {
 		return storageResult{}, err
 	}
-	allocated, err := allocatedBytes(dir)
+	allocated, err := host.AllocatedBytes(dir)
 	return storageResult{
 		Allocated: allocated,
 		Written:   int64(job.Sizes.StoredTransitions) * int64(job.Sizes.StoredBytes),

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // Options of one bench.
@@ -38,6 +40,9 @@ type Options struct {
 	Progress io.Writer
 }
 
+// QuietWait is how long a bench that is not quick waits for a quiet machine.
+const QuietWait = 2 * time.Minute
+
 // partTimeout bounds each part of the suite, so that a server that hangs fails
 // its own part only.
 const partTimeout = 10 * time.Minute
@@ -63,7 +68,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		return nil, err
 	}
 	defer cleanup()
-	load := quiet{wait: opts.Wait, look: loadAverage, tell: s.tell, pause: func(ctx context.Context, d time.Duration) { pause(ctx, d, nil) }}.await(ctx)
+	load := host.AwaitQuiet(ctx, opts.Wait, s.tell)
 	samples := Samples{}
 	var faults, missing []string
 	if wanted(opts.Parts, "workers") || wanted(opts.Parts, "drivers") {
@@ -84,7 +89,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	}
 	report := newReport(samples)
 	report.Quick, report.Sizes, report.Faults, report.Missing = opts.Quick, s.sizes, faults, missing
-	report.Machine, report.Sync = describeMachine(s.root), syncMode
+	report.Machine, report.Sync = host.Describe(s.root), syncMode
 	report.Machine.Load = load
 	report.Elapsed = time.Since(s.began)
 	return report, nil

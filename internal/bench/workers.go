@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // workerRuns is how many runs one worker process serves at once.
@@ -207,7 +208,7 @@ func (s *suite) idleWorkersArm(ctx context.Context) (map[string]float64, error) 
 	out := map[string]float64{}
 	err := s.workerServer(ctx, func(server *child, target string) error {
 		pause(ctx, idleSettle, nil)
-		before, err := rssMB(server.cmd.Process.Pid)
+		before, err := host.RSSMB(server.cmd.Process.Pid)
 		if err != nil {
 			return err
 		}
@@ -221,7 +222,7 @@ func (s *suite) idleWorkersArm(ctx context.Context) (map[string]float64, error) 
 			return err
 		}
 		pause(ctx, idleSettle, nil)
-		after, err := rssMB(server.cmd.Process.Pid)
+		after, err := host.RSSMB(server.cmd.Process.Pid)
 		out["idle_workers_rss_mb"] = after - before
 		return err
 	})

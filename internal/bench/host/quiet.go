@@ -1,4 +1,4 @@
-package bench
+package host
 
 import (
 	"context"
@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 )
-
-// QuietWait is how long a bench that is not quick waits for a quiet machine.
-const QuietWait = 2 * time.Minute
 
 const (
 	// quietLoad is the load average of a minute under which a machine is quiet.
@@ -42,7 +39,20 @@ func (l Load) String() string {
 	return fmt.Sprintf("%.2f over the last minute after waiting %.0f s, %s", *l.Average, l.Waited, said)
 }
 
-// quiet waits until the load is low, at most for wait, and says what it saw.
+// AwaitQuiet waits until the machine's load is low, at most for wait, and says what it
+// saw; tell gets a line when it has to wait.
+func AwaitQuiet(ctx context.Context, wait time.Duration, tell func(format string, args ...any)) Load {
+	return quiet{wait: wait, look: loadAverage, tell: tell, pause: pause}.await(ctx)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// quiet is what the waiting needs.
 type quiet struct {
 	wait time.Duration
 	look func() (float64, bool)

@@ -1,4 +1,4 @@
-package bench
+package host
 
 import (
 	"debug/elf"
@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// rssMB is what a process holds in memory now, mapped files included, in
+// RSSMB is what a process holds in memory now, mapped files included, in
 // megabytes of 10^6 bytes.
-func rssMB(pid int) (float64, error) {
+func RSSMB(pid int) (float64, error) {
 	field := procField(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
 	kb, err := strconv.ParseFloat(strings.TrimSuffix(field, " kB"), 64)
 	if err != nil {
@@ -22,9 +22,9 @@ func rssMB(pid int) (float64, error) {
 	return kb * 1024 / 1e6, nil
 }
 
-// allocatedBytes is what a directory really takes on the disk: allocated
+// AllocatedBytes is what a directory really takes on the disk: allocated
 // blocks, so that holes in sparse files do not count.
-func allocatedBytes(dir string) (int64, error) {
+func AllocatedBytes(dir string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -44,10 +44,10 @@ func allocatedBytes(dir string) (int64, error) {
 	return total, err
 }
 
-// strippedMB is the size of a binary without its symbol tables and debug
+// StrippedMB is the size of a binary without its symbol tables and debug
 // sections, in megabytes of 10^6 bytes: what `-ldflags="-s -w"` would leave.
 // A file that is not ELF counts whole.
-func strippedMB(path string) (float64, error) {
+func StrippedMB(path string) (float64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err

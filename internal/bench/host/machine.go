@@ -1,4 +1,4 @@
-package bench
+package host
 
 import (
 	"bufio"
@@ -24,9 +24,9 @@ type Machine struct {
 	Load Load `json:"load"`
 }
 
-// describeMachine reads what the system tells; what it does not tell stays
+// Describe reads what the system tells; what it does not tell stays
 // "unknown" or 0.
-func describeMachine(dir string) Machine {
+func Describe(dir string) Machine {
 	release := "unknown"
 	if raw, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		release = strings.TrimSpace(string(raw))

@@ -1,4 +1,4 @@
-package bench
+package host
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func TestAllocatedBytesLeavesHolesOut(t *testing.T) {
 	if err := os.Truncate(hole, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	got, err := allocatedBytes(dir)
+	got, err := AllocatedBytes(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestStrippedBinaryIsSmallerThanItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := strippedMB(path)
+	got, err := StrippedMB(path)
 	if err != nil || got < 1 || got > float64(info.Size())/1e6 {
 		t.Errorf("%v MB of %d bytes, %v", got, info.Size(), err)
 	}
@@ -49,35 +49,24 @@ func TestStrippedBinaryIsSmallerThanItsFile(t *testing.T) {
 	if err := os.WriteFile(plain, make([]byte, 2_000_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := strippedMB(plain); err != nil || got != 2 {
+	if got, err := StrippedMB(plain); err != nil || got != 2 {
 		t.Errorf("a file that is not ELF: %v MB, %v", got, err)
 	}
 }
 
 func TestOwnMemoryIsPlausible(t *testing.T) {
 	t.Parallel()
-	if got, err := rssMB(os.Getpid()); err != nil || got < 1 || got > 4000 {
+	if got, err := RSSMB(os.Getpid()); err != nil || got < 1 || got > 4000 {
 		t.Errorf("%v MB, %v", got, err)
 	}
-	if _, err := rssMB(-1); err == nil {
+	if _, err := RSSMB(-1); err == nil {
 		t.Error("a process that is not there has memory")
-	}
-}
-
-func TestFsyncTakesTime(t *testing.T) {
-	t.Parallel()
-	got, err := fsyncP50(t.TempDir(), 3)
-	if err != nil || got <= 0 {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := fsyncP50(filepath.Join(t.TempDir(), "absent"), 3); err == nil {
-		t.Error("a directory that is not there was written")
 	}
 }
 
 func TestMachineIsDescribed(t *testing.T) {
 	t.Parallel()
-	m := describeMachine(t.TempDir())
+	m := Describe(t.TempDir())
 	if m.Cores < 1 || m.OS == "" || m.FileSystem == "" || m.CPU == "" {
 		t.Errorf("%+v", m)
 	}

@@ -1,0 +1,17 @@
+package bench
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+func TestFsyncTakesTime(t *testing.T) {
+	t.Parallel()
+	got, err := fsyncP50(t.TempDir(), 3)
+	if err != nil || got <= 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := fsyncP50(filepath.Join(t.TempDir(), "absent"), 3); err == nil {
+		t.Error("a directory that is not there was written")
+	}
+}

@@ -88,7 +88,8 @@ class AsyncRun:
             return AsyncDrivenTurn(self._client, info, holder, tools or {})
 
         driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
-        return await self._client.perform(driver.drive())
+        async with self._client.driving():
+            return await self._client.perform(driver.drive())
 
     async def emit(
         self,

@@ -14,9 +14,11 @@ from typing import Any
 
 import grpc
 
+from pawl._errors import PawlError
 from pawl._settings import Settings
+from pawl._status import error_from_rpc
 
-__all__ = ["Line", "called", "closing", "open_channel", "sleep"]
+__all__ = ["Line", "called", "closing", "end_of", "open_channel", "sleep"]
 
 sleep = asyncio.sleep
 
@@ -48,6 +50,17 @@ class Line:
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()
+
+
+async def end_of(call: Any, address: str) -> PawlError | None:
+    """Why a stream ended; None: the sidecar ended it as if all were well."""
+    code, text = await call.code(), await call.details()
+    if code is grpc.StatusCode.OK:
+        return None
+    metadata = await call.trailing_metadata()
+    return error_from_rpc(
+        grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details=text), address
+    )
 
 
 async def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

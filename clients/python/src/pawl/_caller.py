@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import grpc
 
 from pawl._base import BaseClient
 from pawl._blocking import Line, called, closing, sleep
+from pawl._blocking_stream import CommandStream
+from pawl._commands import StreamUnknownError
 from pawl._errors import PawlError
 from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Send, Sleep
 from pawl._records import Record
@@ -25,12 +28,18 @@ class Caller(BaseClient):
 
     def _connect(self) -> None:
         self._line = Line(self._settings)
+        self._stream = CommandStream(self._line, self._settings)
         self._methods: dict[str, Callable[..., Any]] = {}
 
     def close(self) -> None:
         """Closes the connection. Calls under way end with CallCancelledError."""
         self._methods = {}
+        self._stream.close()
         self._line.close()
+
+    def driving(self) -> CommandStream:
+        """What a driver enters while it drives a run: the stream that all of them share."""
+        return self._stream
 
     def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
         """Makes one call with repetitions."""
@@ -63,6 +72,22 @@ class Caller(BaseClient):
         return self._follow(effect)
 
     def _invoke(self, effect: Invoke) -> Any:
+        if effect.driving and self._stream.takes(effect):
+            with suppress(StreamUnknownError):
+                return self._command(effect)
+        answer = self._unary(effect)
+        return answer if effect.then is None else (answer, None)
+
+    def _command(self, effect: Invoke) -> Any:
+        """Makes a driver's call on the stream that they share; as `_with_token`."""
+        try:
+            return self._stream.ask(effect)
+        except PawlError as error:
+            if not self._settings.may_renew(error):
+                raise
+        return self._stream.ask(effect)
+
+    def _unary(self, effect: Invoke) -> Any:
         operation = effect.operation
         method = self._methods.get(operation.path)
         if method is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from pawl._enums import RecordKind, RunStatus, StepStatus
+from pawl._enums import RecordKind, StepStatus
 from pawl._errors import (
     DeadlineError,
     FailTurnError,
@@ -24,9 +24,9 @@ from pawl._errors import (
     UnavailableError,
 )
 from pawl._fault import deliberate, fault_of, rejects, text_of
-from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, new_id
+from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, attempt_both, new_id
 from pawl._operations import Runs
-from pawl._outcomes import Outcome, Reply, RunResult, values_of
+from pawl._outcomes import Outcome, Reply, RunResult, goes_on, values_of
 from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
 from pawl._runs import RunInfo, Step, TurnInfo, TurnRef
 from pawl._settings import Settings
@@ -67,18 +67,26 @@ class Holder:
 
     def call(self, operation: Operation[Any]) -> Flow[Any]:
         """Makes a call with repetitions."""
-        return attempt(operation, timeout=self.settings.timeout, retry_for=self.settings.retry_for)
+        settings = self.settings
+        return attempt(
+            operation, timeout=settings.timeout, retry_for=settings.retry_for, driving=True
+        )
 
-    def with_token(self, make: Callable[[TurnRef], Operation[Any]]) -> Flow[Any]:
+    def with_token(
+        self,
+        make: Callable[[TurnRef], Operation[Any]],
+        call: Callable[[Operation[Any]], Flow[Any]] | None = None,
+    ) -> Flow[Any]:
         """Makes a call of the turn; a token that a restart fenced is replaced."""
+        call = call or self.call
         for _ in range(_MOST_REFETCHES):
             try:
-                return (yield from self.call(make(self.turn)))
+                return (yield from call(make(self.turn)))
             except TurnTokenError as error:
                 if error.reason != "TURN_TOKEN_STALE":
                     raise
                 yield from self._refetch(error)
-        return (yield from self.call(make(self.turn)))
+        return (yield from call(make(self.turn)))
 
     def _refetch(self, error: TurnTokenError) -> Flow[None]:
         try:
@@ -217,49 +225,69 @@ class Driver:
 
     def drive(self) -> Flow[RunResult]:
         """The whole loop."""
+        info: TurnInfo | None = None
         while True:
             try:
-                info = yield from self._call(self.runs.get_turn(self.run_id))
+                info = info or (yield from self._call(self.runs.get_turn(self.run_id)))
             except (NoOpenTurnError, RunTerminalError):
                 break
             if not info.terminal and not info.allowed_events:
                 break  # Only something from outside moves the run from here.
             yield from self._until(info.not_before)
             holder = Holder(self.runs, self.settings, info, info.turn)
-            outcome = yield from self._execute(info, holder)
-            if outcome is None:
-                continue
-            if outcome.status is not RunStatus.RUNNING or outcome.turn is None:
+            goes_on, info = yield from self._execute(info, holder)
+            if not goes_on:
                 break
         return (yield from self._result())
 
     def _call(self, operation: Operation[Any]) -> Flow[Any]:
-        return attempt(operation, timeout=self.settings.timeout, retry_for=self.settings.retry_for)
+        settings = self.settings
+        return attempt(
+            operation, timeout=settings.timeout, retry_for=settings.retry_for, driving=True
+        )
 
-    def _execute(self, info: TurnInfo, holder: Holder) -> Flow[Outcome | None]:
-        """Executes one turn; None: look again what is open."""
+    def _execute(self, info: TurnInfo, holder: Holder) -> Flow[tuple[bool, TurnInfo | None]]:
+        """Executes one turn. Whether the run may go on, and the turn that is open then;
+        None: look what is open."""
         turn = self.make_turn(info, holder)
         try:
             reply = reply_of((yield Handle(self._handler_of(info), (turn,))))
         except Exception as error:
             yield from self._fail(holder, error)
-            return None
-        request_id = new_id()
+            return True, None
         try:
-            outcome: Outcome = yield from holder.with_token(
-                lambda ref: self.runs.complete(ref, reply, info.artifact_slots, request_id)
-            )
+            done = yield from self._complete(info, holder, reply)
         except (RunTerminalError, TurnStaleError) as error:
             self.errors.append(error)
-            return None
+            return True, None
         except (UnavailableError, TurnTokenError):
             raise
         except (PawlError, TypeError, ValueError) as error:
             # What the handler answered with cannot be taken; its turn failed.
             yield from self._fail(holder, error)
-            return None
+            return True, None
         self.output = parts_of(reply.output)
-        return outcome
+        return done
+
+    def _complete(
+        self, info: TurnInfo, holder: Holder, reply: Reply
+    ) -> Flow[tuple[bool, TurnInfo | None]]:
+        """Completes a turn. The call for the next one goes along, so that a turn is one
+        exchange with the sidecar; whatever that is answered, it can be made again."""
+        request_id = new_id()
+
+        def make(ref: TurnRef) -> Operation[bool]:
+            operation = self.runs.complete(ref, reply, info.artifact_slots, request_id)
+            return Operation(operation.path, operation.request, operation.response, goes_on)
+
+        def call(operation: Operation[bool]) -> Flow[tuple[bool, TurnInfo | None]]:
+            following, settings = self.runs.get_turn(self.run_id), self.settings
+            return attempt_both(
+                operation, following, timeout=settings.timeout, retry_for=settings.retry_for
+            )
+
+        done: tuple[bool, TurnInfo | None] = yield from holder.with_token(make, call)
+        return done
 
     def _fail(self, holder: Holder, error: Exception) -> Flow[None]:
         self.errors.append(error)

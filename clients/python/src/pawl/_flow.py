@@ -10,7 +10,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from pawl._errors import OverloadedError, PawlError, UnavailableError
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,18 @@ class Operation(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Make a call once, within `timeout` seconds. Its result is the raw answer."""
+    """Make a call once, within `timeout` seconds. Its result is the raw answer.
+
+    `driving`: it is a driver's, and may share the stream of all that the client drives.
+    `then` may go along behind it, if the two are about one run; the result is a pair then,
+    of the answer and of that of `then`: its raw answer, its PawlError, or None if it did
+    not go along.
+    """
 
     operation: Operation[Any]
     timeout: float
+    driving: bool = False
+    then: Operation[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +127,35 @@ def check_timeout(timeout: float | None) -> None:
         raise ValueError(f"timeout: more than 0 seconds, not {timeout}")
 
 
-def attempt(operation: Operation[T], *, timeout: float, retry_for: float) -> Flow[T]:
+def attempt(
+    operation: Operation[T], *, timeout: float, retry_for: float, driving: bool = False
+) -> Flow[T]:
     """Makes a call, and repeats it with the very same request while that may help."""
+    call = Invoke(operation, timeout, driving)
+    return operation.read((yield from _repeated(call, retry_for)))
+
+
+def attempt_both(
+    operation: Operation[T], then: Operation[U], *, timeout: float, retry_for: float
+) -> Flow[tuple[T, U | None]]:
+    """As `attempt`, for a driver's call and one behind it, which is about the same run and
+    for nothing if it does not go along or fails; None in its place says so."""
+    call = Invoke(operation, timeout, True, then)
+    answer, following = yield from _repeated(call, retry_for)
+    if following is None or isinstance(following, PawlError):
+        return operation.read(answer), None
+    return operation.read(answer), then.read(following)
+
+
+def _repeated(call: Invoke, retry_for: float) -> Flow[Any]:
+    timeout = call.timeout
     check_timeout(timeout)
     start = time.monotonic()
     backoff = Backoff()
     while True:
         left = timeout - (time.monotonic() - start)
         try:
-            answer = yield Invoke(operation, max(left, 0.001))
-            return operation.read(answer)
+            return (yield replace(call, timeout=max(left, 0.001)))
         except PawlError as error:
             pause = max(backoff.next(), error.retry_after or 0.0)
             passed = time.monotonic() - start + pause

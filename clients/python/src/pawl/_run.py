@@ -87,7 +87,8 @@ class Run:
             return DrivenTurn(self._client, info, holder, tools or {})
 
         driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
-        return self._client.perform(driver.drive())
+        with self._client.driving():
+            return self._client.perform(driver.drive())
 
     def emit(
         self,

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
+from pawl._awaiting import end_of
 from pawl._errors import LimitError, PawlError, UnavailableError
 from pawl._status import error_from_rpc, error_from_status
 from pawl.v1 import worker_pb2
@@ -65,15 +66,9 @@ class Session:
 
     async def error(self) -> PawlError:
         """Why the stream ended."""
-        code, text = await self._call.code(), await self._call.details()
-        if code is grpc.StatusCode.OK:
-            return UnavailableError(
-                f"the sidecar at {self._address} ended the stream", code="UNAVAILABLE"
-            )
-        metadata = await self._call.trailing_metadata()
-        return error_from_rpc(
-            grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details=text),
-            self._address,
+        error = await end_of(self._call, self._address)
+        return error or UnavailableError(
+            f"the sidecar at {self._address} ended the stream", code="UNAVAILABLE"
         )
 
     def post(

@@ -33,12 +33,18 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Data directories of each format.
+	golden, err := filepath.Abs("../../internal/app/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PACKS", packs)
+			env.Setenv("GOLDEN", golden)
 			env.Setenv("GOCACHE", os.Getenv("GOCACHE"))
 			env.Setenv("HOME", os.Getenv("HOME"))
 			for _, dir := range filepath.SplitList(env.Getenv("PATH")) {

@@ -27,7 +27,7 @@ var ErrUnusable = errors.New("the data directory cannot be checked")
 // Check opens the store in a directory and proves every invariant of it. Errors:
 // [ErrUnusable], or a *[CheckFault]. Nobody else may have the directory open.
 func Check(ctx context.Context, dir string) (report CheckReport, err error) {
-	s, err := openExisting(dir)
+	s, err := openExisting(dir, false)
 	if damage, ok := errors.AsType[*store.Damage](err); ok {
 		return report, errors.Join(damage.Fault(), err)
 	}
@@ -35,18 +35,53 @@ func Check(ctx context.Context, dir string) (report CheckReport, err error) {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Check(ctx, graphsOf(ctx, s))
+}
+
+// CheckRepair says what a repair has done.
+type CheckRepair = store.Repair
+
+// Repair makes every row of the store in a directory anew that follows from the entries
+// and is not as they make it. Errors as of [Check].
+func Repair(ctx context.Context, dir string) (done CheckRepair, err error) {
+	s, err := openExisting(dir, true)
+	if damage, ok := errors.AsType[*store.Damage](err); ok {
+		return done, errors.Join(damage.Fault(), err)
+	}
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Repair(ctx, graphsOf(ctx, s))
+}
+
+// Migration says what became of a directory of an older format.
+type Migration = store.Migration
+
+// Migrate brings the store in a directory to this program's format, in the directory to,
+// "" = in its place; see [store.Migrate]. Errors: [ErrUnusable].
+func Migrate(ctx context.Context, dir, to string) (Migration, error) {
+	done, err := store.Migrate(ctx, store.Options{Dir: dir}, to, func(s *store.Store) store.Graphs { return graphsOf(ctx, s) })
+	if errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFormat) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return done, err
+}
+
+// graphsOf finds the graphs of a store's runs in its packs.
+func graphsOf(ctx context.Context, s *store.Store) store.Graphs {
 	g := newGraphs(s)
-	return s.Check(ctx, func(digest, entry, agent string, override bool) (*machine.Graph, error) {
+	return func(digest, entry, agent string, override bool) (*machine.Graph, error) {
 		return g.find(ctx, digest, entry, agent, override)
-	})
+	}
 }
 
 // openExisting opens the store in a directory that has one.
-func openExisting(dir string) (*store.Store, error) {
+func openExisting(dir string, repair bool) (*store.Store, error) {
 	if held, err := store.Holds(dir); err != nil || !held {
 		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, dir), err)
 	}
-	s, err := store.Open(store.Options{Dir: dir})
+	s, err := store.Open(store.Options{Dir: dir, Repair: repair})
 	if errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFormat) {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}

@@ -21,15 +21,12 @@ type Verified struct {
 // run, or of all for "". Errors: [ErrUnusable], machine.ErrNoRun. What is wrong is
 // in the proofs.
 func VerifyData(ctx context.Context, dir, run string) (found []Verified, err error) {
-	s, err := openExisting(dir)
+	s, err := openExisting(dir, false)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	g := newGraphs(s)
-	err = s.ProveAll(ctx, run, func(digest, entry, agent string, override bool) (*machine.Graph, error) {
-		return g.find(ctx, digest, entry, agent, override)
-	}, func(_ uint32, run string, proof machine.Proof) error {
+	err = s.ProveAll(ctx, run, graphsOf(ctx, s), func(_ uint32, run string, proof machine.Proof) error {
 		found = append(found, Verified{RunID: run, Proof: proof})
 		return nil
 	})

@@ -215,7 +215,7 @@ func (c *checker) strays() error {
 	defer it.Close()
 	for it.Rewind(); it.Valid(); {
 		kind := it.Item().Key()[0]
-		if kinds[kind].row == "" && kind != kindFormat && kind != kindWatermark {
+		if kinds[kind].row == "" && kind != kindFormat {
 			return &Fault{Row: "key", Detail: fmt.Sprintf("of no known kind: %x", it.Item().Key())}
 		}
 		it.Seek([]byte{kind + 1})

@@ -21,7 +21,7 @@ type keyKind struct {
 // precondition is the head's seq or a row of another kind, or by nobody else.
 var kinds = [256]keyKind{
 	kindFormat:    {},
-	kindWatermark: {},
+	kindWatermark: {row: "watermark"},
 
 	kindHead:     {row: "head"}, // guarded by its seq: checkSeq
 	kindEntry:    {row: "entry"},

@@ -37,6 +37,13 @@ type Options struct {
 	// MarkInterval is how often the queues' watermarks are stored. Default 10 s.
 	MarkInterval time.Duration
 
+	// Repair opens a store whose rows of cursors may be damaged, for [Store.Repair]: what
+	// was acknowledged last is not looked for.
+	Repair bool
+	// migrating opens what a migration is making; epoch is that of the old store.
+	migrating bool
+	epoch     *[16]byte
+
 	// Hooks time the committer and, in tests, disturb it.
 	Hooks Hooks
 }
@@ -54,6 +61,9 @@ type Hooks struct {
 	// Opening runs after each step of Open: "locked", "inspected", "cleared",
 	// "opened", "marked", "confirmed".
 	Opening func(step string)
+	// Migrating runs after each step of [Migrate]: "cleared", "copied", "repaired",
+	// "proven", "complete", "moved", "placed".
+	Migrating func(step string)
 }
 
 // Group describes one transaction of the committer.

@@ -109,6 +109,9 @@ func (s *Store) openDatabase() (*acked, error) {
 		return nil, err
 	}
 	s.step("locked")
+	if state(s.opts.Dir) != "" && !s.opts.migrating {
+		return nil, errors.Join(fmt.Errorf("%w: a migration of it was broken off; call 'sidecar migrate' again", ErrFormat), lock.release())
+	}
 	found, err := inspect(s.opts.Dir)
 	if err == nil {
 		s.step("inspected")
@@ -218,7 +221,7 @@ func (s *Store) confirm(found *acked, ts uint64) error {
 	if ts < found.group {
 		return damage(headName, "group %d of commits was acknowledged, the database ends with %d", found.group, ts)
 	}
-	if found.cursor == 0 {
+	if found.cursor == 0 || s.opts.Repair {
 		return nil
 	}
 	txn := s.db.NewTransactionAt(ts, false)
@@ -288,7 +291,9 @@ func (s *Store) checkFormat(ts *uint64) error {
 
 // create gives a new store its epoch.
 func (s *Store) create(txn *badger.Txn, ts *uint64) error {
-	if _, err := rand.Read(s.epoch[:]); err != nil {
+	if s.opts.epoch != nil {
+		s.epoch = *s.opts.epoch
+	} else if _, err := rand.Read(s.epoch[:]); err != nil {
 		return err
 	}
 	value := append(binary.BigEndian.AppendUint32(nil, FormatVersion), s.epoch[:]...)

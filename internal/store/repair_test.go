@@ -1,0 +1,155 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// repairWorld has every kind of row that entries make.
+func repairWorld(t *testing.T) *world {
+	t.Helper()
+	w := busyWorld(t)
+	for range 2*headEvery + 3 {
+		w.do(runID(3), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{
+			{Name: "report", Value: []byte("blob:sha256:" + string(bytes.Repeat([]byte("ab"), 32)))},
+		}})
+	}
+	for n := range checkpointEvery {
+		w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte{byte('a' + n%7)}}}})
+	}
+	return w
+}
+
+// repair opens the store anew, repairs and checks it.
+func (w *world) repair() Repair {
+	w.t.Helper()
+	dir := w.store.opts.Dir
+	if err := w.store.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.store = openTemp(w.t, func(o *Options) { o.Dir, o.Repair = dir, true })
+	done, err := w.store.Repair(context.Background(), w.graphs)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return done
+}
+
+// mustEqual compares the store with what it was, byte for byte.
+func mustEqual(t *testing.T, s *Store, want []Op) {
+	t.Helper()
+	of := func(ops []Op) []Op {
+		return slices.DeleteFunc(slices.Clone(ops), func(op Op) bool { return op.Key[0] == kindWatermark || bytes.Equal(op.Key, groupKey) })
+	}
+	got, want := of(rows(t, s)), of(want)
+	if len(got) != len(want) {
+		t.Errorf("%d rows, want %d", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if !bytes.Equal(got[i].Key, want[i].Key) || !bytes.Equal(got[i].Value, want[i].Value) {
+			t.Fatalf("%s %q = %x, want %q = %x", rowName(got[i].Key), got[i].Key, got[i].Value, want[i].Key, want[i].Value)
+		}
+	}
+}
+
+// TestRepairOfEachKindOfRow loses, changes and adds rows of each kind that entries make:
+// what is repaired is the same, byte for byte, and in order.
+func TestRepairOfEachKindOfRow(t *testing.T) {
+	t.Parallel()
+	w := repairWorld(t)
+	all := rows(t, w.store)
+	for _, kind := range append(slices.Clone(repaired), kindCursor) {
+		of := slices.DeleteFunc(slices.Clone(all), func(op Op) bool { return op.Key[0] != kind })
+		if len(of) == 0 {
+			t.Fatalf("no %s row in the world", kinds[kind].row)
+		}
+		gone, other := of[len(of)/2], of[0]
+		raw(t, w.store, Op{Key: gone.Key, Delete: true})
+		if !bytes.Equal(gone.Key, other.Key) {
+			raw(t, w.store, Op{Key: other.Key, Value: []byte("damaged")})
+		}
+		stray := bytes.Clone(gone.Key)
+		stray[len(stray)-3] ^= 0x40
+		raw(t, w.store, Op{Key: stray, Value: codec.Mark})
+		if _, err := w.store.Check(context.Background(), w.graphs); err == nil {
+			t.Errorf("%s: the check finds nothing", kinds[kind].row)
+		}
+		done := w.repair()
+		if n := done.Rows[kinds[kind].row]; n == nil || n.Made+n.Changed+n.Removed == 0 || len(done.Broken) > 0 {
+			t.Errorf("%s: %+v, broken %v", kinds[kind].row, n, done.Broken)
+		}
+		mustEqual(t, w.store, all)
+		w.check()
+	}
+}
+
+// TestRepairOfEverything: nothing but entries, packs and who holds what is left, and one
+// head for the pack's name.
+func TestRepairOfEverything(t *testing.T) {
+	t.Parallel()
+	w := repairWorld(t)
+	all := rows(t, w.store)
+	var ops []Op
+	for _, row := range all {
+		if kind := row.Key[0]; kind != kindHead && kind != kindCursor && slices.Contains(repaired, kind) {
+			ops = append(ops, Op{Key: row.Key, Delete: true})
+		}
+	}
+	raw(t, w.store, ops...)
+	done := w.repair()
+	if done.Runs != 3 || len(done.Broken) > 0 {
+		t.Errorf("%+v", done)
+	}
+	mustEqual(t, w.store, all)
+	again, err := w.store.Repair(context.Background(), w.graphs)
+	if err != nil || len(again.Rows) > 0 {
+		t.Errorf("repaired twice: %v, %v", again.Rows, err)
+	}
+}
+
+// TestRepairLeavesBrokenRuns: where an entry itself is damaged nothing of the run is
+// touched, and the others are repaired.
+func TestRepairLeavesBrokenRuns(t *testing.T) {
+	t.Parallel()
+	w := repairWorld(t)
+	for _, row := range rows(t, w.store) {
+		if row.Key[0] == kindEntry && bytes.Contains(row.Key, []byte(runID(1))) {
+			value := bytes.Clone(row.Value)
+			value[len(value)-1] ^= 1
+			raw(t, w.store, Op{Key: row.Key, Value: value})
+			break
+		}
+	}
+	damaged := rows(t, w.store)
+	raw(t, w.store, Op{Key: headKey(0, runID(3)), Delete: true})
+	done := w.repair()
+	if len(done.Broken) != 1 || done.Broken[0].Run != runID(1) || done.Broken[0].Seq != 1 || done.Runs != 2 {
+		t.Errorf("%d runs, broken %v", done.Runs, done.Broken)
+	}
+	mustEqual(t, w.store, damaged)
+	w.t.Logf("%v", done.Broken[0])
+}
+
+// TestRepairOfWatermarks: one above a row of its queue goes, others stay.
+func TestRepairOfWatermarks(t *testing.T) {
+	t.Parallel()
+	w := repairWorld(t)
+	queue := queueID{kind: timerQueue}
+	raw(t, w.store, *markOp(queue, 1<<62))
+	if _, err := w.store.Check(context.Background(), w.graphs); err == nil {
+		t.Fatal("the check finds nothing")
+	}
+	if done := w.repair(); done.Rows["watermark"] == nil {
+		t.Errorf("%+v", done.Rows)
+	}
+	w.check()
+	raw(t, w.store, *markOp(queue, 1))
+	if done := w.repair(); len(done.Rows) > 0 {
+		t.Errorf("a sound watermark: %+v", done.Rows)
+	}
+}

@@ -24,11 +24,12 @@ type Store interface {
 	MessageRows(ctx context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error)
 }
 
-// Reader reads what was. What it remembers are beginnings of long artifacts, which
-// never change, within a bound. Safe for concurrent use.
+// Reader reads what was. What it remembers are beginnings of long artifacts and what
+// runs were started with, which never change, within bounds. Safe for concurrent use.
 type Reader struct {
-	store    Store
-	segments *segments
+	store     Store
+	segments  *segments
+	variables variables
 }
 
 // New makes a reader of a store.

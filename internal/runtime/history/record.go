@@ -27,14 +27,18 @@ func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (ma
 	return entry.Records[seq-entry.First], nil
 }
 
-// Variables is the object that a run was started or forked with.
+// Variables is the object that a run was started or forked with. Read only.
 func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, error) {
+	if held, ok := r.variables.of(key); ok {
+		return held, nil
+	}
 	first, err := r.First(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	variables, _, _ := StartedWith(first.Command)
-	return variables, nil
+	raw, _, _ := StartedWith(first.Command)
+	r.variables.keep(key, raw)
+	return raw, nil
 }
 
 // First is the input that made a run.

@@ -174,6 +174,21 @@ export async function codegen(
       ],
     }),
   ]);
+  await repaired(run);
+  await run.tool("run_tests", { test_path: "./..." }, { passed: 5, failed: 0 });
+  await run.complete("TestsPassed", "All tests pass.", [
+    json("test_report", { passed: 5, failed: 0, failures: [] }),
+  ]);
+  if (until === "review") {
+    return run;
+  }
+  await run.complete("Approved", "Readable, and small.");
+  await run.complete("", "Roman numerals are converted both ways.");
+  return run;
+}
+
+/** The second version of the code. */
+async function repaired(run: Driver): Promise<void> {
   await run.tool("read_file", { path: "roman.go" }, { content: "package roman …" });
   await run.tool(
     "write_file",
@@ -198,16 +213,6 @@ export async function codegen(
       "Second version.\n\n- `Parse` reads subtractive pairs\n- no check of the order yet\n- table of values",
     ),
   ]);
-  await run.tool("run_tests", { test_path: "./..." }, { passed: 5, failed: 0 });
-  await run.complete("TestsPassed", "All tests pass.", [
-    json("test_report", { passed: 5, failed: 0, failures: [] }),
-  ]);
-  if (until === "review") {
-    return run;
-  }
-  await run.complete("Approved", "Readable, and small.");
-  await run.complete("", "Roman numerals are converted both ways.");
-  return run;
 }
 
 /** Looks into an alert and proposes a repair; it waits for a person. */

@@ -46,61 +46,91 @@ export function CheckPage() {
       <p className="muted">
         Nothing is stored. Paste a PromptPack, JSON or YAML, or drop a file on this page.
       </p>
-      <form
-        className="card check-form"
-        onSubmit={(e) => {
-          e.preventDefault();
-          void check(text);
-        }}
-      >
-        <label className="field">
-          Document
-          <textarea
-            rows={10}
-            className="mono"
-            spellCheck={false}
-            value={text}
-            onChange={(e) => setText(e.target.value)}
-            required
+      <CheckForm
+        text={text}
+        onText={setText}
+        onCheck={(content) => void check(content)}
+        onFile={take}
+      />
+      {problem ? <Failure problem={problem} /> : null}
+      {report ? <Checked report={report} text={checked} line={line} onLine={setLine} /> : null}
+    </main>
+  );
+}
+
+interface FormProps {
+  text: string;
+  onText: (text: string) => void;
+  onCheck: (content: string) => void;
+  onFile: (file: File | undefined) => Promise<void>;
+}
+
+function CheckForm({ text, onText, onCheck, onFile }: FormProps) {
+  return (
+    <form
+      className="card check-form"
+      onSubmit={(e) => {
+        e.preventDefault();
+        onCheck(text);
+      }}
+    >
+      <label className="field">
+        Document
+        <textarea
+          rows={10}
+          className="mono"
+          spellCheck={false}
+          value={text}
+          onChange={(e) => onText(e.target.value)}
+          required
+        />
+      </label>
+      <div className="row">
+        <button type="submit" className="button primary">
+          Check
+        </button>
+        <label className="button file">
+          Choose a file
+          <input
+            type="file"
+            accept=".json,.yaml,.yml"
+            onChange={(e: ChangeEvent<HTMLInputElement>) => void onFile(e.target.files?.[0])}
           />
         </label>
-        <div className="row">
-          <button type="submit" className="button primary">
-            Check
-          </button>
-          <label className="button file">
-            Choose a file
-            <input
-              type="file"
-              accept=".json,.yaml,.yml"
-              onChange={(e: ChangeEvent<HTMLInputElement>) => void take(e.target.files?.[0])}
-            />
-          </label>
-        </div>
-      </form>
-      {problem ? <Failure problem={problem} /> : null}
-      {report ? (
-        <div className="pack-grid">
-          <section className="card" aria-label="Findings">
-            <h2>
-              {report.ok ? `${report.id}@${report.version} would be taken` : "It would be refused"}
-            </h2>
-            <Findings diagnostics={report.diagnostics ?? []} onLine={setLine} />
-          </section>
-          <section className="card" aria-label="Termination">
-            <h2>Does it end?</h2>
-            {report.ok ? (
-              <Terminations workflow={report.termination} agents={report.agentTerminations ?? []} />
-            ) : (
-              <p className="muted">That is looked into once there is no error.</p>
-            )}
-          </section>
-          <section className="card wide" aria-label="Source">
-            <h2>Source</h2>
-            <Source text={checked} diagnostics={report.diagnostics ?? []} line={line} />
-          </section>
-        </div>
-      ) : null}
-    </main>
+      </div>
+    </form>
+  );
+}
+
+interface CheckedProps {
+  report: ValidateReport;
+  /** The document that was checked, and the line of it that is looked at. */
+  text: string;
+  line: number;
+  onLine: (line: number) => void;
+}
+
+function Checked({ report, text, line, onLine }: CheckedProps) {
+  return (
+    <div className="pack-grid">
+      <section className="card" aria-label="Findings">
+        <h2>
+          {report.ok ? `${report.id}@${report.version} would be taken` : "It would be refused"}
+        </h2>
+        <Findings diagnostics={report.diagnostics ?? []} onLine={onLine} />
+      </section>
+      <section className="card" aria-label="Termination">
+        <h2>Does it end?</h2>
+        {report.ok ? (
+          <Terminations workflow={report.termination} agents={report.agentTerminations ?? []} />
+        ) : (
+          <p className="muted">That is looked into once there is no error.</p>
+        )}
+      </section>
+      <section className="card wide" aria-label="Source">
+        <h2>Source</h2>
+        <Source text={text} diagnostics={report.diagnostics ?? []} line={line} />
+      </section>
+    </div>
   );
 }

@@ -22,23 +22,8 @@ export function DeliveriesPage() {
   useTitle("Deliveries");
   const now = useNow(1_000);
   const queries = useQueryClient();
-  const hooks = useQuery({
-    queryKey: ["webhooks"],
-    queryFn: ({ signal }) => get<{ webhooks?: Webhook[] }>("/v1/webhooks", {}, signal),
-    refetchInterval: EVERY_MS,
-    staleTime: 0,
-  });
-  const pushes = useQuery({
-    queryKey: ["pushes"],
-    queryFn: ({ signal }) =>
-      get<{ deliveries?: Delivery[]; nextPageToken?: string }>(
-        "/v1/deliveries",
-        { kind: "DELIVERY_KIND_PUSH", troubled: true, pageSize: RECEIVERS },
-        signal,
-      ),
-    refetchInterval: EVERY_MS,
-    staleTime: 0,
-  });
+  const hooks = useWebhooks();
+  const pushes = usePushes();
   const again = () => {
     void queries.invalidateQueries({ queryKey: ["webhooks"] });
     void queries.invalidateQueries({ queryKey: ["pushes"] });
@@ -75,21 +60,50 @@ export function DeliveriesPage() {
         ) : null}
         <ul className="receivers">
           {troubled.map((d) => (
-            <li key={`${d.ref.runId} ${d.ref.id}`}>
-              <div className="worker-head">
-                <h3 className="mono">{d.ref.id}</h3>
-                <Link href={`/runs/${d.ref.runId}`}>
-                  <RunId id={d.ref.runId ?? ""} />
-                </Link>
-              </div>
-              <Standing of={d} now={now} />
-              <Letters receiver={d.ref} count={Number(d.deadLetters ?? 0)} onChange={again} />
-            </li>
+            <Push key={`${d.ref.runId} ${d.ref.id}`} push={d} now={now} onChange={again} />
           ))}
         </ul>
         {pushes.data?.nextPageToken ? <p className="muted">And more.</p> : null}
       </section>
     </main>
+  );
+}
+
+const useWebhooks = () =>
+  useQuery({
+    queryKey: ["webhooks"],
+    queryFn: ({ signal }) => get<{ webhooks?: Webhook[] }>("/v1/webhooks", {}, signal),
+    refetchInterval: EVERY_MS,
+    staleTime: 0,
+  });
+
+/** Pushes that do not arrive. */
+function usePushes() {
+  return useQuery({
+    queryKey: ["pushes"],
+    queryFn: ({ signal }) =>
+      get<{ deliveries?: Delivery[]; nextPageToken?: string }>(
+        "/v1/deliveries",
+        { kind: "DELIVERY_KIND_PUSH", troubled: true, pageSize: RECEIVERS },
+        signal,
+      ),
+    refetchInterval: EVERY_MS,
+    staleTime: 0,
+  });
+}
+
+function Push({ push, now, onChange }: { push: Delivery; now: number; onChange: () => void }) {
+  return (
+    <li>
+      <div className="worker-head">
+        <h3 className="mono">{push.ref.id}</h3>
+        <Link href={`/runs/${push.ref.runId}`}>
+          <RunId id={push.ref.runId ?? ""} />
+        </Link>
+      </div>
+      <Standing of={push} now={now} />
+      <Letters receiver={push.ref} count={Number(push.deadLetters ?? 0)} onChange={onChange} />
+    </li>
   );
 }
 

@@ -73,25 +73,12 @@ interface OpenedProps {
 }
 
 function Opened({ feed, run, link, last }: OpenedProps) {
-  const [params, setParams] = useSearchParams();
-  const asked = Number(params.get("seq") ?? 0);
-  const live = !(asked >= 1 && asked <= last);
-  const selected = live ? last : asked;
-  const select = useCallback(
-    (seq: number) => setParams(seq > 0 ? { seq: String(seq) } : {}, { replace: true }),
-    [setParams],
-  );
+  const { live, selected, select } = usePlace(last);
   const graph = useGraph(run.pack.digest, run.agent);
   const pack = usePack(run.pack.digest);
   const snapshot = useSnapshot(run.runId, selected);
   const past = live ? run : (snapshot.data?.run ?? run);
-  const entry = feed.record(selected);
   const artifacts = useMemo(() => snapshot.data?.artifacts ?? [], [snapshot.data]);
-  const history = useHistory(run.runId, last, forcedOrLate(graph.data, past));
-  const counts = useMemo(
-    () => countEdges(history.entries.filter((e) => e.seq <= selected)),
-    [history.entries, selected],
-  );
   const look = useCallback(() => void feed.look(), [feed]);
   const visit = (state: string) => select(lastVisit(feed, state, selected) || selected);
   return (
@@ -115,93 +102,178 @@ function Opened({ feed, run, link, last }: OpenedProps) {
         onLive={() => select(0)}
       />
       <div className="run-grid">
-        <section className="card graph-card" aria-label="State graph">
-          <h2>
-            State{" "}
-            <span className="muted" data-testid="state">
-              {past.state}
-            </span>
-          </h2>
-          {graph.data ? (
-            <GraphView
-              graph={graph.data}
-              run={past}
-              entry={entry}
-              counts={counts}
-              live={live && !isTerminal(run.status)}
-              onState={visit}
-            />
-          ) : (
-            <Loading what="Drawing the graph" />
-          )}
-        </section>
-        <section className="card timeline-card" aria-label="Timeline">
-          <h2>
-            Records <span className="muted">{last}</span>
-          </h2>
-          <Timeline feed={feed} last={last} selected={selected} live={live} onSelect={select} />
-        </section>
-        <div className="card details-card">
-          <Tabs
-            label="Details"
-            tabs={[
-              [
-                "Record",
-                () =>
-                  entry ? (
-                    <RecordView entry={entry} onSeq={select} />
-                  ) : (
-                    <Loading what="Reading the record" />
-                  ),
-              ],
-              [
-                "Turn",
-                () => (
-                  <TurnView
-                    runId={run.runId}
-                    turn={turnOf(entry, (seq) => feed.record(seq))}
-                    last={last}
-                    onSeq={select}
-                  />
-                ),
-              ],
-              [
-                "Times",
-                () => (
-                  <TimesView
-                    run={run}
-                    last={last}
-                    selected={selected}
-                    at={live ? undefined : entry?.at}
-                    onSeq={select}
-                  />
-                ),
-              ],
-              ["Family", () => <Family run={run} />],
-              ["Start", () => <Started run={run} />],
-            ]}
-          />
-        </div>
-        <section className="card artifacts-card" aria-label="Artifacts">
-          <h2>
-            Artifacts <span className="muted">as of record {selected}</span>
-          </h2>
-          {snapshot.data ? (
-            <Artifacts runId={run.runId} artifacts={artifacts} seq={selected} onSeq={select} />
-          ) : (
-            <Loading what="Reading the artifacts" />
-          )}
-        </section>
+        <Pictured
+          feed={feed}
+          run={past}
+          graph={graph.data}
+          last={last}
+          selected={selected}
+          live={live && !isTerminal(run.status)}
+          onState={visit}
+        />
+        <Records feed={feed} last={last} selected={selected} live={live} onSelect={select} />
+        <Details feed={feed} run={run} last={last} selected={selected} live={live} onSeq={select} />
+        <ArtifactsCard
+          runId={run.runId}
+          artifacts={snapshot.data && artifacts}
+          seq={selected}
+          onSeq={select}
+        />
         <section className="card gauges-card" aria-label="Guards and budgets">
           <h2>Budgets</h2>
           <Gauges
             run={past}
             document={pack.document}
-            at={live ? undefined : (entry?.at ?? past.updatedAt)}
+            at={live ? undefined : (feed.record(selected)?.at ?? past.updatedAt)}
           />
         </section>
       </div>
     </main>
+  );
+}
+
+/** The record that is looked at, by the address of the page; the newest where it names none. */
+function usePlace(last: number) {
+  const [params, setParams] = useSearchParams();
+  const asked = Number(params.get("seq") ?? 0);
+  const live = !(asked >= 1 && asked <= last);
+  const selected = live ? last : asked;
+  const select = useCallback(
+    (seq: number) => setParams(seq > 0 ? { seq: String(seq) } : {}, { replace: true }),
+    [setParams],
+  );
+  return { live, selected, select };
+}
+
+function Records(props: Parameters<typeof Timeline>[0]) {
+  return (
+    <section className="card timeline-card" aria-label="Timeline">
+      <h2>
+        Records <span className="muted">{props.last}</span>
+      </h2>
+      <Timeline {...props} />
+    </section>
+  );
+}
+
+interface ArtifactsProps {
+  runId: string;
+  /** As of the record; undefined: they are being read. */
+  artifacts: readonly Artifact[] | undefined;
+  seq: number;
+  onSeq: (seq: number) => void;
+}
+
+function ArtifactsCard({ runId, artifacts, seq, onSeq }: ArtifactsProps) {
+  return (
+    <section className="card artifacts-card" aria-label="Artifacts">
+      <h2>
+        Artifacts <span className="muted">as of record {seq}</span>
+      </h2>
+      {artifacts ? (
+        <Artifacts runId={runId} artifacts={artifacts} seq={seq} onSeq={onSeq} />
+      ) : (
+        <Loading what="Reading the artifacts" />
+      )}
+    </section>
+  );
+}
+
+interface PicturedProps {
+  feed: RunFeed;
+  /** As it was at the record that is looked at. */
+  run: Run;
+  graph: Graph | undefined;
+  last: number;
+  selected: number;
+  live: boolean;
+  onState: (state: string) => void;
+}
+
+/** Where the run stands in its graph, and how often it went which way. */
+function Pictured({ feed, run, graph, last, selected, live, onState }: PicturedProps) {
+  const history = useHistory(run.runId, last, forcedOrLate(graph, run));
+  const counts = useMemo(
+    () => countEdges(history.entries.filter((e) => e.seq <= selected)),
+    [history.entries, selected],
+  );
+  return (
+    <section className="card graph-card" aria-label="State graph">
+      <h2>
+        State{" "}
+        <span className="muted" data-testid="state">
+          {run.state}
+        </span>
+      </h2>
+      {graph ? (
+        <GraphView
+          graph={graph}
+          run={run}
+          entry={feed.record(selected)}
+          counts={counts}
+          live={live}
+          onState={onState}
+        />
+      ) : (
+        <Loading what="Drawing the graph" />
+      )}
+    </section>
+  );
+}
+
+interface DetailsProps {
+  feed: RunFeed;
+  run: Run;
+  last: number;
+  selected: number;
+  live: boolean;
+  onSeq: (seq: number) => void;
+}
+
+function Details({ feed, run, last, selected, live, onSeq }: DetailsProps) {
+  const entry = feed.record(selected);
+  return (
+    <div className="card details-card">
+      <Tabs
+        label="Details"
+        tabs={[
+          [
+            "Record",
+            () =>
+              entry ? (
+                <RecordView entry={entry} onSeq={onSeq} />
+              ) : (
+                <Loading what="Reading the record" />
+              ),
+          ],
+          [
+            "Turn",
+            () => (
+              <TurnView
+                runId={run.runId}
+                turn={turnOf(entry, (seq) => feed.record(seq))}
+                last={last}
+                onSeq={onSeq}
+              />
+            ),
+          ],
+          [
+            "Times",
+            () => (
+              <TimesView
+                run={run}
+                last={last}
+                selected={selected}
+                at={live ? undefined : entry?.at}
+                onSeq={onSeq}
+              />
+            ),
+          ],
+          ["Family", () => <Family run={run} />],
+          ["Start", () => <Started run={run} />],
+        ]}
+      />
+    </div>
   );
 }
 

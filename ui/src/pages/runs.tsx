@@ -8,30 +8,21 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { Link, useLocation, useSearchParams } from "wouter";
+import { Link, useSearchParams } from "wouter";
 import { get } from "../api/client";
 import { merge, NO_FILTER, type Row, type RunFilter, RunList } from "../api/run_list";
 import { type Found, searchRuns, shortened } from "../api/run_search";
-import { type Pack, STATUSES } from "../api/types";
+import { STATUSES } from "../api/types";
 import { useMay } from "../parts/caller";
 import { LinkState } from "../parts/link_state";
 import { Empty, Failure } from "../parts/notices";
+import { Filters } from "../parts/run_filters";
 import { RunTable } from "../parts/run_table";
 import { Sparkline, useRate } from "../parts/sparkline";
 import { useAllRecords } from "../parts/use_live";
 import { useSettled } from "../parts/use_settled";
 import { useTitle } from "../parts/use_title";
 import { number, statusOf, statusWord } from "../parts/words";
-
-const TIMES: [string, number][] = [
-  ["any time", 0],
-  ["the last 15 minutes", 900],
-  ["the last hour", 3600],
-  ["the last day", 86_400],
-  ["the last week", 604_800],
-];
-
-const RUN_ID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
 interface Counts {
   counts: { status: string; runs?: string }[];
@@ -52,7 +43,6 @@ export function RunsPage() {
     // Rows that were read are kept up to date; those of the search are as they were found.
     return asked.rows.length > 0 ? merge(asked.rows, here) : here;
   }, [state.rows, wanted, asked.rows]);
-  const may = useMay();
   const [rate, count] = useRate();
   const counts = useCounts();
   const link = useAllRecords((entries) => {
@@ -64,16 +54,7 @@ export function RunsPage() {
   const filtered = wanted !== "" || Object.values(filter).some((v) => v !== "" && v !== 0);
   return (
     <main id="main" className="runs">
-      <div className="page-head">
-        <h1>Runs</h1>
-        <LinkState link={link} />
-        <Sparkline values={rate} what="transitions" />
-        {may("runs:write") ? (
-          <Link href="/start" className="button primary">
-            Start a run
-          </Link>
-        ) : null}
-      </div>
+      <Head link={link} rate={rate} />
       <StatusChips
         counts={counts.byStatus}
         chosen={filter.status}
@@ -88,30 +69,54 @@ export function RunsPage() {
         failed={state.problem !== undefined}
         onMore={more}
         empty={
-          filtered ? (
-            <Empty title="No run matches">
-              <button
-                type="button"
-                className="button"
-                onClick={() => {
-                  setFilter(NO_FILTER);
-                  setSearch("");
-                }}
-              >
-                Clear the filters
-              </button>
-            </Empty>
-          ) : (
-            <Empty title="No runs yet">
-              Start one: <code>client.run("my-pack", executor)</code>, or <code>sidecar demo</code>.
-            </Empty>
-          )
+          <Nothing
+            filtered={filtered}
+            onClear={() => {
+              setFilter(NO_FILTER);
+              setSearch("");
+            }}
+          />
         }
       />
       <p className="foot muted" role="status">
         {footnote(rows.length, state.rows.length, state.complete, wanted, counts.total, asked)}
       </p>
     </main>
+  );
+}
+
+interface HeadProps {
+  link: Parameters<typeof LinkState>[0]["link"];
+  rate: Parameters<typeof Sparkline>[0]["values"];
+}
+
+function Head({ link, rate }: HeadProps) {
+  const may = useMay();
+  return (
+    <div className="page-head">
+      <h1>Runs</h1>
+      <LinkState link={link} />
+      <Sparkline values={rate} what="transitions" />
+      {may("runs:write") ? (
+        <Link href="/start" className="button primary">
+          Start a run
+        </Link>
+      ) : null}
+    </div>
+  );
+}
+
+function Nothing({ filtered, onClear }: { filtered: boolean; onClear: () => void }) {
+  return filtered ? (
+    <Empty title="No run matches">
+      <button type="button" className="button" onClick={onClear}>
+        Clear the filters
+      </button>
+    </Empty>
+  ) : (
+    <Empty title="No runs yet">
+      Start one: <code>client.run("my-pack", executor)</code>, or <code>sidecar demo</code>.
+    </Empty>
   );
 }
 
@@ -249,120 +254,5 @@ function StatusChips({
         </button>
       ))}
     </fieldset>
-  );
-}
-
-interface FiltersProps {
-  filter: RunFilter;
-  onChange: (next: RunFilter) => void;
-  search: string;
-  onSearch: (text: string) => void;
-}
-
-function Filters({ filter, onChange, search, onSearch }: FiltersProps) {
-  const packs = useQuery({
-    queryKey: ["packs"],
-    queryFn: ({ signal }) => get<{ packs?: Pack[] }>("/v1/packs", { pageSize: 1000 }, signal),
-  });
-  const ids = [...new Set((packs.data?.packs ?? []).map((p) => p.id))];
-  const [, go] = useLocation();
-  const box = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    const focus = (event: KeyboardEvent) => {
-      const typing =
-        event.target instanceof HTMLElement &&
-        /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      if (event.key === "/" && !typing) {
-        event.preventDefault();
-        box.current?.focus();
-      }
-    };
-    window.addEventListener("keydown", focus);
-    return () => window.removeEventListener("keydown", focus);
-  }, []);
-  const open = () => {
-    const id = search.trim().toUpperCase();
-    if (RUN_ID.test(id)) {
-      go(`/runs/${id}`);
-    }
-  };
-  return (
-    <search className="filters">
-      <label className="search">
-        <span>Search</span>
-        <input
-          ref={box}
-          type="search"
-          placeholder="Run, state, reason or label  ( / )"
-          value={search}
-          onChange={(e) => onSearch(e.target.value)}
-          onKeyDown={(e) => e.key === "Enter" && open()}
-        />
-      </label>
-      <label>
-        <span>Pack</span>
-        <select value={filter.pack} onChange={(e) => onChange({ ...filter, pack: e.target.value })}>
-          <option value="">any</option>
-          {ids.map((id) => (
-            <option key={id}>{id}</option>
-          ))}
-        </select>
-      </label>
-      <TextFilter
-        name="State"
-        value={filter.state}
-        onChange={(state) => onChange({ ...filter, state })}
-      />
-      <TextFilter
-        name="Reason"
-        value={filter.reason}
-        onChange={(reason) => onChange({ ...filter, reason })}
-      />
-      <TextFilter
-        name="Label"
-        hint="key=value"
-        value={filter.label}
-        onChange={(label) => onChange({ ...filter, label })}
-      />
-      <label>
-        <span>Started</span>
-        <select
-          value={filter.within}
-          onChange={(e) => onChange({ ...filter, within: Number(e.target.value) })}
-        >
-          {TIMES.map(([word, seconds]) => (
-            <option key={seconds} value={seconds}>
-              {word}
-            </option>
-          ))}
-        </select>
-      </label>
-    </search>
-  );
-}
-
-interface TextFilterProps {
-  name: string;
-  hint?: string;
-  value: string;
-  onChange: (value: string) => void;
-}
-
-/** A filter that the server applies: it is asked when the field is left or Enter is pressed. */
-function TextFilter({ name, hint = "any", value, onChange }: TextFilterProps) {
-  const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
-  const send = () => text.trim() !== value && onChange(text.trim());
-  return (
-    <label>
-      <span>{name}</span>
-      <input
-        value={text}
-        placeholder={hint}
-        onChange={(e) => setText(e.target.value)}
-        onBlur={send}
-        onKeyDown={(e) => e.key === "Enter" && send()}
-      />
-    </label>
   );
 }

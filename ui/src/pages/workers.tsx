@@ -50,22 +50,7 @@ export function WorkersPage() {
         <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />
       ) : null}
       {asked.isPending ? <Loading what="Asking who is connected" /> : null}
-      {asked.data ? (
-        <section className="card" aria-label="Connected workers">
-          {workers.length === 0 ? (
-            <Empty title="No worker is connected">
-              A worker is a program of yours that executes turns or tool calls, in Python,
-              TypeScript or Go.
-            </Empty>
-          ) : (
-            <ul className="worker-list">
-              {workers.map((w) => (
-                <Worker key={`${w.principal} ${w.workerId}`} worker={w} now={now} />
-              ))}
-            </ul>
-          )}
-        </section>
-      ) : null}
+      {asked.data ? <Connected workers={workers} now={now} /> : null}
       <div className="pair">
         <section className="card" aria-label="Ready work">
           <h2>Ready, and nobody's yet</h2>
@@ -82,6 +67,25 @@ export function WorkersPage() {
         </section>
       </div>
     </main>
+  );
+}
+
+function Connected({ workers, now }: { workers: readonly ConnectedWorker[]; now: number }) {
+  return (
+    <section className="card" aria-label="Connected workers">
+      {workers.length === 0 ? (
+        <Empty title="No worker is connected">
+          A worker is a program of yours that executes turns or tool calls, in Python, TypeScript or
+          Go.
+        </Empty>
+      ) : (
+        <ul className="worker-list">
+          {workers.map((w) => (
+            <Worker key={`${w.principal} ${w.workerId}`} worker={w} now={now} />
+          ))}
+        </ul>
+      )}
+    </section>
   );
 }
 

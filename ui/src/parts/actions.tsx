@@ -12,10 +12,7 @@ import { Snippets } from "./snippets";
 import { useSend } from "./use_send";
 import { isTerminal } from "./words";
 
-type Open =
-  | { kind: "emit"; event: string }
-  | { kind: "input" | "pause" | "resume" | "cancel" | "fork" | "copy" }
-  | undefined;
+type Open = { kind: "emit"; event: string } | { kind: Steer | "fork" | "copy" } | undefined;
 
 interface Props {
   run: Run;
@@ -55,25 +52,7 @@ export function Actions({ run, seq, graph, document, artifacts, onStale }: Props
         </button>
       ))}
       {writes ? (
-        <>
-          <button type="button" className="button" onClick={() => setOpen({ kind: "input" })}>
-            Send input
-          </button>
-          <button
-            type="button"
-            className="button"
-            onClick={() => setOpen({ kind: run.paused ? "resume" : "pause" })}
-          >
-            {run.paused ? "Resume" : "Pause"}
-          </button>
-          <button
-            type="button"
-            className="button danger"
-            onClick={() => setOpen({ kind: "cancel" })}
-          >
-            Cancel run
-          </button>
-        </>
+        <SteeringButtons paused={run.paused === true} onOpen={(kind) => setOpen({ kind })} />
       ) : null}
       {may("runs:write") ? (
         <button type="button" className="button" onClick={() => setOpen({ kind: "fork" })}>
@@ -94,22 +73,7 @@ export function Actions({ run, seq, graph, document, artifacts, onStale }: Props
           onClose={close}
         />
       ) : null}
-      {open?.kind === "input" ? <InputForm run={run} onClose={close} /> : null}
-      {open?.kind === "pause" ? (
-        <NoteForm run={run} verb="pause" title="Pause this run" onClose={close}>
-          Nothing is handed out and events are refused until it is resumed. Wall time goes on.
-        </NoteForm>
-      ) : null}
-      {open?.kind === "resume" ? (
-        <NoteForm run={run} verb="resume" title="Resume this run" onClose={close}>
-          Work is handed out again.
-        </NoteForm>
-      ) : null}
-      {open?.kind === "cancel" ? (
-        <NoteForm run={run} verb="cancel" title="Cancel this run" danger onClose={close}>
-          It ends for good, and so do the runs that it delegated to. Its artifacts stay.
-        </NoteForm>
-      ) : null}
+      <Steering run={run} open={open?.kind} onClose={close} />
       {open?.kind === "fork" ? (
         <ForkForm run={run} seq={seq} artifacts={artifacts} onClose={close} />
       ) : null}
@@ -117,6 +81,54 @@ export function Actions({ run, seq, graph, document, artifacts, onStale }: Props
         <Snippets run={run} seq={seq} event={events[0]} onClose={close} />
       ) : null}
     </div>
+  );
+}
+
+type Steer = "input" | "pause" | "resume" | "cancel";
+
+function SteeringButtons({ paused, onOpen }: { paused: boolean; onOpen: (kind: Steer) => void }) {
+  return (
+    <>
+      <button type="button" className="button" onClick={() => onOpen("input")}>
+        Send input
+      </button>
+      <button type="button" className="button" onClick={() => onOpen(paused ? "resume" : "pause")}>
+        {paused ? "Resume" : "Pause"}
+      </button>
+      <button type="button" className="button danger" onClick={() => onOpen("cancel")}>
+        Cancel run
+      </button>
+    </>
+  );
+}
+
+interface SteeringProps {
+  run: Run;
+  open: string | undefined;
+  onClose: () => void;
+}
+
+/** What somebody says to a run that is under way. */
+function Steering({ run, open, onClose }: SteeringProps) {
+  return (
+    <>
+      {open === "input" ? <InputForm run={run} onClose={onClose} /> : null}
+      {open === "pause" ? (
+        <NoteForm run={run} verb="pause" title="Pause this run" onClose={onClose}>
+          Nothing is handed out and events are refused until it is resumed. Wall time goes on.
+        </NoteForm>
+      ) : null}
+      {open === "resume" ? (
+        <NoteForm run={run} verb="resume" title="Resume this run" onClose={onClose}>
+          Work is handed out again.
+        </NoteForm>
+      ) : null}
+      {open === "cancel" ? (
+        <NoteForm run={run} verb="cancel" title="Cancel this run" danger onClose={onClose}>
+          It ends for good, and so do the runs that it delegated to. Its artifacts stay.
+        </NoteForm>
+      ) : null}
+    </>
   );
 }
 

@@ -54,9 +54,6 @@ export function EmitForm({ run, event: first, answers, graph, document, onStale,
     }
   }, [winners.late, onStale]);
   const slots = slotsOf(document, seen.state);
-  const artifacts = slots
-    .filter((slot) => (values[slot.name] ?? "") !== "")
-    .map(({ name, type }) => ({ name, value: { [isJson(type) ? "json" : "text"]: values[name] } }));
   // What is shown is the run as it is; who decides again decides about that.
   const again = () => {
     forget();
@@ -73,7 +70,7 @@ export function EmitForm({ run, event: first, answers, graph, document, onStale,
           e.preventDefault();
           void send(`${runPath(run.runId)}/events`, {
             event,
-            artifacts,
+            artifacts: writesOf(slots, values),
             eventId: seen.eventId,
             expectedSeq: seen.seq,
           });
@@ -81,46 +78,16 @@ export function EmitForm({ run, event: first, answers, graph, document, onStale,
       >
         {winners.moved ? <Decided entries={winners.entries} run={run} /> : null}
         {winners.moved ? null : <LedHereView run={run} />}
-        <fieldset className="answers" disabled={winners.moved}>
-          <legend>Answer</legend>
-          {(winners.moved ? [event] : answers).map((answer) => (
-            <label key={answer} className={answer === event ? "answer-choice on" : "answer-choice"}>
-              <input
-                type="radio"
-                name="answer"
-                value={answer}
-                checked={answer === event}
-                onChange={() => setEvent(answer)}
-              />
-              <span>
-                <b>{answer}</b>
-                <span className="muted">
-                  {winners.moved ? "" : ` ${leads(graph, run, answer).words}`}
-                </span>
-              </span>
-            </label>
-          ))}
-        </fieldset>
-        {slots.map(({ name, type, description }) => (
-          <label className="field" key={name}>
-            <span>
-              {name} <span className="muted">{type}</span>
-            </span>
-            {description ? <span className="muted">{description}</span> : null}
-            <textarea
-              rows={2}
-              value={values[name] ?? ""}
-              readOnly={winners.moved}
-              onChange={(e) => setValues({ ...values, [name]: e.target.value })}
-            />
-          </label>
-        ))}
+        <Answers
+          answers={winners.moved ? [event] : answers}
+          chosen={event}
+          barred={winners.moved}
+          wordsOf={(answer) => leads(graph, run, answer).words}
+          onChoose={setEvent}
+        />
+        <SlotFields slots={slots} values={values} readOnly={winners.moved} onValues={setValues} />
         {winners.moved && shown && answers.length > 0 ? (
-          <p>
-            <button type="button" className="button" onClick={again}>
-              Decide in {run.state} instead
-            </button>
-          </p>
+          <Again state={run.state} onAgain={again} />
         ) : null}
         <SendRow
           busy={busy}
@@ -131,6 +98,98 @@ export function EmitForm({ run, event: first, answers, graph, document, onStale,
         />
       </form>
     </Dialog>
+  );
+}
+
+/** What was typed, as a request has it. */
+const writesOf = (slots: readonly Slot[], values: Record<string, string>) =>
+  slots
+    .filter((slot) => (values[slot.name] ?? "") !== "")
+    .map(({ name, type }) => ({ name, value: { [isJson(type) ? "json" : "text"]: values[name] } }));
+
+function Again({ state, onAgain }: { state: string | undefined; onAgain: () => void }) {
+  return (
+    <p>
+      <button type="button" className="button" onClick={onAgain}>
+        Decide in {state} instead
+      </button>
+    </p>
+  );
+}
+
+interface AnswersProps {
+  answers: readonly string[];
+  chosen: string;
+  /** Somebody else was first. */
+  barred: boolean;
+  /** Where an answer leads. */
+  wordsOf: (answer: string) => string;
+  onChoose: (answer: string) => void;
+}
+
+function Answers({ answers, chosen, barred, wordsOf, onChoose }: AnswersProps) {
+  return (
+    <fieldset className="answers" disabled={barred}>
+      <legend>Answer</legend>
+      {answers.map((answer) => (
+        <label key={answer} className={answer === chosen ? "answer-choice on" : "answer-choice"}>
+          <input
+            type="radio"
+            name="answer"
+            value={answer}
+            checked={answer === chosen}
+            onChange={() => onChoose(answer)}
+          />
+          <span>
+            <b>{answer}</b>
+            <span className="muted">{barred ? "" : ` ${wordsOf(answer)}`}</span>
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+interface SlotsProps {
+  slots: readonly Slot[];
+  values: Record<string, string>;
+  readOnly: boolean;
+  onValues: (values: Record<string, string>) => void;
+}
+
+function SlotFields({ slots, values, readOnly, onValues }: SlotsProps) {
+  return slots.map((slot) => (
+    <SlotField
+      key={slot.name}
+      slot={slot}
+      value={values[slot.name] ?? ""}
+      readOnly={readOnly}
+      onValue={(value) => onValues({ ...values, [slot.name]: value })}
+    />
+  ));
+}
+
+interface SlotProps {
+  slot: Slot;
+  value: string;
+  readOnly: boolean;
+  onValue: (value: string) => void;
+}
+
+function SlotField({ slot, value, readOnly, onValue }: SlotProps) {
+  return (
+    <label className="field">
+      <span>
+        {slot.name} <span className="muted">{slot.type}</span>
+      </span>
+      {slot.description ? <span className="muted">{slot.description}</span> : null}
+      <textarea
+        rows={2}
+        value={value}
+        readOnly={readOnly}
+        onChange={(e) => onValue(e.target.value)}
+      />
+    </label>
   );
 }
 

@@ -43,9 +43,6 @@ export function ForkForm({ run, seq, artifacts, onClose }: Props) {
       setBusy(false);
     }
   };
-  const rest = artifacts.filter(
-    (a) => changed[a.head.name] === undefined && a.value?.data === undefined,
-  );
   return (
     <Dialog title={`Fork from record ${seq}`} onClose={onClose}>
       <form
@@ -68,49 +65,73 @@ export function ForkForm({ run, seq, artifacts, onClose }: Props) {
             onChange={(e) => setPack(e.target.value)}
           />
         </label>
-        <label className="field">
-          <span>
-            Variables <span className="muted">JSON, set over those of the run</span>
-          </span>
-          <textarea
-            rows={2}
-            className="mono"
-            placeholder="{}"
-            value={variablesJson}
-            onChange={(e) => setVariables(e.target.value)}
-          />
-        </label>
-        {Object.entries(changed).map(([name, value]) => (
-          <label className="field" key={name}>
-            Artifact {name}
-            <textarea
-              rows={4}
-              className="mono"
-              value={value}
-              onChange={(e) => setChanged({ ...changed, [name]: e.target.value })}
-            />
-          </label>
-        ))}
-        {rest.length > 0 ? (
-          <label className="field">
-            Change an artifact
-            <select
-              value=""
-              onChange={(e) => {
-                const artifact = rest.find((a) => a.head.name === e.target.value);
-                setChanged({ ...changed, [e.target.value]: textOfValue(artifact?.value) });
-              }}
-            >
-              <option value="">choose one</option>
-              {rest.map((a) => (
-                <option key={a.head.name}>{a.head.name}</option>
-              ))}
-            </select>
-          </label>
-        ) : null}
+        <VariablesField text={variablesJson} onText={setVariables} />
+        <Changes artifacts={artifacts} changed={changed} onChange={setChanged} />
         <SendRow busy={busy} problem={problem} verb="Fork" onClose={onClose} />
       </form>
     </Dialog>
+  );
+}
+
+function VariablesField({ text, onText }: { text: string; onText: (text: string) => void }) {
+  return (
+    <label className="field">
+      <span>
+        Variables <span className="muted">JSON, set over those of the run</span>
+      </span>
+      <textarea
+        rows={2}
+        className="mono"
+        placeholder="{}"
+        value={text}
+        onChange={(e) => onText(e.target.value)}
+      />
+    </label>
+  );
+}
+
+interface ChangesProps {
+  artifacts: readonly Artifact[];
+  /** Values that are to be others, by name. */
+  changed: Record<string, string>;
+  onChange: (changed: Record<string, string>) => void;
+}
+
+function Changes({ artifacts, changed, onChange }: ChangesProps) {
+  const rest = artifacts.filter(
+    (a) => changed[a.head.name] === undefined && a.value?.data === undefined,
+  );
+  return (
+    <>
+      {Object.entries(changed).map(([name, value]) => (
+        <label className="field" key={name}>
+          Artifact {name}
+          <textarea
+            rows={4}
+            className="mono"
+            value={value}
+            onChange={(e) => onChange({ ...changed, [name]: e.target.value })}
+          />
+        </label>
+      ))}
+      {rest.length > 0 ? (
+        <label className="field">
+          Change an artifact
+          <select
+            value=""
+            onChange={(e) => {
+              const artifact = rest.find((a) => a.head.name === e.target.value);
+              onChange({ ...changed, [e.target.value]: textOfValue(artifact?.value) });
+            }}
+          >
+            <option value="">choose one</option>
+            {rest.map((a) => (
+              <option key={a.head.name}>{a.head.name}</option>
+            ))}
+          </select>
+        </label>
+      ) : null}
+    </>
   );
 }
 

@@ -1,17 +1,15 @@
 import { useMemo, useRef } from "react";
 import type { Entry, Graph, Run } from "../api/types";
 import { edgeKey, edgesOf, type Taken } from "./entry_edges";
-import { type Box, curve, isOutside, type Line, loop, type Picture, place } from "./layout";
+import { LETTER, State } from "./graph_state";
+import { type Box, curve, type Line, loop, type Picture, place } from "./layout";
 import { READABLE, useViewport, type View } from "./use_viewport";
 import { useWidth } from "./use_width";
+import { VisitTable } from "./visit_table";
 
 /** Pixels: what the graph takes at least and at most of the page's height. */
 const LOWEST = 220;
 const HIGHEST = 620;
-
-/** Smallest letters on the screen, pixels, and how wide one of them is for its height. */
-const LETTER = 11.5;
-const SLIM = 0.58;
 
 interface Props {
   graph: Graph;
@@ -117,20 +115,8 @@ function Drawing({
   view,
   box,
 }: DrawingProps) {
-  const followed = useMemo(
-    () => new Map((run?.edges ?? []).map((e) => [`${e.state}\n${e.event}`, e.count])),
-    [run?.edges],
-  );
   const taken = useMemo(() => edgesOf(entry), [entry]);
-  const count = (line: Line): number => {
-    const special = counts?.get(edgeKey(line.edge)) ?? 0;
-    if (line.edge.kind !== "EDGE_KIND_EVENT") {
-      return special;
-    }
-    const { from, event } = line.edge;
-    const late = counts?.get(edgeKey({ ...line.edge, kind: "EDGE_KIND_TIMEOUT" })) ?? 0;
-    return Math.max(0, (followed.get(`${from}\n${event}`) ?? 0) - late);
-  };
+  const count = useCount(run, counts);
   return (
     <svg
       width={box.width}
@@ -140,22 +126,7 @@ function Drawing({
       role="img"
       aria-label={describe(graph, run)}
     >
-      <defs>
-        {["arrow", "arrow-on", "arrow-refused"].map((id) => (
-          <marker
-            key={id}
-            id={id}
-            viewBox="0 0 8 8"
-            refX="7"
-            refY="4"
-            markerWidth="7"
-            markerHeight="7"
-            orient="auto"
-          >
-            <path d="M0,0.6 7.4,4 0,7.4z" className={id.replace("-", " ")} />
-          </marker>
-        ))}
-      </defs>
+      <Arrows />
       {picture.lines.map((line) => (
         <Edge
           key={`${line.edge.from} ${line.edge.event} ${line.edge.to} ${line.edge.kind}`}
@@ -180,10 +151,40 @@ function Drawing({
   );
 }
 
-/** As much of a text as has room, in letters of a size. */
-function clipped(text: string, room: number, size: number): string {
-  const fits = Math.max(3, Math.floor(room / (size * SLIM)));
-  return text.length <= fits ? text : `${text.slice(0, fits - 1)}…`;
+const Arrows = () => (
+  <defs>
+    {["arrow", "arrow-on", "arrow-refused"].map((id) => (
+      <marker
+        key={id}
+        id={id}
+        viewBox="0 0 8 8"
+        refX="7"
+        refY="4"
+        markerWidth="7"
+        markerHeight="7"
+        orient="auto"
+      >
+        <path d="M0,0.6 7.4,4 0,7.4z" className={id.replace("-", " ")} />
+      </marker>
+    ))}
+  </defs>
+);
+
+/** How often a line was followed. */
+function useCount(run: Run | undefined, counts: Props["counts"]): (line: Line) => number {
+  const followed = useMemo(
+    () => new Map((run?.edges ?? []).map((e) => [`${e.state}\n${e.event}`, e.count])),
+    [run?.edges],
+  );
+  return (line) => {
+    const special = counts?.get(edgeKey(line.edge)) ?? 0;
+    if (line.edge.kind !== "EDGE_KIND_EVENT") {
+      return special;
+    }
+    const { from, event } = line.edge;
+    const late = counts?.get(edgeKey({ ...line.edge, kind: "EDGE_KIND_TIMEOUT" })) ?? 0;
+    return Math.max(0, (followed.get(`${from}\n${event}`) ?? 0) - late);
+  };
 }
 
 interface EdgeProps {
@@ -227,184 +228,6 @@ function Edge({ line, box, n, taken, scale }: EdgeProps) {
         </text>
       ) : null}
     </g>
-  );
-}
-
-interface StateProps {
-  box: Box;
-  run: Run | undefined;
-  live: boolean;
-  onState: Props["onState"];
-  scale: number;
-}
-
-function State({ box, run, live, onState, scale }: StateProps) {
-  const { node, x, y, width, height } = box;
-  const visits = run?.visits?.[node.name] ?? 0;
-  const here = run?.state === node.name;
-  const left = x - width / 2;
-  const top = y - height / 2;
-  const figures = `${run ? visits : "≤"}${node.maxVisits ? `${run ? "/" : ""}${node.maxVisits}` : ""}`;
-  return (
-    // The table below does the same for the keyboard.
-    <g
-      className={`state${here ? " here" : ""}${here && live ? " live" : ""}${run && visits === 0 ? " unvisited" : ""}${node.terminal ? " terminal" : ""}${onState && visits ? " clickable" : ""}`}
-      onClick={onState && visits ? () => onState(node.name) : undefined}
-    >
-      <title>{`${node.name}${run || node.maxVisits ? `, visits ${figures}` : ""}${node.prompt ? `, prompt ${node.prompt}` : ""}`}</title>
-      {here && live ? (
-        <rect
-          className="pulse"
-          x={left - 4}
-          y={top - 4}
-          width={width + 8}
-          height={height + 8}
-          rx="13"
-        />
-      ) : null}
-      <rect className="body" x={left} y={top} width={width} height={height} rx="10" />
-      {node.terminal ? (
-        <rect
-          className="inner"
-          x={left + 3.5}
-          y={top + 3.5}
-          width={width - 7}
-          height={height - 7}
-          rx="7"
-        />
-      ) : null}
-      {scale < READABLE ? (
-        <Far box={box} scale={scale} />
-      ) : (
-        <Near box={box} figures={run || node.maxVisits ? figures : ""} scale={scale} />
-      )}
-      {node.maxVisits && run ? (
-        <Track box={box} share={Math.min(1, visits / node.maxVisits)} />
-      ) : null}
-    </g>
-  );
-}
-
-/** A name in letters that keep their size on the screen, as much of it as has room. */
-function Far({ box: { node, x, y, width }, scale }: { box: Box; scale: number }) {
-  const size = LETTER / scale;
-  return (
-    <text
-      className="name"
-      x={x}
-      y={y + size / 3}
-      textAnchor="middle"
-      style={{ fontSize: size }}
-      data-name={node.name}
-    >
-      {clipped(node.name, width, size)}
-    </text>
-  );
-}
-
-function Near({ box, figures, scale }: { box: Box; figures: string; scale: number }) {
-  const { node, x, y, width, height } = box;
-  const left = x - width / 2;
-  const top = y - height / 2;
-  const outside = isOutside(node);
-  const small = Math.max(12, LETTER / scale);
-  const room = width - (outside ? 31 : 14) - 20 - figures.length * 8;
-  return (
-    <>
-      {outside ? (
-        <g className="person" transform={`translate(${left + 14},${top + 12})`}>
-          <circle cx="5" cy="3.4" r="3" />
-          <path d="M0,13 a5,5.4 0 0 1 10,0z" />
-        </g>
-      ) : null}
-      <text className="name" x={left + (outside ? 31 : 14)} y={top + 24} data-name={node.name}>
-        {clipped(node.name, room, 15)}
-      </text>
-      <text className="sub" x={left + 14} y={top + 42} style={{ fontSize: small }}>
-        {clipped(node.prompt ?? "", width - 24, small)}
-      </text>
-      <text
-        className="visits"
-        x={left + width - 12}
-        y={top + 24}
-        textAnchor="end"
-        style={{ fontSize: Math.max(13, small) }}
-      >
-        {figures}
-      </text>
-    </>
-  );
-}
-
-function Track({ box: { x, y, width, height }, share }: { box: Box; share: number }) {
-  const left = x - width / 2 + 14;
-  const top = y + height / 2 - 8;
-  return (
-    <>
-      <rect className="track" x={left} y={top} width={width - 28} height="3" rx="1.5" />
-      <rect
-        className={share >= 1 ? "fill full" : "fill"}
-        x={left}
-        y={top}
-        width={(width - 28) * share}
-        height="3"
-        rx="1.5"
-      />
-    </>
-  );
-}
-
-/** The same as a table: for the keyboard, for readers, and to copy from. */
-function VisitTable({
-  graph,
-  run,
-  onState,
-}: {
-  graph: Graph;
-  run: Run;
-  onState: Props["onState"];
-}) {
-  return (
-    <details className="visits-table">
-      <summary>Visits as a table</summary>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">State</th>
-            <th scope="col">Visits</th>
-            <th scope="col">Guard</th>
-            <th scope="col">Left by</th>
-          </tr>
-        </thead>
-        <tbody>
-          {(graph.nodes ?? []).map((node) => (
-            <tr key={node.name} className={run.state === node.name ? "here" : undefined}>
-              <th scope="row">
-                {onState && run.visits?.[node.name] ? (
-                  <button type="button" className="link" onClick={() => onState(node.name)}>
-                    {node.name}
-                  </button>
-                ) : (
-                  node.name
-                )}
-              </th>
-              <td>{run.visits?.[node.name] ?? 0}</td>
-              <td>
-                {node.maxVisits
-                  ? `${node.maxVisits}${node.onMaxVisits ? `, then ${node.onMaxVisits}` : ""}`
-                  : "none"}
-              </td>
-              <td>
-                {(run.edges ?? [])
-                  .filter((e) => e.state === node.name)
-                  .map((e) => `${e.event} ×${e.count}`)
-                  .join(", ")}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </details>
   );
 }
 

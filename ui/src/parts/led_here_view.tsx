@@ -56,20 +56,26 @@ export function LedHereView({ run }: { run: Run }) {
           ))}
         </details>
       ) : null}
-      {input || variables !== "{}" ? (
-        <details>
-          <summary>Input at the start</summary>
-          <RenderedParts parts={input?.body.parts} label="Input at the start" />
-          {variables === "{}" ? null : (
-            <RenderedParts parts={[{ json: variables }]} label="Variables" />
-          )}
-        </details>
-      ) : null}
+      <AtStart input={input} variables={variables} />
       {!output && artifacts.length === 0 && !input && since.length === 0 ? (
         <p className="muted">Nothing was written or said yet.</p>
       ) : null}
     </section>
   );
+}
+
+type Led = Awaited<ReturnType<typeof ledHere>>;
+
+function AtStart({ input, variables }: Pick<Led, "input" | "variables">) {
+  return input || variables !== "{}" ? (
+    <details>
+      <summary>Input at the start</summary>
+      <RenderedParts parts={input?.body.parts} label="Input at the start" />
+      {variables === "{}" ? null : (
+        <RenderedParts parts={[{ json: variables }]} label="Variables" />
+      )}
+    </details>
+  ) : null;
 }
 
 function Shown({ artifact: { head, value } }: { artifact: Artifact }) {

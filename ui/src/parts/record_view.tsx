@@ -54,19 +54,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: number) => void }) {
   return (
     <>
-      {kind === "transition" ? (
-        <>
-          <Fact name="From">{body.from || "the start"}</Fact>
-          {body.event ? <Fact name="Event">{body.event}</Fact> : null}
-          <Fact name="To">{body.to}</Fact>
-          {body.intendedState && body.intendedState !== body.to ? (
-            <Fact name="Intended">{body.intendedState}</Fact>
-          ) : null}
-          <Fact name="Visit">
-            {body.visit} of this state, {body.totalVisits} in all
-          </Fact>
-        </>
-      ) : null}
+      {kind === "transition" ? <TransitionFacts body={body} /> : null}
       {(body.redirects ?? []).map((r) => (
         <Fact key={r.guard} name="Refused">
           {r.state} by {r.guard}
@@ -108,19 +96,7 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
           {body.denial.code}: {body.denial.message}
         </Fact>
       ) : null}
-      {kind === "ended" ? (
-        <>
-          <Fact name="Status">
-            <Badge status={body.status ?? ""} /> {body.reason}
-          </Fact>
-          {body.event ? (
-            <Fact name="Lost event">
-              {body.event}
-              {body.intendedState ? `, to ${body.intendedState}` : ""}
-            </Fact>
-          ) : null}
-        </>
-      ) : null}
+      {kind === "ended" ? <EndFacts body={body} /> : null}
       {kind === "origin" ? (
         <Fact name="Copied from">
           <Link href={`/runs/${body.runId}?seq=${body.seq}`}>
@@ -128,17 +104,50 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
           </Link>
         </Fact>
       ) : null}
-      {body.usage ? (
-        <Fact name="Usage">
-          {number(Number(body.usage.inputTokens ?? 0))} in,{" "}
-          {number(Number(body.usage.outputTokens ?? 0))} out
-          {Number(body.usage.costMicroUsd ?? 0) > 0
-            ? `, ${dollars(Number(body.usage.costMicroUsd))}`
-            : ""}
-          {body.usage.toolCalls ? `, ${body.usage.toolCalls} tool calls` : ""}
+      {body.usage ? <UsageFact usage={body.usage} /> : null}
+    </>
+  );
+}
+
+function TransitionFacts({ body }: { body: Body }) {
+  return (
+    <>
+      <Fact name="From">{body.from || "the start"}</Fact>
+      {body.event ? <Fact name="Event">{body.event}</Fact> : null}
+      <Fact name="To">{body.to}</Fact>
+      {body.intendedState && body.intendedState !== body.to ? (
+        <Fact name="Intended">{body.intendedState}</Fact>
+      ) : null}
+      <Fact name="Visit">
+        {body.visit} of this state, {body.totalVisits} in all
+      </Fact>
+    </>
+  );
+}
+
+function EndFacts({ body }: { body: Body }) {
+  return (
+    <>
+      <Fact name="Status">
+        <Badge status={body.status ?? ""} /> {body.reason}
+      </Fact>
+      {body.event ? (
+        <Fact name="Lost event">
+          {body.event}
+          {body.intendedState ? `, to ${body.intendedState}` : ""}
         </Fact>
       ) : null}
     </>
+  );
+}
+
+function UsageFact({ usage }: { usage: NonNullable<Body["usage"]> }) {
+  return (
+    <Fact name="Usage">
+      {number(Number(usage.inputTokens ?? 0))} in, {number(Number(usage.outputTokens ?? 0))} out
+      {Number(usage.costMicroUsd ?? 0) > 0 ? `, ${dollars(Number(usage.costMicroUsd))}` : ""}
+      {usage.toolCalls ? `, ${usage.toolCalls} tool calls` : ""}
+    </Fact>
   );
 }
 

@@ -5,6 +5,7 @@ import {
   type MouseEvent,
   memo,
   type ReactNode,
+  type RefObject,
   useEffect,
   useRef,
 } from "react";
@@ -57,41 +58,8 @@ export function RunTable({ rows, complete, loading, failed, onMore, empty }: Pro
       onMore();
     }
   }, [complete, loading, last, rows.length, onMore]);
-  // Where the keyboard is; it is ahead of the focus while keys come faster than frames.
-  const aim = useRef(-1);
-  const step = (event: KeyboardEvent) => {
-    const by = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
-    if (!by || aim.current < 0) {
-      return;
-    }
-    event.preventDefault();
-    const to = Math.min(Math.max(aim.current + by, 0), rows.length - 1);
-    aim.current = to;
-    virtual.scrollToIndex(to);
-    requestAnimationFrame(() => {
-      if (aim.current === to) {
-        box.current?.querySelector<HTMLElement>(`[data-index="${to}"] a`)?.focus();
-      }
-    });
-  };
-  const [, go] = useLocation();
-  // One handler for all rows: a link that listens by itself costs too much of a frame.
-  const follow = (event: MouseEvent) => {
-    const copy = (event.target as Element).closest<HTMLElement>("[data-copy]");
-    if (copy) {
-      void copyId(copy);
-      return;
-    }
-    const link = (event.target as Element).closest("a");
-    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
-    if (link && plain && !event.altKey) {
-      event.preventDefault();
-      go(link.pathname.replace(/^\/ui/, ""));
-    }
-  };
-  const aimAt = (event: FocusEvent) => {
-    aim.current = Number(event.target.closest<HTMLElement>("[data-index]")?.dataset.index ?? -1);
-  };
+  const { step, aimAt } = useKeys(box, rows.length, virtual.scrollToIndex);
+  const follow = useFollow();
   if (rows.length === 0 && failed) {
     return null;
   }
@@ -108,15 +76,7 @@ export function RunTable({ rows, complete, loading, failed, onMore, empty }: Pro
         aria-label="Runs"
         aria-rowcount={complete ? rows.length + 1 : -1}
       >
-        <div role="rowgroup" className="thead">
-          <div className="tr" role="row" aria-rowindex={1}>
-            {COLUMNS.map((name) => (
-              <div role="columnheader" key={name} className={name.toLowerCase()}>
-                {name}
-              </div>
-            ))}
-          </div>
-        </div>
+        <Head />
         <div
           className="tbody"
           role="rowgroup"
@@ -137,6 +97,66 @@ export function RunTable({ rows, complete, loading, failed, onMore, empty }: Pro
       </div>
     </section>
   );
+}
+
+const Head = () => (
+  <div role="rowgroup" className="thead">
+    <div className="tr" role="row" aria-rowindex={1}>
+      {COLUMNS.map((name) => (
+        <div role="columnheader" key={name} className={name.toLowerCase()}>
+          {name}
+        </div>
+      ))}
+    </div>
+  </div>
+);
+
+/** Arrows and letters move the focus from row to row. */
+function useKeys(
+  box: RefObject<HTMLDivElement | null>,
+  count: number,
+  scrollTo: (index: number) => void,
+) {
+  // Where the keyboard is; it is ahead of the focus while keys come faster than frames.
+  const aim = useRef(-1);
+  const step = (event: KeyboardEvent) => {
+    const by = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+    if (!by || aim.current < 0) {
+      return;
+    }
+    event.preventDefault();
+    const to = Math.min(Math.max(aim.current + by, 0), count - 1);
+    aim.current = to;
+    scrollTo(to);
+    requestAnimationFrame(() => {
+      if (aim.current === to) {
+        box.current?.querySelector<HTMLElement>(`[data-index="${to}"] a`)?.focus();
+      }
+    });
+  };
+  const aimAt = (event: FocusEvent) => {
+    aim.current = Number(event.target.closest<HTMLElement>("[data-index]")?.dataset.index ?? -1);
+  };
+  return { step, aimAt };
+}
+
+/** What a click on a row does: it opens the run, or copies its id. */
+function useFollow() {
+  const [, go] = useLocation();
+  // One handler for all rows: a link that listens by itself costs too much of a frame.
+  return (event: MouseEvent) => {
+    const copy = (event.target as Element).closest<HTMLElement>("[data-copy]");
+    if (copy) {
+      void copyId(copy);
+      return;
+    }
+    const link = (event.target as Element).closest("a");
+    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
+    if (link && plain && !event.altKey) {
+      event.preventDefault();
+      go(link.pathname.replace(/^\/ui/, ""));
+    }
+  };
 }
 
 /** Copies the id of a row and says so for a moment. */

@@ -7,6 +7,16 @@ import { kindWord, summary, timeOf } from "./words";
 /** Height of a record in pixels; the style sheet has the same. */
 const ROW = 34;
 
+/** By how many records a key moves. */
+const JUMPS: Record<string, number> = {
+  ArrowDown: 1,
+  ArrowUp: -1,
+  j: 1,
+  k: -1,
+  PageDown: 10,
+  PageUp: -10,
+};
+
 interface Props {
   feed: RunFeed;
   /** Number of records. */
@@ -35,16 +45,7 @@ export function Timeline({ feed, last, selected, live, onSelect }: Props) {
     virtual.scrollToIndex(selected - 1, { align: "auto" });
   }, [selected, virtual]);
   const step = (event: KeyboardEvent) => {
-    const jump = {
-      ArrowDown: 1,
-      ArrowUp: -1,
-      j: 1,
-      k: -1,
-      PageDown: 10,
-      PageUp: -10,
-      Home: -last,
-      End: last,
-    }[event.key];
+    const jump = { ...JUMPS, Home: -last, End: last }[event.key];
     if (jump) {
       event.preventDefault();
       onSelect(Math.min(Math.max(selected + jump, 1), last));

@@ -169,3 +169,11 @@ func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
 	}
 	return out
 }
+
+// skillFilter is the state's `skills`: a path, "none", or "" for all.
+func skillFilter(p *pack.Pack, state string) string {
+	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil || p.Doc.Workflow.States[state].Skills == nil {
+		return ""
+	}
+	return *p.Doc.Workflow.States[state].Skills
+}

@@ -1,7 +1,6 @@
 package grpcapi
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,50 +13,55 @@ import (
 // The constraints of the proto files were checked by the interceptor before any
 // of these is called; what is left is what they cannot say.
 
-func callOf(ctx context.Context, namespace string) runtime.Call {
-	if w := workerOf(ctx); w != nil {
-		return w.Call()
-	}
-	if namespace == "" {
-		namespace, _ = ctx.Value(namespaceKey{}).(string)
-	}
-	return runtime.Call{Namespace: namespace, Principal: principalOf(ctx).Principal}
+// Caller is who makes a request.
+type Caller struct {
+	// Call is whose it is; its namespace is that of requests which name none.
+	runtime.Call
+	// Bound: the request came in the stream of a worker and is of its namespace,
+	// whatever it names.
+	Bound bool
+	// Traceparent is the trace context that the request came with; "" = none.
+	Traceparent string
 }
 
-type namespaceKey struct{}
-
-// withNamespace is for requests of a stream, which may leave it to their message.
-func withNamespace(ctx context.Context, namespace string) context.Context {
-	return context.WithValue(ctx, namespaceKey{}, namespace)
+// In is a call in the namespace that a request names.
+func (c Caller) In(namespace string) runtime.Call {
+	call := c.Call
+	if namespace != "" && !c.Bound {
+		call.Namespace = namespace
+	}
+	return call
 }
 
-// runRequest is what every request to one run has.
-type runRequest interface {
+// RunRequest is what every request to one run has.
+type RunRequest interface {
 	GetNamespace() string
 	GetRunId() string
 }
 
-func refOf(ctx context.Context, req runRequest) runtime.RunRef {
-	return runtime.RunRef{Call: callOf(ctx, req.GetNamespace()), RunID: req.GetRunId()}
+// Run is the run that a request is about.
+func (c Caller) Run(req RunRequest) runtime.RunRef {
+	return runtime.RunRef{Call: c.In(req.GetNamespace()), RunID: req.GetRunId()}
 }
 
 // turnRequest is what every request to one turn has.
 type turnRequest interface {
-	runRequest
+	RunRequest
 	GetTurnSeq() uint64
 	GetAttempt() int32
 	GetTurnToken() string
 	GetRequestId() string
 }
 
-func turnCallOf(ctx context.Context, req turnRequest) runtime.TurnCall {
+// turn is the turn that a request is about.
+func (c Caller) turn(req turnRequest) runtime.TurnCall {
 	return runtime.TurnCall{
-		RunRef: refOf(ctx, req), TurnToken: req.GetTurnToken(),
+		RunRef: c.Run(req), TurnToken: req.GetTurnToken(),
 		TurnSeq: req.GetTurnSeq(), Attempt: int(req.GetAttempt()), ID: req.GetRequestId(),
 	}
 }
 
-func startFromProto(ctx context.Context, req *pawlv1.StartRunRequest) (runtime.StartRequest, error) {
+func startFromProto(c Caller, req *pawlv1.StartRunRequest) (runtime.StartRequest, error) {
 	variables, err := compactObject("variables_json", req.GetVariablesJson())
 	if err != nil {
 		return runtime.StartRequest{}, err
@@ -67,10 +71,10 @@ func startFromProto(ctx context.Context, req *pawlv1.StartRunRequest) (runtime.S
 		return runtime.StartRequest{}, err
 	}
 	return runtime.StartRequest{
-		Call: callOf(ctx, req.GetNamespace()), Pack: req.GetPack(), Agent: req.GetAgent(), State: req.GetState(),
+		Call: c.In(req.GetNamespace()), Pack: req.GetPack(), Agent: req.GetAgent(), State: req.GetState(),
 		Variables: variables, Input: input, Execution: machine.Execution(req.GetExecution()),
 		Labels: labelsFromProto(req.GetLabels()), RequestID: req.GetRequestId(), MaxSteps: int(req.GetMaxSteps()),
-		Traceparent: traceparentOf(ctx),
+		Traceparent: c.Traceparent,
 	}, nil
 }
 
@@ -87,29 +91,29 @@ func labelsFromProto(in map[string]string) []machine.Label {
 	return out
 }
 
-func emitFromProto(ctx context.Context, req *pawlv1.EmitEventRequest) runtime.EmitRequest {
+func emitFromProto(c Caller, req *pawlv1.EmitEventRequest) (runtime.EmitRequest, error) {
 	return runtime.EmitRequest{
-		RunRef: refOf(ctx, req), Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()),
+		RunRef: c.Run(req), Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()),
 		EventID: req.GetEventId(), ExpectedSeq: req.GetExpectedSeq(), TurnToken: req.GetTurnToken(),
-	}
+	}, nil
 }
 
-func inputFromProto(ctx context.Context, req *pawlv1.SendInputRequest) (runtime.InputRequest, error) {
+func inputFromProto(c Caller, req *pawlv1.SendInputRequest) (runtime.InputRequest, error) {
 	parts, err := partsFromProto("parts", req.GetParts())
 	return runtime.InputRequest{
-		RunRef: refOf(ctx, req), Parts: parts, MessageID: req.GetMessageId(), ExpectedSeq: req.GetExpectedSeq(),
+		RunRef: c.Run(req), Parts: parts, MessageID: req.GetMessageId(), ExpectedSeq: req.GetExpectedSeq(),
 		Step: req.GetStep(),
 	}, err
 }
 
-func artifactsFromProto(ctx context.Context, req *pawlv1.SetArtifactsRequest) runtime.ArtifactsRequest {
+func artifactsFromProto(c Caller, req *pawlv1.SetArtifactsRequest) (runtime.ArtifactsRequest, error) {
 	return runtime.ArtifactsRequest{
-		RunRef: refOf(ctx, req), Artifacts: writesFromProto(req.GetArtifacts()),
+		RunRef: c.Run(req), Artifacts: writesFromProto(req.GetArtifacts()),
 		WriteID: req.GetWriteId(), ExpectedSeq: req.GetExpectedSeq(), TurnToken: req.GetTurnToken(),
-	}
+	}, nil
 }
 
-func completeFromProto(ctx context.Context, req *pawlv1.CompleteTurnRequest) (runtime.CompleteRequest, error) {
+func completeFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.CompleteRequest, error) {
 	output, err := partsFromProto("output", req.GetOutput())
 	if err != nil {
 		return runtime.CompleteRequest{}, err
@@ -119,26 +123,26 @@ func completeFromProto(ctx context.Context, req *pawlv1.CompleteTurnRequest) (ru
 		return runtime.CompleteRequest{}, err
 	}
 	return runtime.CompleteRequest{
-		TurnCall: turnCallOf(ctx, req), Output: output, Messages: messages, Usage: usageFromProto(req.GetUsage()),
+		TurnCall: c.turn(req), Output: output, Messages: messages, Usage: usageFromProto(req.GetUsage()),
 		Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()), ExpectedSeq: req.GetExpectedSeq(),
 		Await: machine.Awaiting(req.GetAwait()), Reply: req.GetReply(),
 	}, nil
 }
 
-func failFromProto(ctx context.Context, req *pawlv1.FailTurnRequest) runtime.FailRequest {
+func failFromProto(c Caller, req *pawlv1.FailTurnRequest) (runtime.FailRequest, error) {
 	return runtime.FailRequest{
-		TurnCall: turnCallOf(ctx, req), Error: faultFromProto(req.GetError()),
+		TurnCall: c.turn(req), Error: faultFromProto(req.GetError()),
 		Retryable: req.GetRetryable(), Usage: usageFromProto(req.GetUsage()), Reject: req.GetReject(),
-	}
+	}, nil
 }
 
-func outputFromProto(ctx context.Context, req *pawlv1.WriteOutputRequest) (runtime.OutputRequest, error) {
+func outputFromProto(c Caller, req *pawlv1.WriteOutputRequest) (runtime.OutputRequest, error) {
 	piece, err := pieceFromProto(req.GetPiece())
-	return runtime.OutputRequest{TurnCall: turnCallOf(ctx, req), Piece: piece}, err
+	return runtime.OutputRequest{TurnCall: c.turn(req), Piece: piece}, err
 }
 
-func stepsFromProto(ctx context.Context, req *pawlv1.RequestStepRequest) (runtime.StepsRequest, error) {
-	out := runtime.StepsRequest{TurnCall: turnCallOf(ctx, req), Requests: make([]machine.StepRequest, len(req.GetRequests()))}
+func stepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequest, error) {
+	out := runtime.StepsRequest{TurnCall: c.turn(req), Requests: make([]machine.StepRequest, len(req.GetRequests()))}
 	for i, r := range req.GetRequests() {
 		payload, err := compactObject(fmt.Sprintf("requests[%d].payload_json", i), r.GetPayloadJson())
 		if err != nil {
@@ -152,9 +156,9 @@ func stepsFromProto(ctx context.Context, req *pawlv1.RequestStepRequest) (runtim
 	return out, nil
 }
 
-func resolveFromProto(ctx context.Context, req *pawlv1.ResolveStepRequest) (runtime.ResolveRequest, error) {
+func resolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.ResolveRequest, error) {
 	out := runtime.ResolveRequest{
-		RunRef: refOf(ctx, req), TurnToken: req.GetTurnToken(), Step: req.GetStep(),
+		RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Step: req.GetStep(),
 		Tool: req.GetTool(), Attempt: int(req.GetAttempt()),
 	}
 	var err error
@@ -170,13 +174,24 @@ func resolveFromProto(ctx context.Context, req *pawlv1.ResolveStepRequest) (runt
 
 // noted is what pause, resume and cancel have.
 type noted interface {
-	runRequest
+	RunRequest
 	GetNote() string
 	GetRequestId() string
 }
 
-func controlFromProto(ctx context.Context, req noted) runtime.ControlRequest {
-	return runtime.ControlRequest{RunRef: refOf(ctx, req), Note: req.GetNote(), ID: req.GetRequestId()}
+func controlFromProto[In noted](c Caller, req In) (runtime.ControlRequest, error) {
+	return runtime.ControlRequest{RunRef: c.Run(req), Note: req.GetNote(), ID: req.GetRequestId()}, nil
+}
+
+// cancelFromProto ends the runs that the run started, too.
+func cancelFromProto(c Caller, req *pawlv1.CancelRunRequest) (runtime.ControlRequest, error) {
+	out, err := controlFromProto(c, req)
+	out.Cascade = true
+	return out, err
+}
+
+func suspendFromProto(c Caller, req *pawlv1.SuspendTurnRequest) (runtime.TurnCall, error) {
+	return c.turn(req), nil
 }
 
 func filterFromProto(in *pawlv1.RunFilter) machine.RunFilter {
@@ -195,6 +210,25 @@ func kindsFromProto(in []pawlv1.RecordKind) []machine.RecordKind {
 	out := make([]machine.RecordKind, len(in))
 	for i, k := range in {
 		out[i] = machine.RecordKind(k)
+	}
+	return out
+}
+
+func watchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) runtime.WatchRequest {
+	filter := filterFromProto(in.GetFilter())
+	out := runtime.WatchRequest{
+		Call: c.In(in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
+		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
+		OutputAfter: runtime.OutputPosition{
+			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
+		},
+		Filter: runtime.WatchFilter{
+			RunID: in.GetRunId(), Pack: filter.Pack, Status: filter.Status, Labels: filter.Labels,
+			Parent: filter.Parent, Kinds: kindsFromProto(in.GetKinds()),
+		},
+	}
+	if filter.State != "" {
+		out.Filter.States = []string{filter.State}
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"bytes"
-	"context"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -11,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/travel"
 )
 
 // bodies has one record body of each kind.
@@ -102,55 +102,43 @@ func TestTokenSurvivesOnlyInTurns(t *testing.T) {
 }
 
 // conversions are those of requests, each fed with bytes that decode.
-var conversions = map[string]func(context.Context, []byte){
-	"start": convert(func(ctx context.Context, m *pawlv1.StartRunRequest) error {
-		_, err := startFromProto(ctx, m)
-		return err
+var conversions = map[string]func([]byte){
+	"start":     conversion(startFromProto),
+	"emit":      conversion(emitFromProto),
+	"input":     conversion(inputFromProto),
+	"artifacts": conversion(artifactsFromProto),
+	"complete":  conversion(completeFromProto),
+	"fail":      conversion(failFromProto),
+	"suspend":   conversion(suspendFromProto),
+	"output":    conversion(outputFromProto),
+	"steps":     conversion(stepsFromProto),
+	"resolve":   conversion(resolveFromProto),
+	"control":   conversion(controlFromProto[*pawlv1.PauseRunRequest]),
+	"cancel":    conversion(cancelFromProto),
+	"fork":      conversion(forkFromProto),
+	"diff": conversion(func(c Caller, m *pawlv1.DiffRunsRequest) (travel.DiffRequest, error) {
+		return diffFromProto(c, m), nil
 	}),
-	"emit": convert(func(ctx context.Context, m *pawlv1.EmitEventRequest) error { emitFromProto(ctx, m); return nil }),
-	"input": convert(func(ctx context.Context, m *pawlv1.SendInputRequest) error {
-		_, err := inputFromProto(ctx, m)
-		return err
+	"watch": conversion(func(c Caller, m *pawlv1.StreamTransitionsRequest) (runtime.WatchRequest, error) {
+		return watchFromProto(c, m), nil
 	}),
-	"artifacts": convert(func(ctx context.Context, m *pawlv1.SetArtifactsRequest) error { artifactsFromProto(ctx, m); return nil }),
-	"complete": convert(func(ctx context.Context, m *pawlv1.CompleteTurnRequest) error {
-		_, err := completeFromProto(ctx, m)
-		return err
+	"list": conversion(func(_ Caller, m *pawlv1.ListRunsRequest) (machine.RunFilter, error) {
+		return filterFromProto(m.GetFilter()), nil
 	}),
-	"fail":    convert(func(ctx context.Context, m *pawlv1.FailTurnRequest) error { failFromProto(ctx, m); return nil }),
-	"suspend": convert(func(ctx context.Context, m *pawlv1.SuspendTurnRequest) error { turnCallOf(ctx, m); return nil }),
-	"steps": convert(func(ctx context.Context, m *pawlv1.RequestStepRequest) error {
-		_, err := stepsFromProto(ctx, m)
-		return err
-	}),
-	"resolve": convert(func(ctx context.Context, m *pawlv1.ResolveStepRequest) error {
-		_, err := resolveFromProto(ctx, m)
-		return err
-	}),
-	"control": convert(func(ctx context.Context, m *pawlv1.CancelRunRequest) error { controlFromProto(ctx, m); return nil }),
-	"watch": convert(func(ctx context.Context, m *pawlv1.StreamTransitionsRequest) error {
-		watchFromProto(ctx, m)
-		return nil
-	}),
-	"worker": convert(func(_ context.Context, m *pawlv1.WorkerRegistration) error {
-		workerFromProto(runtime.Call{}, m)
-		return nil
-	}),
-	"list": convert(func(_ context.Context, m *pawlv1.ListRunsRequest) error { filterFromProto(m.GetFilter()); return nil }),
 }
 
-// convert decodes bytes into the conversion's message, skips what does not
+// conversion decodes bytes into the conversion's message, skips what does not
 // decode, and reports an error that is not typed as a panic.
-func convert[M any, P interface {
+func conversion[M, Out any, P interface {
 	*M
 	proto.Message
-}](f func(context.Context, P) error) func(context.Context, []byte) {
-	return func(ctx context.Context, data []byte) {
+}](f func(Caller, P) (Out, error)) func([]byte) {
+	return func(data []byte) {
 		m := P(new(M))
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
-		if err := f(ctx, m); err != nil {
+		if _, err := f(Caller{}, m); err != nil {
 			if st, withheld := fault.Status(err); withheld != nil {
 				panic(st.Message())
 			}
@@ -165,7 +153,6 @@ func FuzzConversions(f *testing.F) {
 		&pawlv1.CompleteTurnRequest{Messages: []*pawlv1.Message{nil, {Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: "{"}}}}}},
 		&pawlv1.EmitEventRequest{Artifacts: []*pawlv1.ArtifactWrite{{}, jsonValue("a", "{"), text("b", "c")}},
 		&pawlv1.RequestStepRequest{Requests: []*pawlv1.StepRequest{{PayloadJson: "[1"}, {}}},
-		&pawlv1.WorkerRegistration{WorkerId: "w", HeldTurns: []*pawlv1.TurnLease{nil, {}}, HeldSteps: []*pawlv1.StepLease{nil, {}}},
 		&pawlv1.ResolveStepRequest{Answer: &pawlv1.ResolveStepRequest_Error{}},
 	}
 	for _, seed := range seeds {
@@ -178,7 +165,7 @@ func FuzzConversions(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0x0a, 0x00}, 64))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		for _, run := range conversions {
-			run(context.Background(), data)
+			run(data)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package grpcapi
 
 import (
-	"context"
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -9,19 +8,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 )
 
-func forkFromProto(ctx context.Context, req *pawlv1.ForkRunRequest) (travel.ForkRequest, error) {
+func forkFromProto(c Caller, req *pawlv1.ForkRunRequest) (travel.ForkRequest, error) {
 	variables, err := compactObject("variables_json", req.GetVariablesJson())
 	return travel.ForkRequest{
-		RunRef: refOf(ctx, req), AtSeq: req.GetAtSeq(), Pack: req.GetPack(), Variables: variables,
+		RunRef: c.Run(req), AtSeq: req.GetAtSeq(), Pack: req.GetPack(), Variables: variables,
 		Artifacts: writesFromProto(req.GetArtifacts()), Labels: labelsFromProto(req.GetLabels()),
 		Execution: machine.Execution(req.GetExecution()), MaxSteps: int(req.GetMaxSteps()),
 		MaxWallTime: time.Duration(req.GetMaxWallTimeSec()) * time.Second, ReuseSteps: req.ReuseSteps, RequestID: req.GetRequestId(),
-		Traceparent: traceparentOf(ctx),
+		Traceparent: c.Traceparent,
 	}, err
 }
 
-func diffFromProto(ctx context.Context, req *pawlv1.DiffRunsRequest) travel.DiffRequest {
-	return travel.DiffRequest{RunRef: refOf(ctx, req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
+func diffFromProto(c Caller, req *pawlv1.DiffRunsRequest) travel.DiffRequest {
+	return travel.DiffRequest{RunRef: c.Run(req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
 }
 
 func diffToProto(d *travel.Diff) *pawlv1.DiffRunsResponse {

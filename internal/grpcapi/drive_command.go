@@ -178,7 +178,7 @@ func (c *commander) ofTurn(ctx context.Context, in *pawlv1.DriveCommand, out *pa
 
 // runOf is the run that a command is about; "" = none yet (StartRun), or no command.
 func runOf(in *pawlv1.DriveCommand) string {
-	var about runRequest
+	var about RunRequest
 	switch item := in.GetCommand().(type) {
 	case *pawlv1.DriveCommand_EmitEvent:
 		about = item.EmitEvent

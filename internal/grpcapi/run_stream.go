@@ -44,7 +44,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 	defer leave()
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_StreamTransitions_FullMethodName)
 	defer end()
-	req := watchFromProto(ctx, in)
+	req := watchFromProto(callerOf(ctx), in)
 	watch, err := s.engine.Watch(ctx, req)
 	if err != nil {
 		return streamEnd(ctx, err)
@@ -147,23 +147,4 @@ func draining() error {
 		Code: machine.CodeUnavailable, Reason: "DRAINING", RetryAfter: int64(time.Second),
 		Message: "the server is shutting down; resume with the last cursor at its successor",
 	}
-}
-
-func watchFromProto(ctx context.Context, in *pawlv1.StreamTransitionsRequest) runtime.WatchRequest {
-	filter := filterFromProto(in.GetFilter())
-	out := runtime.WatchRequest{
-		Call: callOf(ctx, in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
-		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
-		OutputAfter: runtime.OutputPosition{
-			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
-		},
-		Filter: runtime.WatchFilter{
-			RunID: in.GetRunId(), Pack: filter.Pack, Status: filter.Status, Labels: filter.Labels,
-			Parent: filter.Parent, Kinds: kindsFromProto(in.GetKinds()),
-		},
-	}
-	if filter.State != "" {
-		out.Filter.States = []string{filter.State}
-	}
-	return out
 }

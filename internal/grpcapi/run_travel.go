@@ -14,25 +14,16 @@ import (
 
 // ForkRun implements pawl.v1.RunService.
 func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*pawlv1.ForkRunResponse, error) {
-	req, err := forkFromProto(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	got, err := s.travel.ForkRun(ctx, req)
-	a, err := s.answer(ctx, req.Call, got, err)
-	if err != nil {
-		return nil, err
-	}
-	run, err := s.run(ctx, req.Namespace, got.State)
-	if err != nil {
-		return nil, err
-	}
-	return &pawlv1.ForkRunResponse{Run: run, Record: a.record(machine.RecOrigin), Turn: a.turn(), Duplicate: a.Duplicate}, nil
+	return handled(ctx, s, in, traced(ctx, forkFromProto), s.travel.ForkRun, func(a *Answer) *pawlv1.ForkRunResponse {
+		return &pawlv1.ForkRunResponse{
+			Run: a.Run(callOf(ctx, in.GetNamespace()).Namespace), Record: a.Record(machine.RecOrigin), Turn: a.TurnRef(), Duplicate: a.Duplicate,
+		}
+	})
 }
 
 // DiffRuns implements pawl.v1.RunService.
 func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (*pawlv1.DiffRunsResponse, error) {
-	got, err := s.travel.DiffRuns(ctx, diffFromProto(ctx, in))
+	got, err := s.travel.DiffRuns(ctx, diffFromProto(callerOf(ctx), in))
 	if err != nil {
 		return nil, err
 	}

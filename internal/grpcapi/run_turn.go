@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -19,96 +20,63 @@ func (s *runService) GetTurn(ctx context.Context, in *pawlv1.GetTurnRequest) (*p
 
 // CompleteTurn implements pawl.v1.RunService.
 func (s *runService) CompleteTurn(ctx context.Context, in *pawlv1.CompleteTurnRequest) (*pawlv1.CompleteTurnResponse, error) {
-	req, err := completeFromProto(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	got, err := s.engine.CompleteTurn(ctx, req)
-	a, err := s.answer(ctx, req.Call, got, s.withWinner(ctx, req.RunRef, err))
-	if err != nil {
-		return nil, err
-	}
-	return &pawlv1.CompleteTurnResponse{
-		Record: a.record(machine.RecTurnCompleted), Transition: a.record(machine.RecTransition), Ended: a.record(machine.RecEnded),
-		State: a.State.Current, Status: a.status(), Seq: a.seq(), Turn: a.turn(), Duplicate: a.Duplicate,
-	}, nil
+	return handled(ctx, s, in, completeFromProto, s.engine.CompleteTurn, func(a *Answer) *pawlv1.CompleteTurnResponse {
+		return &pawlv1.CompleteTurnResponse{
+			Record: a.Record(machine.RecTurnCompleted), Transition: a.Record(machine.RecTransition), Ended: a.Record(machine.RecEnded),
+			State: a.State.Current, Status: a.Status(), Seq: a.Seq(), Turn: a.TurnRef(), Duplicate: a.Duplicate,
+		}
+	})
 }
 
 // FailTurn implements pawl.v1.RunService.
 func (s *runService) FailTurn(ctx context.Context, in *pawlv1.FailTurnRequest) (*pawlv1.FailTurnResponse, error) {
-	req := failFromProto(ctx, in)
-	got, err := s.engine.FailTurn(ctx, req)
-	a, err := s.answer(ctx, req.Call, got, err)
-	if err != nil {
-		return nil, err
-	}
-	return &pawlv1.FailTurnResponse{
-		Record: a.record(machine.RecTurnFailed), Ended: a.record(machine.RecEnded),
-		Status: a.status(), Seq: a.seq(), Turn: a.turn(), Duplicate: a.Duplicate,
-	}, nil
+	return handled(ctx, s, in, failFromProto, s.engine.FailTurn, func(a *Answer) *pawlv1.FailTurnResponse {
+		return &pawlv1.FailTurnResponse{
+			Record: a.Record(machine.RecTurnFailed), Ended: a.Record(machine.RecEnded),
+			Status: a.Status(), Seq: a.Seq(), Turn: a.TurnRef(), Duplicate: a.Duplicate,
+		}
+	})
 }
 
 // WriteOutput implements pawl.v1.RunService.
 func (s *runService) WriteOutput(ctx context.Context, in *pawlv1.WriteOutputRequest) (*pawlv1.WriteOutputResponse, error) {
-	req, err := outputFromProto(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	got, err := s.engine.WriteOutput(ctx, req)
-	a, err := s.answer(ctx, req.Call, got, err)
-	if err != nil {
-		return nil, err
-	}
-	return &pawlv1.WriteOutputResponse{Record: a.record(machine.RecOutputWritten), Seq: a.seq(), Duplicate: a.Duplicate}, nil
+	return handled(ctx, s, in, outputFromProto, s.engine.WriteOutput, func(a *Answer) *pawlv1.WriteOutputResponse {
+		return &pawlv1.WriteOutputResponse{Record: a.Record(machine.RecOutputWritten), Seq: a.Seq(), Duplicate: a.Duplicate}
+	})
 }
 
 // SuspendTurn implements pawl.v1.RunService.
 func (s *runService) SuspendTurn(ctx context.Context, in *pawlv1.SuspendTurnRequest) (*pawlv1.SuspendTurnResponse, error) {
-	req := turnCallOf(ctx, in)
-	got, err := s.engine.SuspendTurn(ctx, req)
-	a, err := s.answer(ctx, req.Call, got, err)
-	if err != nil {
-		return nil, err
-	}
-	return &pawlv1.SuspendTurnResponse{
-		Record: a.record(machine.RecTurnSuspended), Status: a.status(), Seq: a.seq(), Duplicate: a.Duplicate,
-	}, nil
+	return handled(ctx, s, in, suspendFromProto, s.engine.SuspendTurn, func(a *Answer) *pawlv1.SuspendTurnResponse {
+		return &pawlv1.SuspendTurnResponse{
+			Record: a.Record(machine.RecTurnSuspended), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate,
+		}
+	})
 }
 
 // RequestStep implements pawl.v1.RunService.
 func (s *runService) RequestStep(ctx context.Context, in *pawlv1.RequestStepRequest) (*pawlv1.RequestStepResponse, error) {
-	req, err := stepsFromProto(ctx, in)
-	if err != nil {
-		return nil, err
+	var asked []machine.StepRequest
+	do := func(ctx context.Context, req runtime.StepsRequest) (runtime.Answer, error) {
+		asked = req.Requests
+		return s.engine.RequestSteps(ctx, req)
 	}
-	got, err := s.engine.RequestSteps(ctx, req)
-	a, err := s.answer(ctx, req.Call, got, err)
-	if err != nil {
-		return nil, err
-	}
-	out := &pawlv1.RequestStepResponse{
-		Ended: a.record(machine.RecEnded), Status: a.status(), Seq: a.seq(), Duplicate: a.Duplicate,
-	}
-	for i := range a.Steps {
-		out.Outcomes = append(out.Outcomes, outcomeToProto(a.State, &a.Steps[i], &req.Requests[i]))
-	}
-	return out, nil
+	return handled(ctx, s, in, stepsFromProto, do, func(a *Answer) *pawlv1.RequestStepResponse {
+		out := &pawlv1.RequestStepResponse{Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate}
+		for i := range a.Steps {
+			out.Outcomes = append(out.Outcomes, outcomeToProto(a.State, &a.Steps[i], &asked[i]))
+		}
+		return out
+	})
 }
 
 // ResolveStep implements pawl.v1.RunService.
 func (s *runService) ResolveStep(ctx context.Context, in *pawlv1.ResolveStepRequest) (*pawlv1.ResolveStepResponse, error) {
-	req, err := resolveFromProto(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	got, err := s.engine.ResolveStep(ctx, req)
-	a, err := s.answer(ctx, req.Call, got, err)
-	if err != nil {
-		return nil, err
-	}
-	s.tally.ignored(ctx, a.Disposition)
-	return &pawlv1.ResolveStepResponse{
-		Disposition: pawlv1.Disposition(a.Disposition), Record: a.record(machine.RecStepResolved),
-		Ended: a.record(machine.RecEnded), Status: a.status(), Seq: a.seq(),
-	}, nil
+	return handled(ctx, s, in, resolveFromProto, s.engine.ResolveStep, func(a *Answer) *pawlv1.ResolveStepResponse {
+		s.tally.ignored(ctx, a.Disposition)
+		return &pawlv1.ResolveStepResponse{
+			Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecStepResolved),
+			Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),
+		}
+	})
 }

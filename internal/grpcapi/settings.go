@@ -114,14 +114,6 @@ func evalID(raw json.RawMessage) string {
 // noSkills is the filter of a state that takes none.
 const noSkills = "none"
 
-// skillFilter is the state's `skills`: a path, "none", or "" for all.
-func skillFilter(p *pack.Pack, state string) string {
-	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil || p.Doc.Workflow.States[state].Skills == nil {
-		return ""
-	}
-	return *p.Doc.Workflow.States[state].Skills
-}
-
 // filterSkills keeps the sources at, below or above the filter's path, and the inline
 // skill of that name (RFC 0008). Of a source above it the executor takes what the filter,
 // which it gets as skills_filter, names.

@@ -58,7 +58,7 @@ func sureCompletion(in *pawlv1.CompleteTurnRequest) bool {
 }
 
 // sureRun: a run's id and namespace have their form.
-func sureRun(in runRequest) bool {
+func sureRun(in RunRequest) bool {
 	id, namespace := in.GetRunId(), in.GetNamespace()
 	if len(id) != 26 || id[0] < '0' || id[0] > '7' || len(namespace) > 63 {
 		return false

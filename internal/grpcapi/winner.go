@@ -8,22 +8,31 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // maxWinnerBytes bounds the record that travels with an error, in a trailer.
 const maxWinnerBytes = 2048
 
+// expecting is a request that may say which record it expects to be the newest.
+type expecting interface {
+	RunRequest
+	GetExpectedSeq() uint64
+}
+
 // withWinner adds to the refusal of a stale expected_seq the record that won,
 // without the artifacts that it wrote, so that the loser of a race knows what to
 // judge next. The refusal stands by itself where the record cannot be had.
-func (s *runService) withWinner(ctx context.Context, ref runtime.RunRef, err error) error {
+func (s *runService) withWinner(ctx context.Context, in any, err error) error {
+	said, ok := in.(expecting)
+	if !ok {
+		return err
+	}
 	var refusal *machine.Refusal
 	if !errors.As(err, &refusal) || refusal.Code != machine.CodeAborted || refusal.Seq == 0 {
 		return err
 	}
-	row, readErr := s.engine.Winner(ctx, ref, refusal.Seq)
+	row, readErr := s.engine.Winner(ctx, refOf(ctx, said), refusal.Seq)
 	if readErr != nil {
 		return err
 	}

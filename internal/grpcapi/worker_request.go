@@ -84,7 +84,7 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 }
 
 // aboutRun is the part of a request that names a run; nil: there is none.
-func aboutRun(in *pawlv1.WorkRequest) runRequest {
+func aboutRun(in *pawlv1.WorkRequest) RunRequest {
 	switch item := in.GetItem().(type) {
 	case *pawlv1.WorkRequest_CompleteTurn:
 		return item.CompleteTurn

@@ -1,6 +1,9 @@
 package runtime
 
 import (
+	"context"
+	"slices"
+
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -21,6 +24,27 @@ type Answer struct {
 	Disposition machine.Disposition
 	// Steps answer RequestSteps, in order.
 	Steps []StepAnswer
+	// Graph is the control flow of the run; nil as State is.
+	Graph *machine.Graph
+	// Final are the artifacts of a run that Entry ended, in the order of their names;
+	// nil for whoever may not read runs.
+	Final []ArtifactValue
+}
+
+// Ended reports whether the input, or the equal one before it, ended the run.
+func (a *Answer) Ended() bool {
+	return slices.ContainsFunc(a.Entry.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == machine.RecEnded })
+}
+
+// concluded puts the final artifacts into an answer. It is called when the run's turn
+// is over: nothing of a run that has ended changes any more.
+func (e *Engine) concluded(ctx context.Context, ns uint32, who *Principal, answer Answer, err error) (Answer, error) {
+	if err != nil || answer.State == nil || !answer.Ended() || !who.Scopes.Any(ScopeRunsRead|ScopeRunsWrite) {
+		return answer, err
+	}
+	key := RunKey{Namespace: ns, ID: answer.RunID}
+	answer.Final, err = e.past.Artifacts(ctx, key, answer.State, answer.State.Seq)
+	return answer, err
 }
 
 // TurnRef is the identity of an open turn.

@@ -47,10 +47,11 @@ func (e *Engine) Apply(ctx context.Context, req Request) (Answer, error) {
 	if req.Command, err = request.Check(req.ID, req.Command); err != nil {
 		return Answer{}, err
 	}
-	return e.apply(ctx, &change{
+	answer, err := e.apply(ctx, &change{
 		key: key, principal: req.Principal, id: req.ID, token: req.TurnToken,
 		holder: req.Worker, command: req.Command,
 	})
+	return e.concluded(ctx, key.Namespace, &req.Principal, answer, err)
 }
 
 // apply waits for the run's turn and makes the change in the caller's own
@@ -231,7 +232,7 @@ func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, er
 		PrevHash: done.PrevHash, Hash: done.Hash, Input: result.Batch.Input, Records: result.Batch.Records,
 	}
 	answer := Answer{
-		RunID: state.RunID, State: state, Entry: t.entry, Disposition: result.Disposition,
+		RunID: state.RunID, State: state, Entry: t.entry, Disposition: result.Disposition, Graph: t.program.Graph,
 	}
 	t.e.inflight.committed(before, state)
 	answer.Turn = t.turnAfter(before)
@@ -271,7 +272,7 @@ func (t *transit) unchanged(ctx context.Context, result machine.Result) (Answer,
 	if answer, found, err := t.repeat(ctx); found || err != nil {
 		return answer, err
 	}
-	answer := Answer{RunID: t.state.RunID, State: t.state, Disposition: result.Disposition}
+	answer := Answer{RunID: t.state.RunID, State: t.state, Disposition: result.Disposition, Graph: t.program.Graph}
 	if err := t.recorded(ctx, &answer); err != nil {
 		return Answer{}, err
 	}

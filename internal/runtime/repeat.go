@@ -76,7 +76,7 @@ func (t *transit) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, 
 	}
 	answer := Answer{
 		RunID: key.ID, State: result.State, Entry: entry, Duplicate: true, Disposition: result.Disposition,
-		Turn: t.openTurn(prog.Graph, result.State),
+		Turn: t.openTurn(prog.Graph, result.State), Graph: prog.Graph,
 	}
 	if err := t.recorded(ctx, &answer); err != nil {
 		return Answer{}, err

@@ -65,10 +65,12 @@ func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
 		command, c.start, err = b.Prepare(ctx, c.key.ID)
 	}
 	if err != nil {
-		return e.refuseStart(ctx, c, err)
+		answer, err := e.refuseStart(ctx, c, err)
+		return e.concluded(ctx, b.Namespace, &b.Principal, answer, err)
 	}
 	c.command = command
-	return e.apply(ctx, c)
+	answer, err := e.apply(ctx, c)
+	return e.concluded(ctx, b.Namespace, &b.Principal, answer, err)
 }
 
 // refuseStart answers a start or fork that cannot be made, unless it was made

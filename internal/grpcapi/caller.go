@@ -1,0 +1,27 @@
+package grpcapi
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// callerOf is who makes the call of a context.
+func callerOf(ctx context.Context) Caller {
+	if w := workerOf(ctx); w != nil {
+		return Caller{Call: w.Call(), Bound: true}
+	}
+	namespace, _ := ctx.Value(namespaceKey{}).(string)
+	return Caller{Call: runtime.Call{Namespace: namespace, Principal: principalOf(ctx).Principal}}
+}
+
+func callOf(ctx context.Context, namespace string) runtime.Call { return callerOf(ctx).In(namespace) }
+
+func refOf(ctx context.Context, req RunRequest) runtime.RunRef { return callerOf(ctx).Run(req) }
+
+type namespaceKey struct{}
+
+// withNamespace is for requests of a stream, which may leave it to their message.
+func withNamespace(ctx context.Context, namespace string) context.Context {
+	return context.WithValue(ctx, namespaceKey{}, namespace)
+}

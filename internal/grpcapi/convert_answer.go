@@ -1,0 +1,91 @@
+package grpcapi
+
+import (
+	"slices"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Answer is the engine's answer on its way into a response: it holds all that a
+// response tells.
+type Answer struct {
+	runtime.Answer
+	// Places knows where the records of an entry are.
+	Places interface {
+		CursorAt(entry *machine.Entry, i int) runtime.Cursor
+	}
+}
+
+// declaredTypes reads media types off a graph.
+func declaredTypes(graph *machine.Graph) mediaTypes {
+	return func(artifact string) string {
+		if graph == nil {
+			return ""
+		}
+		return graph.Artifacts[artifact].Type
+	}
+}
+
+// Record converts the answer's first record of a kind; nil if there is none.
+func (a *Answer) Record(kind machine.RecordKind) *pawlv1.Record {
+	i := slices.IndexFunc(a.Entry.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == kind })
+	if i < 0 {
+		return nil
+	}
+	rec := a.Entry.Records[i]
+	row := &runtime.RecordRow{
+		RunID: a.RunID, Record: rec, PrevSeq: rec.Seq - 1, Cursor: a.Places.CursorAt(&a.Entry, i),
+		PrevHash: a.Entry.PrevHash, Hash: a.Entry.Hash,
+	}
+	var final []*pawlv1.Artifact
+	if a.Final != nil {
+		final = artifactsToProto(a.State.Artifacts, a.Final)
+	}
+	return recordToProto(row, declaredTypes(a.Graph), final)
+}
+
+// Status of the run after the input.
+func (a *Answer) Status() pawlv1.RunStatus {
+	if a.State == nil {
+		return pawlv1.RunStatus_RUN_STATUS_UNSPECIFIED
+	}
+	return pawlv1.RunStatus(a.State.Status)
+}
+
+// Seq is the run's newest record after the input.
+func (a *Answer) Seq() uint64 {
+	if a.State == nil {
+		return 0
+	}
+	return a.State.Seq
+}
+
+// TurnRef is the open turn after the input.
+func (a *Answer) TurnRef() *pawlv1.TurnRef {
+	if a.State == nil {
+		return nil
+	}
+	return turnToProto(a.State, a.Turn)
+}
+
+// Run is the run after the input.
+func (a *Answer) Run(namespace string) *pawlv1.Run {
+	return runToProto(namespace, a.State, allowedEvents(a.Graph, a.State))
+}
+
+// allowedEvents are those that the current state declares, sorted; none if it is
+// terminal or the run is.
+func allowedEvents(graph *machine.Graph, s *machine.State) []string {
+	node := graph.States[s.Current]
+	if node == nil || node.Terminal || s.Status.Terminal() {
+		return nil
+	}
+	events := make([]string, 0, len(node.OnEvent))
+	for event := range node.OnEvent {
+		events = append(events, event)
+	}
+	slices.Sort(events)
+	return events
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // agentsGuest puts A2A on the server; nil = it is off.
@@ -39,10 +40,16 @@ func agentsGuest(opts options, rooms *house.House, box *outbox.Outbox) func(*grp
 	}
 }
 
+// agentsHouse is the house as A2A asks it.
+type agentsHouse struct{ *house.House }
+
+// HandedOut implements [a2a.Engine].
+func (a agentsHouse) HandedOut(s *machine.State) bool { return a.Work.HandedOut(s) }
+
 func agentsConfig(opts options, rooms *house.House) (a2a.Config, error) {
 	c := opts.config
 	conf := a2a.Config{
-		Engine: rooms.Engine, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
+		Engine: agentsHouse{rooms}, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
 		LenientVersion: c.A2ALenientVersion, RequiredExtensions: c.A2ARequire,
 		MaxMessageBytes: int(c.Limits.MessageBytes),
 	}

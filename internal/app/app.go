@@ -9,13 +9,13 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 	"github.com/pawl-dev/pawl/internal/ui"
@@ -117,8 +117,18 @@ func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 func (a *app) observe(b *machine.Batch) { a.box.Observe(b) }
 
 func houseConfig(opts options, s *store.Store) house.Config {
+	limits := opts.config.Limits
 	return house.Config{
-		Config: engineConfig(opts, s), Archive: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
+		Config: engineConfig(opts, s),
+		Work: work.Config{
+			Lease:          opts.config.Lease,
+			StepGrace:      opts.config.StepGrace,
+			RestartGrace:   opts.config.RestartGrace,
+			MaxWorkers:     limits.Workers,
+			MaxWorkerTurns: limits.WorkerTurns,
+			MaxWorkerSteps: limits.WorkerSteps,
+		},
+		Archive: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
 	}
 }
 
@@ -146,13 +156,6 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		WatchBytes:       int64(limits.WatchBytes),
 		MaxVariableBytes: int(limits.VariablesBytes),
 		MaxLabels:        limits.Labels,
-		Lease:            opts.config.Lease,
-		StepGrace:        opts.config.StepGrace,
-		RestartGrace:     opts.config.RestartGrace,
-		MaxWorkers:       limits.Workers,
-		MaxWorkerTurns:   limits.WorkerTurns,
-		MaxWorkerSteps:   limits.WorkerSteps,
-		NewMatcher:       func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
 		MaxRunsInFlight:  limits.RunsInFlight,
 	}
 }
@@ -193,7 +196,7 @@ func (a *app) start() {
 	var ctx context.Context
 	ctx, a.halt = context.WithCancel(context.Background())
 	a.loops = 4
-	a.observers.start(a.engine.Engine, a.store)
+	a.observers.start(a.engine, a.store)
 	go func() { a.ended <- a.engine.Run(ctx) }()
 	go func() { a.ended <- a.server.Serve() }()
 	go func() { a.ended <- a.send(ctx) }()

@@ -96,7 +96,7 @@ func newCircle(t *testing.T) *circle {
 	isA(c.a.ready.GRPC, "red/asker")
 	isB(c.b.ready.GRPC, "blue/asker")
 	for i, s := range []*serving{c.a, c.b} {
-		c.runs[i] = work(t, s, "w", map[string]worker.TurnFunc{"asker": asker(&c.asked)})
+		c.runs[i] = runWorker(t, s, "w", map[string]worker.TurnFunc{"asker": asker(&c.asked)})
 	}
 	return c
 }
@@ -177,7 +177,7 @@ func TestDelegationBounds(t *testing.T) {
 			b := serveToEnd(t, far)
 			is(b.ready.GRPC, "blue/asker")
 			// Nobody works on b: the child stands as it was started.
-			runs := work(t, a, "w", map[string]worker.TurnFunc{"asker": asker(new(atomic.Int64))})
+			runs := runWorker(t, a, "w", map[string]worker.TurnFunc{"asker": asker(new(atomic.Int64))})
 			parent, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "red", Execution: pawlv1.Execution_EXECUTION_WORKERS})
 			if err != nil {
 				t.Fatal(err)

@@ -64,8 +64,8 @@ func helper(_ context.Context, t *worker.Turn) (worker.Completion, error) {
 	return worker.Completion{Output: text("did " + said), Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: 7, ToolCalls: 1}}, nil
 }
 
-// work runs a worker against a sidecar until the test ends.
-func work(t *testing.T, s *serving, id string, prompts map[string]worker.TurnFunc) pawlv1.RunServiceClient {
+// runWorker runs a worker against a sidecar until the test ends.
+func runWorker(t *testing.T, s *serving, id string, prompts map[string]worker.TurnFunc) pawlv1.RunServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(s.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -118,7 +118,7 @@ func TestDelegation(t *testing.T) {
 				far := settings(t)
 				far.Packs, far.HTTP = c.Packs, "127.0.0.1:0"
 				b := serveToEnd(t, far)
-				work(t, b, "far", map[string]worker.TurnFunc{"helper": helper})
+				runWorker(t, b, "far", map[string]worker.TurnFunc{"helper": helper})
 				c.Agents = map[string]config.Agent{"helper": {Card: cardWith(t, b.ready.HTTP, where)}}
 			}
 			a := serveToEnd(t, c)
@@ -126,7 +126,7 @@ func TestDelegation(t *testing.T) {
 			if where == "local" {
 				prompts["helper"] = helper
 			}
-			followDelegation(t, work(t, a, "near", prompts), where == "local")
+			followDelegation(t, runWorker(t, a, "near", prompts), where == "local")
 		})
 	}
 }

@@ -40,7 +40,7 @@ func chain(t *testing.T) (*serving, pawlv1.RunServiceClient) {
 	c := settings(t)
 	c.Packs, c.AllowTools = []string{packWith(t, chainPack)}, []string{"*"}
 	s := serveToEnd(t, c)
-	return s, work(t, s, "hands", map[string]worker.TurnFunc{
+	return s, runWorker(t, s, "hands", map[string]worker.TurnFunc{
 		"top": passes("middle", 1), "middle": passes("bottom", 10), "bottom": tries,
 	})
 }

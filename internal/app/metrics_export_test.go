@@ -51,7 +51,7 @@ func TestMetricsByOTLP(t *testing.T) {
 	s := serve(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	runs := work(t, s, "w", nil)
+	runs := runWorker(t, s, "w", nil)
 	if _, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_CALLER}); err != nil {
 		t.Fatal(err)
 	}

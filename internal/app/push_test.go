@@ -98,7 +98,7 @@ func TestPush(t *testing.T) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "a2a-version", "1.0")
 
 	first := serve(t, c)
-	runs := work(t, first, "w", map[string]worker.TurnFunc{"helper": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	runs := runWorker(t, first, "w", map[string]worker.TurnFunc{"helper": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
 		for _, words := range []string{"one", "two"} {
 			if err := turn.Write(ctx, &pawlv1.OutputPiece{Id: "draft", Parts: text(words), Append: words != "one"}); err != nil {
 				return worker.Completion{}, err

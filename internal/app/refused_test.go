@@ -13,7 +13,7 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 	c := settings(t)
 	c.Metrics = "127.0.0.1:0"
 	s := serve(t, c)
-	runs := work(t, s, "w", nil)
+	runs := runWorker(t, s, "w", nil)
 	if _, err := runs.GetRun(t.Context(), &pawlv1.GetRunRequest{RunId: "01J99999999999999999999999"}); err == nil {
 		t.Fatal("there is no such run")
 	}

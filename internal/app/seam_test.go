@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/dispatch"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -116,7 +116,6 @@ func startProcess(t *testing.T, dir string, clock *testkit.Clock, s *seam) *proc
 	}
 	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: seamStore{opened, s}, Clock: seamClock{clock, s}, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
-		NewMatcher: func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
 	}})
 	if err != nil {
 		t.Fatal(errors.Join(err, opened.Close()))
@@ -186,21 +185,21 @@ func (p *process) watch(ref runtime.RunRef) *runtime.Watch {
 }
 
 // hands takes the steps that it is sent; nothing else comes in these tests.
-type hands chan runtime.StepDelivery
+type hands chan work.StepDelivery
 
-func (h hands) PrepareTurn(runtime.TurnDelivery) (func(), error) {
+func (h hands) PrepareTurn(work.TurnDelivery) (func(), error) {
 	return nil, errors.New("a turn of a run of CALLER")
 }
-func (h hands) PrepareStep(d runtime.StepDelivery) (func(), error) { return func() { h <- d }, nil }
-func (hands) Revoke(runtime.Revocation)                            {}
-func (hands) StepsAnswered(string, uint64, []runtime.StepView)     {}
-func (hands) End(error)                                            {}
+func (h hands) PrepareStep(d work.StepDelivery) (func(), error) { return func() { h <- d }, nil }
+func (hands) Revoke(work.Revocation)                            {}
+func (hands) StepsAnswered(string, uint64, []runtime.StepView)  {}
+func (hands) End(error)                                         {}
 
 // connect adds a worker of the tool with room for one step.
 func (p *process) connect(id string) hands {
 	p.t.Helper()
 	h := make(hands, 8)
-	conn, err := p.ConnectWorker(p.t.Context(), runtime.WorkerRequest{
+	conn, err := p.Work.Connect(p.t.Context(), work.WorkerRequest{
 		Call: runtime.Call{Principal: runtime.Principal{Name: id, Scopes: runtime.ScopeWork}}, ID: id, Sink: h,
 		Offer: machine.WorkOffer{Tools: []string{"run_tests"}, Steps: 8},
 	})
@@ -323,8 +322,8 @@ func (p *process) held(rows []machine.OutboxRow) bool {
 func lost(t *testing.T, p *process, ref runtime.RunRef) {
 	t.Helper()
 	worker := p.connect("second")
-	p.clock.AwaitAlarm(runtime.DefaultRestartGrace)
-	p.clock.Advance(runtime.DefaultRestartGrace)
+	p.clock.AwaitAlarm(work.DefaultRestartGrace)
+	p.clock.Advance(work.DefaultRestartGrace)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	s, _, err := p.WaitRun(ctx, runtime.WaitRequest{RunRef: ref, AfterSeq: 2})

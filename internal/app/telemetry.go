@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
@@ -88,16 +90,22 @@ func (o *observers) observe(b *machine.Batch) {
 	}
 }
 
+// figures is the house as metrics ask it.
+type figures struct{ *house.House }
+
+// Work implements [telemetry.Source].
+func (f figures) Work() work.Stats { return f.House.Work.Stats() }
+
 // start counts and exports until stop.
-func (o *observers) start(engine *runtime.Engine, s *store.Store) {
+func (o *observers) start(rooms *house.House, s *store.Store) {
 	var ctx context.Context
 	ctx, o.halt = context.WithCancel(context.Background())
 	o.loops.Go(func() { o.log.Run(ctx) })
 	if o.metrics != nil {
-		o.metrics.Watch(engine, s.Sizes)
+		o.metrics.Watch(figures{rooms}, s.Sizes)
 		o.loops.Go(func() {
 			o.metrics.Run(ctx, func(ctx context.Context, s *machine.State) (*machine.Graph, error) {
-				return engine.Graph(ctx, engine.NamespaceName(s.Namespace), s)
+				return rooms.Graph(ctx, rooms.NamespaceName(s.Namespace), s)
 			})
 		})
 	}

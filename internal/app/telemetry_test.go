@@ -116,7 +116,7 @@ func TestTrace(t *testing.T) {
 	c.OTLPEndpoint, c.TraceSample, c.Metrics = collects.url, 0, "127.0.0.1:0"
 	s := serveToEnd(t, c)
 	told := make(chan string, 16)
-	runs := work(t, s, "team", map[string]worker.TurnFunc{
+	runs := runWorker(t, s, "team", map[string]worker.TurnFunc{
 		"lead": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
 			told <- turn.Assignment.GetTraceparent()
 			if turn.Assignment.GetTurn().GetTerminal() {

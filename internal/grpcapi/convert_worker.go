@@ -6,10 +6,11 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
-func workerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) runtime.WorkerRequest {
-	out := runtime.WorkerRequest{
+func workerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.WorkerRequest {
+	out := work.WorkerRequest{
 		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), Client: in.GetClient(), AllowUnknown: in.GetAllowUnknown(),
 		Offer: machine.WorkOffer{
 			Packs: in.GetPacks(), Prompts: in.GetPrompts(), Agents: in.GetAgents(), Tools: in.GetTools(),
@@ -17,13 +18,13 @@ func workerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) runtime.W
 		},
 	}
 	for _, lease := range in.GetHeldTurns() {
-		out.Turns = append(out.Turns, runtime.TurnLease{
+		out.Turns = append(out.Turns, work.TurnLease{
 			RunID: lease.GetRunId(), Turn: lease.GetTurnSeq(), Attempt: int(lease.GetAttempt()),
 			Delivery: int(lease.GetDelivery()), Token: lease.GetToken(), Requests: int(lease.GetStepRequests()),
 		})
 	}
 	for _, lease := range in.GetHeldSteps() {
-		out.Steps = append(out.Steps, runtime.StepLease{
+		out.Steps = append(out.Steps, work.StepLease{
 			RunID: lease.GetRunId(), Step: lease.GetStep(), Tool: lease.GetTool(),
 			Attempt: int(lease.GetAttempt()), Token: lease.GetToken(),
 		})
@@ -31,7 +32,7 @@ func workerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) runtime.W
 	return out
 }
 
-func registeredToProto(conn *runtime.Connection) *pawlv1.WorkerRegistered {
+func registeredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
 	out := &pawlv1.WorkerRegistered{
 		TurnCapacity: int32(conn.Offer.Turns), StepCapacity: int32(conn.Offer.Steps), Unknown: conn.Unknown,
 	}
@@ -44,18 +45,18 @@ func registeredToProto(conn *runtime.Connection) *pawlv1.WorkerRegistered {
 	return out
 }
 
-func turnLeaseToProto(l *runtime.TurnLease) *pawlv1.TurnLease {
+func turnLeaseToProto(l *work.TurnLease) *pawlv1.TurnLease {
 	return &pawlv1.TurnLease{
 		RunId: l.RunID, TurnSeq: l.Turn, Attempt: int32(l.Attempt), Delivery: int32(l.Delivery), Token: l.Token,
 		Deadline: timeToProto(l.Deadline), Duration: durationpb.New(l.Duration),
 	}
 }
 
-func stepLeaseToProto(l *runtime.StepLease) *pawlv1.StepLease {
+func stepLeaseToProto(l *work.StepLease) *pawlv1.StepLease {
 	return &pawlv1.StepLease{RunId: l.RunID, Step: l.Step, Tool: l.Tool, Attempt: int32(l.Attempt), Token: l.Token}
 }
 
-func stepAssignmentToProto(d *runtime.StepDelivery) *pawlv1.StepAssignment {
+func stepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
 	return &pawlv1.StepAssignment{
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
 		TurnSeq: d.Step.TurnSeq, RequestedAt: timeToProto(d.RequestedAt), Deadline: timeToProto(d.Step.Deadline),
@@ -64,7 +65,7 @@ func stepAssignmentToProto(d *runtime.StepDelivery) *pawlv1.StepAssignment {
 	}
 }
 
-func revocationToProto(r *runtime.Revocation) *pawlv1.Revocation {
+func revocationToProto(r *work.Revocation) *pawlv1.Revocation {
 	out := &pawlv1.Revocation{Cause: pawlv1.RevokeCause(r.Cause)}
 	if r.Turn != nil {
 		out.Work = &pawlv1.Revocation_Turn{Turn: turnLeaseToProto(r.Turn)}

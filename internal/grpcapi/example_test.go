@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -32,7 +31,6 @@ type sidecar struct {
 func open(with ...func(*house.Config)) *sidecar {
 	cfg := house.Config{Config: runtime.Config{
 		Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"},
-		NewMatcher: func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
 	}}
 	for _, w := range with {
 		w(&cfg)

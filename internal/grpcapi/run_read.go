@@ -8,6 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // defaultWait is how long WaitRun waits when the caller does not say.
@@ -38,6 +39,17 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 	return out, nil
 }
 
+// list reads a page of runs, or of those whose ready turn no connected worker serves.
+func (s *runService) list(ctx context.Context, req *runtime.ListRunsRequest, unserved bool) (page runtime.RunPage, err error) {
+	if !unserved {
+		return s.engine.ListRuns(ctx, *req)
+	}
+	page.Runs, page.NextPage, err = s.work.Unserved(ctx, work.UnservedRequest{
+		Call: req.Call, Filter: req.Filter, PageToken: req.PageToken, PageSize: req.PageSize,
+	})
+	return page, err
+}
+
 // ListRuns implements pawl.v1.RunService.
 func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (*pawlv1.ListRunsResponse, error) {
 	position, err := pagePosition(in)
@@ -46,10 +58,10 @@ func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (
 	}
 	req := runtime.ListRunsRequest{
 		Call: callOf(ctx, in.GetNamespace()), Filter: filterFromProto(in.GetFilter()),
-		PageToken: position, PageSize: int(in.GetPageSize()), Unserved: in.GetFilter().GetUnserved(),
+		PageToken: position, PageSize: int(in.GetPageSize()),
 	}
 	req.Filter.Oldest = in.GetOrder() == pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST
-	page, err := s.engine.ListRuns(ctx, req)
+	page, err := s.list(ctx, &req, in.GetFilter().GetUnserved())
 	if err != nil {
 		return nil, err
 	}

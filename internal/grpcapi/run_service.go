@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // runService is pawl.v1.RunService. What drives a run is in run_drive.go, the
@@ -16,6 +17,7 @@ import (
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine *runtime.Engine
+	work   *work.Room
 	blobs  *blob.Room
 	travel *travel.Room
 	auth   *authenticator

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // requestStep asks for one tool call and fails the test unless it is pending.
@@ -133,8 +133,8 @@ func TestStepsHaveOneIdempotencyKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delivery := runtime.StepDelivery{Run: &machine.State{RunID: turn.GetRunId()}}
-	delivery.StepLease = runtime.StepLease{RunID: turn.GetRunId(), Step: 1, Attempt: 3}
+	delivery := work.StepDelivery{Run: &machine.State{RunID: turn.GetRunId()}}
+	delivery.StepLease = work.StepLease{RunID: turn.GetRunId(), Step: 1, Attempt: 3}
 	for where, got := range map[string]string{
 		"RequestStep": asked.GetIdempotencyKey(),
 		"GetTurn":     view.GetSteps()[0].GetIdempotencyKey(),

@@ -9,15 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/dispatch"
-	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/runtime"
 )
-
-// withWorkers lets workers connect.
-func withWorkers(_ *Config, c *house.Config) {
-	c.NewMatcher = func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) }
-}
 
 // hand is a worker at the other end of a stream.
 type hand struct {

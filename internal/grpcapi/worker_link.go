@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 // order of what it asks. It implements [runtime.WorkerSink].
 type workLink struct {
 	s      *workerService
-	worker *runtime.Worker
+	worker *work.Worker
 	beats  *rate.Limiter
 	// batches: the worker reads responses that share a message.
 	batches bool
@@ -226,7 +227,7 @@ func nested() error {
 }
 
 // PrepareTurn implements [runtime.WorkerSink].
-func (l *workLink) PrepareTurn(d runtime.TurnDelivery) (func(), error) {
+func (l *workLink) PrepareTurn(d work.TurnDelivery) (func(), error) {
 	turn, err := l.s.runs.turnResponse(context.Background(), l.worker.Call().Namespace, &d.View)
 	if err != nil {
 		return nil, err
@@ -239,13 +240,13 @@ func (l *workLink) PrepareTurn(d runtime.TurnDelivery) (func(), error) {
 }
 
 // PrepareStep implements [runtime.WorkerSink].
-func (l *workLink) PrepareStep(d runtime.StepDelivery) (func(), error) {
+func (l *workLink) PrepareStep(d work.StepDelivery) (func(), error) {
 	out := stepAssignmentToProto(&d)
 	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Step{Step: out}}) }, nil
 }
 
 // Revoke implements [runtime.WorkerSink].
-func (l *workLink) Revoke(r runtime.Revocation) {
+func (l *workLink) Revoke(r work.Revocation) {
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Revoked{Revoked: revocationToProto(&r)}})
 }
 

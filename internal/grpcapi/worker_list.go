@@ -4,12 +4,12 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // ListWorkers implements pawl.v1.WorkerService.
 func (s *workerService) ListWorkers(ctx context.Context, in *pawlv1.ListWorkersRequest) (*pawlv1.ListWorkersResponse, error) {
-	list, err := s.runs.engine.ListWorkers(callOf(ctx, in.GetNamespace()))
+	list, err := s.runs.work.List(callOf(ctx, in.GetNamespace()))
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (s *workerService) ListWorkers(ctx context.Context, in *pawlv1.ListWorkersR
 	return out, nil
 }
 
-func workerToProto(w *runtime.WorkerView) *pawlv1.ConnectedWorker {
+func workerToProto(w *work.WorkerView) *pawlv1.ConnectedWorker {
 	out := &pawlv1.ConnectedWorker{
 		WorkerId: w.ID, Principal: w.Principal, Client: w.Client,
 		Packs: w.Offer.Packs, Prompts: w.Offer.Prompts, Agents: w.Offer.Agents, Tools: w.Offer.Tools,

@@ -12,7 +12,7 @@ import (
 // what is ready that nobody has, with how many serve it.
 func TestListWorkers(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	service := pawlv1.NewWorkerServiceClient(r.conn)
 	list := func() *pawlv1.ListWorkersResponse {
 		t.Helper()
@@ -66,7 +66,7 @@ func TestListWorkers(t *testing.T) {
 // TestListWorkersNeedsScope: a worker's own scope does not let it see the others.
 func TestListWorkersNeedsScope(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withWorkers, withTokens)
+	r := newRig(t, withTokens)
 	_, err := pawlv1.NewWorkerServiceClient(r.conn).ListWorkers(as(testContext(t), "work"), &pawlv1.ListWorkersRequest{})
 	wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
 }

@@ -78,7 +78,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 func TestUnreadReceipts(t *testing.T) {
 	t.Parallel()
 	const asks = 20_000
-	stream, link, ended := newRig(t, withWorkers).deaf(asks)
+	stream, link, ended := newRig(t).deaf(asks)
 	eventually(t, "its requests wait", func() bool { return len(link.room) == requestsInFlight || stream.read.Load() > asks })
 	if n := stream.read.Load(); n > requestsInFlight+1 {
 		t.Fatalf("%d requests were read of a worker that reads nothing, want at most %d", n, requestsInFlight+1)

@@ -10,8 +10,8 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // checked holds one message of a stream against its constraints. The interceptor that
@@ -31,13 +31,13 @@ func checked(in proto.Message) error {
 type workerKey struct{}
 
 // byWorker marks the requests of a worker's stream.
-func byWorker(ctx context.Context, w *runtime.Worker) context.Context {
+func byWorker(ctx context.Context, w *work.Worker) context.Context {
 	return context.WithValue(ctx, workerKey{}, w)
 }
 
 // workerOf is the worker whose stream a request came in, or nil.
-func workerOf(ctx context.Context) *runtime.Worker {
-	w, _ := ctx.Value(workerKey{}).(*runtime.Worker)
+func workerOf(ctx context.Context) *work.Worker {
+	w, _ := ctx.Value(workerKey{}).(*work.Worker)
 	return w
 }
 

@@ -82,7 +82,7 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 			return s.received(stream, link, err)
 		case <-drain:
 			drain, over = nil, time.After(drainFor)
-			s.runs.engine.DrainWorkers()
+			s.runs.work.Drain()
 			link.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Drain{
 				Drain: &pawlv1.ServerDrain{Deadline: timestamppb.New(time.Now().Add(drainFor))},
 			}})
@@ -139,7 +139,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 	}
 	req := workerFromProto(callOf(ctx, first.GetNamespace()), in)
 	req.Sink, link.batches = link, in.GetBatches()
-	conn, err := s.runs.engine.ConnectWorker(ctx, req)
+	conn, err := s.runs.work.Connect(ctx, req)
 	if err != nil {
 		return err
 	}

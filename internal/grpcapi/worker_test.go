@@ -17,7 +17,7 @@ import (
 // other, each with the prompt rendered and a lease.
 func TestWork(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	h := r.hand(ctx, registration("w1"))
 	if h.registered.GetHeartbeatInterval().AsDuration() <= 0 || h.registered.GetMaxMessageBytes() == 0 || h.registered.GetTurnCapacity() != 4 {
@@ -58,7 +58,7 @@ func TestWork(t *testing.T) {
 // come back to the turn's.
 func TestWorkSteps(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	model := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "model", Prompts: []string{"worker"}, TurnCapacity: 1})
 	tools := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "tools", Packs: []string{"loop@1.0.0"}, Tools: []string{"run_tests"}, StepCapacity: 1})
@@ -103,7 +103,7 @@ func TestWorkSteps(t *testing.T) {
 // with the answers, at the same attempt.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
 	h := r.hand(ctx, registration("w"))
@@ -141,7 +141,7 @@ func TestSuspend(t *testing.T) {
 // TestBadRegistration: what a registration may not say, and what comes first.
 func TestBadRegistration(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	for name, c := range map[string]struct {
 		first  *pawlv1.WorkRequest
@@ -186,7 +186,7 @@ func TestWorkersOff(t *testing.T) {
 // the run is the worse for it.
 func TestBadWork(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
 	h := r.hand(ctx, registration("w"))
@@ -239,7 +239,7 @@ func withArtifact(req *pawlv1.WorkRequest, name, value string) *pawlv1.WorkReque
 // TestHeartbeatFlood: heartbeats that come too fast are refused, one by one.
 func TestHeartbeatFlood(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	h := r.hand(ctx, registration("w"))
 	refused := 0
@@ -262,7 +262,7 @@ func TestHeartbeatFlood(t *testing.T) {
 // the turn is delivered again, at no attempt.
 func TestHugeRequest(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers, func(c *Config, _ *house.Config) { c.MaxMessageBytes = 64 << 10 }), testContext(t)
+	r, ctx := newRig(t, func(c *Config, _ *house.Config) { c.MaxMessageBytes = 64 << 10 }), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
 	h := r.hand(ctx, registration("w"))
@@ -281,7 +281,7 @@ func TestHugeRequest(t *testing.T) {
 // answer comes too late.
 func TestNeverReturns(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.loop()
 	r.register(ctx)
 	r.startWorkers(ctx)
@@ -305,7 +305,7 @@ func TestNeverReturns(t *testing.T) {
 // once; back again, it may present what it held.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
 	first := r.hand(ctx, registration("first"))
@@ -334,7 +334,7 @@ func TestHangUp(t *testing.T) {
 // with, and lets them go.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
 	busy, idle := r.hand(ctx, registration("busy")), r.hand(ctx, registration("idle"))
@@ -355,7 +355,7 @@ func TestDrain(t *testing.T) {
 // ends when they lose it.
 func TestWorkScope(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers, withTokens), testContext(t)
+	r, ctx := newRig(t, withTokens), testContext(t)
 	r.register(as(ctx, "driver"))
 	wantError(t, r.open(as(ctx, "driver"), registering(registration("w"))).end(), codes.PermissionDenied, "SCOPE_MISSING")
 	h := r.hand(as(ctx, "work"), registration("w"))
@@ -373,7 +373,7 @@ func TestWorkScope(t *testing.T) {
 // order, and goes on where it stopped.
 func TestOutput(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	run := r.startWorkers(ctx).GetRun().GetRunId()
 	h := r.hand(ctx, registration("w"))

@@ -13,7 +13,7 @@ import (
 // each taken in their order and each have their receipt.
 func TestRequestsTogether(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	reg := registration("many")
 	reg.Batches = true
@@ -67,7 +67,7 @@ func TestRequestsTogether(t *testing.T) {
 // by request.
 func TestTooManyTogether(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, withWorkers), testContext(t)
+	r, ctx := newRig(t), testContext(t)
 	h := r.hand(ctx, registration("flood"))
 	message := &pawlv1.WorkRequest{Id: 1}
 	for id := range uint64(maxTogether) {

@@ -1,12 +1,14 @@
 package house
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // Config is what a [House] is made of: the configuration of the way and, beside it, what
@@ -22,6 +24,10 @@ type Config struct {
 	MaxBlobBytes int64
 	// BlobGrace is how long a blob is kept that nothing refers to.
 	BlobGrace time.Duration
+
+	// Work is what the operator says of workers; what the room needs of the way and of
+	// the store is set by [New].
+	Work work.Config
 }
 
 // House is the way of a transition with the rooms around it. Its fields are set once,
@@ -31,6 +37,7 @@ type House struct {
 
 	Blobs  *blob.Room
 	Travel *travel.Room
+	Work   *work.Room
 }
 
 // New builds the way, then the rooms over it; nothing is started. All faults of the
@@ -41,7 +48,7 @@ func New(cfg Config) (*House, error) {
 		return nil, err
 	}
 	h := &House{Engine: engine}
-	errs := make([]error, 2)
+	errs := make([]error, 3)
 	h.Travel, errs[1] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
 		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
@@ -49,8 +56,17 @@ func New(cfg Config) (*House, error) {
 	h.Blobs, errs[0] = blob.New(blob.Config{
 		Way: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
 	})
+	h.Work, errs[2] = newWork(cfg, engine)
 	if err := errors.Join(errs...); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
+	engine.Attach(runtime.Hooks{InTurn: []runtime.Follower{h.Work}, Loops: []func(context.Context){h.Work.Run}, Live: h.Work})
 	return h, nil
+}
+
+func newWork(cfg Config, engine *runtime.Engine) (*work.Room, error) {
+	conf := cfg.Work
+	conf.Way, conf.Turns, conf.Packs, conf.Store = engine, engine, engine.Programs(), cfg.Store
+	conf.Clock, conf.IDs, conf.Stir = cfg.Clock, cfg.IDs, engine.Stir
+	return work.New(conf)
 }

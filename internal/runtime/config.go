@@ -22,11 +22,6 @@ const (
 	DefaultMaxRunsInFlight  = 1_000_000
 	DefaultTimersInFlight   = 256
 	DefaultHeartbeat        = 15 * time.Second
-	DefaultLease            = 60 * time.Second
-	DefaultStepGrace        = 5 * time.Second
-	DefaultRestartGrace     = 20 * time.Second
-	DefaultMaxWorkers       = 10_000
-	DefaultMaxWorkerWork    = 256
 )
 
 // DefaultNamespace is the namespace of calls that name none; its number is 0.
@@ -74,26 +69,6 @@ type Config struct {
 	// Heartbeat is the longest silence of a watch. Default 15 s.
 	Heartbeat time.Duration
 
-	// NewMatcher makes the matcher of a namespace's work; nil: no workers are
-	// taken.
-	NewMatcher func(Assigner) Matcher
-	// Lease is how long a worker holds a turn without a heartbeat, where the pack
-	// does not say (x_pawl.lease_sec). Default 60 s.
-	Lease time.Duration
-	// StepGrace is how long a step waits for the worker that lost its connection
-	// with it, before its outcome counts as unknown. Default 5 s.
-	StepGrace time.Duration
-	// RestartGrace is how long, from the engine's start, a step waits for the worker
-	// that had it when an earlier process ended. Workers have to notice and to try
-	// again with growing pauses. Default 20 s.
-	RestartGrace time.Duration
-	// MaxWorkers bounds the connected workers of a namespace. Default 10 000.
-	MaxWorkers int
-	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once.
-	// Default 256 each.
-	MaxWorkerTurns int
-	MaxWorkerSteps int
-
 	// Effects is told of each commit, after it; it must not wait. Default: nobody.
 	Effects func(*machine.Batch)
 
@@ -112,12 +87,6 @@ func (c Config) withDefaults() Config {
 	c.MaxRunsInFlight = orDefault(c.MaxRunsInFlight, DefaultMaxRunsInFlight)
 	c.TimersInFlight = orDefault(c.TimersInFlight, DefaultTimersInFlight)
 	c.Heartbeat = orDefault(c.Heartbeat, DefaultHeartbeat)
-	c.Lease = orDefault(c.Lease, DefaultLease)
-	c.StepGrace = orDefault(c.StepGrace, DefaultStepGrace)
-	c.RestartGrace = orDefault(c.RestartGrace, DefaultRestartGrace)
-	c.MaxWorkers = orDefault(c.MaxWorkers, DefaultMaxWorkers)
-	c.MaxWorkerTurns = orDefault(c.MaxWorkerTurns, DefaultMaxWorkerWork)
-	c.MaxWorkerSteps = orDefault(c.MaxWorkerSteps, DefaultMaxWorkerWork)
 	names := map[string]uint32{DefaultNamespace: 0}
 	maps.Copy(names, c.Namespaces)
 	c.Namespaces = names
@@ -151,8 +120,6 @@ func (c Config) validate() error {
 		{"MaxRunsInFlight", int64(c.MaxRunsInFlight)},
 		{"TimersInFlight", int64(c.TimersInFlight)}, {"Heartbeat", int64(c.Heartbeat)},
 		{"DefaultWallTime", int64(c.DefaultWallTime)}, {"MaxWallTime", int64(c.MaxWallTime)},
-		{"Lease", int64(c.Lease)}, {"StepGrace", int64(c.StepGrace)}, {"RestartGrace", int64(c.RestartGrace)}, {"MaxWorkers", int64(c.MaxWorkers)},
-		{"MaxWorkerTurns", int64(c.MaxWorkerTurns)}, {"MaxWorkerSteps", int64(c.MaxWorkerSteps)},
 	} {
 		if bound.n < 0 {
 			faults = append(faults, fmt.Errorf("%s is %d; want 0 (the default) or more", bound.name, bound.n))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
@@ -31,13 +30,11 @@ type Engine struct {
 	inflight *inflight
 	// past reads what was.
 	past *history.Reader
-	work *work
+	live Live
 	// consumers are the open watches of named readers.
 	consumers *consumers
 	// turns keep changes of one subscription apart.
 	turns *subscriptionTurns
-	// started is what the clock's Elapsed was when the engine was made.
-	started time.Duration
 }
 
 // New builds an engine over an open store. It starts nothing: inputs are taken
@@ -61,8 +58,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg.Store.ReplayWith(e.replayTail)
 	e.timers = newTimers(e)
-	e.work, e.started = newWork(e), cfg.Clock.Elapsed()
-	e.Attach(Hooks{InTurn: []Follower{e.work}, Published: []Follower{e.hub}})
+	e.Attach(Hooks{Published: []Follower{e.hub}})
 	return e, nil
 }
 
@@ -74,7 +70,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer stop()
 	var loops sync.WaitGroup
 	loops.Go(func() { e.timers.run(ctx) })
-	loops.Go(func() { e.work.alarms.run(ctx) })
+	for _, run := range e.hooks.Loops {
+		loops.Go(func() { run(ctx) })
+	}
 	defer loops.Wait()
 	defer stop()
 	select {
@@ -88,10 +86,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	return fmt.Errorf("runtime: %w", machine.ErrIndeterminate)
 }
-
-// DrainWorkers assigns nothing more: the server is going, and answers to what is
-// out are all that it still takes.
-func (e *Engine) DrainWorkers() { e.work.drain() }
 
 // Drain takes no new inputs (UNAVAILABLE DRAINING), stops the timers and waits
 // until every input that was accepted has its answer, or ctx ends. Reads go on.

@@ -30,6 +30,3 @@ func (e *Engine) Cached() (slots int, bytes int64) {
 func (e *Engine) CachedState(ns uint32, run string) *machine.State {
 	return e.slots.peek(RunKey{Namespace: ns, ID: run})
 }
-
-// HoldWaiting bounds the ready work that is held in memory, per pack of a namespace.
-func (e *Engine) HoldWaiting(most int) { e.work.waiting = most }

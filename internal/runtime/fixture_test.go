@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -18,73 +19,20 @@ var (
 	_ runtime.IDs   = (*testkit.IDs)(nil)
 )
 
-// loopPack has a state of each orchestration, an event that stays, tools, and
-// artifacts of both modes.
-const loopPack = `{
-  "id": "loop", "name": "Loop", "version": "1.0.0",
-  "template_engine": {"version": "v1", "syntax": "{{variable}}"},
-  "fragments": {"tone": "Be {{style}}."},
-  "prompts": {
-    "worker": {
-      "id": "worker", "name": "Worker", "version": "1.0.0",
-      "system_template": "Goal: {{goal}}. {{fragments.tone}} Note: {{artifacts.note}} Log: {{artifacts.log}}",
-      "variables": [
-        {"name": "goal", "type": "string", "required": true},
-        {"name": "style", "type": "string", "required": false, "default": "brief"}
-      ],
-      "tools": ["run_tests", "write_file"],
-      "tool_policy": {"max_tool_calls_per_turn": 50}
-    },
-    "approver": {
-      "id": "approver", "name": "Approver", "version": "1.0.0",
-      "system_template": "Decide."
-    }
-  },
-  "tools": {
-    "run_tests": {"name": "run_tests", "description": "Runs tests", "parameters":
-      {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}},
-    "write_file": {"name": "write_file", "description": "Writes a file"}
-  },
-  "workflow": {
-    "version": 2, "entry": "work",
-    "engine": {
-      "budget": {"max_wall_time_sec": 3600},
-      "x_pawl": {"timeouts": {"gate": {"after_sec": 60, "event": "TimedOut"}}}
-    },
-    "states": {
-      "work": {
-        "prompt_task": "worker", "persistence": "persistent",
-        "artifacts": {
-          "note": {"type": "text/plain"},
-          "log": {"type": "application/json", "mode": "append"}
-        },
-        "on_event": {"Again": "work", "Ask": "gate", "Share": "desk", "Finish": "done"}
-      },
-      "gate": {
-        "prompt_task": "approver", "orchestration": "external",
-        "on_event": {"Approved": "done", "Rejected": "work", "TimedOut": "work"}
-      },
-      "desk": {
-        "prompt_task": "approver", "orchestration": "hybrid",
-        "on_event": {"Taken": "work", "Round": "desk"}
-      },
-      "done": {"prompt_task": "worker", "terminal": true}
-    }
-  }
-}`
+const loopPack = testkit.LoopPack
 
 // The rooms of a rig, whose methods it has.
 type travels = travel.Room
 
 // rig is an engine over a store in memory.
 type rig struct {
-	*runtime.Engine
+	*house.House
 	*travels
 	t     testing.TB
 	store *testkit.Store
 	clock *testkit.Clock
 	ids   *testkit.IDs
-	cfg   runtime.Config
+	cfg   house.Config
 }
 
 type option func(*runtime.Config)
@@ -92,12 +40,12 @@ type option func(*runtime.Config)
 func newRig(t testing.TB, options ...option) *rig {
 	t.Helper()
 	r := &rig{t: t, store: testkit.NewStore(), clock: testkit.NewClock(), ids: &testkit.IDs{}}
-	r.cfg = runtime.Config{
+	r.cfg.Config = runtime.Config{
 		Store: r.store, Clock: r.clock, IDs: r.ids, AllowTools: []string{"*"},
 		Namespaces: map[string]uint32{"other": 7},
 	}
 	for _, o := range options {
-		o(&r.cfg)
+		o(&r.cfg.Config)
 	}
 	r.open()
 	r.register("", loopPack)
@@ -111,11 +59,11 @@ func newRig(t testing.TB, options ...option) *rig {
 
 func (r *rig) open() {
 	r.t.Helper()
-	engine, err := house.New(house.Config{Config: r.cfg})
+	rooms, err := house.New(r.cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.Engine, r.travels = engine.Engine, engine.Travel
+	r.House, r.travels = rooms, rooms.Travel
 }
 
 // restart is the next process on the same data.
@@ -241,4 +189,18 @@ func transition(t testing.TB, answer runtime.Answer) *machine.Transition {
 	}
 	t.Fatalf("no transition among %d records", len(answer.Entry.Records))
 	return nil
+}
+
+// within is how long a test waits for what must come.
+const within = 10 * time.Second
+
+func await[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-time.After(within):
+		t.Fatalf("no %s came", what)
+		panic("unreachable")
+	}
 }

@@ -1,6 +1,10 @@
 package runtime
 
-import "github.com/pawl-dev/pawl/internal/runtime/machine"
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
 
 // Commit is an input that was committed, as its followers are told of it. It is
 // read-only: what it refers to is shared by all of them and with the engine.
@@ -33,12 +37,20 @@ type Hooks struct {
 	// They hold up the caller of the input only; two commits of one run may reach them
 	// in either order.
 	Published []Follower
+	// Loops run while [Engine.Run] does; each ends when its ctx does.
+	Loops []func(ctx context.Context)
+	// Live is what watches are told of beside records; nil = nothing.
+	Live Live
 }
 
 // Attach adds followers. To be called by the wiring, before the first input.
 func (e *Engine) Attach(h Hooks) {
 	e.hooks.InTurn = append(e.hooks.InTurn, h.InTurn...)
 	e.hooks.Published = append(e.hooks.Published, h.Published...)
+	e.hooks.Loops = append(e.hooks.Loops, h.Loops...)
+	if h.Live != nil {
+		e.live = h.Live
+	}
 }
 
 // done is what followers are told of a transit that was committed.

@@ -119,6 +119,13 @@ func (h *hub) Follow(c *Commit) {
 	h.wakeSpace(sp)
 }
 
+// Stir wakes those who watch a run for what is no record.
+func (e *Engine) Stir(key RunKey) {
+	if e.hub.runSubs.Load() > 0 {
+		e.hub.wakeRun(key)
+	}
+}
+
 func (h *hub) wakeRun(key RunKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

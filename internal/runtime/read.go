@@ -56,8 +56,6 @@ func (e *Engine) GetRun(ctx context.Context, req GetRunRequest) (RunView, error)
 type ListRunsRequest struct {
 	Call
 	Filter machine.RunFilter
-	// Unserved leaves only runs whose ready turn no connected worker serves.
-	Unserved bool
 	// PageToken is the previous page's NextPage; "" = from the start.
 	PageToken string
 	// PageSize is at most 1 000; 0 = 100.
@@ -89,9 +87,6 @@ func (e *Engine) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, er
 	size, err := request.PageSize(req.PageSize)
 	if err != nil {
 		return RunPage{}, err
-	}
-	if req.Unserved {
-		return e.listUnserved(ctx, ns, &req, size)
 	}
 	runs, next, err := e.store.ListRuns(ctx, ns, req.Filter, req.PageToken, size)
 	if err != nil {

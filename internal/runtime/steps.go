@@ -104,8 +104,8 @@ type StepView struct {
 	Omitted bool
 }
 
-// bytes is what the view's bodies hold.
-func (v *StepView) bytes() int64 {
+// Bytes is what the view's bodies hold.
+func (v *StepView) Bytes() int64 {
 	return int64(len(v.Payload)+len(v.Result)) + faultBytes(v.Error)
 }
 
@@ -113,7 +113,7 @@ func (v *StepView) bytes() int64 {
 func (e *Engine) stepViews(ctx context.Context, key RunKey, steps []machine.ToolStep) ([]StepView, error) {
 	views := make([]StepView, len(steps))
 	for i := range steps {
-		view, err := e.stepView(ctx, key, &steps[i])
+		view, err := e.RenderStep(ctx, key, &steps[i])
 		if err != nil {
 			return nil, err
 		}
@@ -128,11 +128,11 @@ func (e *Engine) visitViews(ctx context.Context, key RunKey, steps []machine.Too
 	left := int64(MaxStepBytes)
 	for i := len(steps) - 1; i >= 0; i-- {
 		if left >= 0 {
-			view, err := e.stepView(ctx, key, &steps[i])
+			view, err := e.RenderStep(ctx, key, &steps[i])
 			if err != nil {
 				return nil, err
 			}
-			views[i], left = view, left-view.bytes()
+			views[i], left = view, left-view.Bytes()
 		}
 		if left < 0 {
 			views[i] = StepView{ToolStep: steps[i], Omitted: true}
@@ -141,8 +141,8 @@ func (e *Engine) visitViews(ctx context.Context, key RunKey, steps []machine.Too
 	return views, nil
 }
 
-// stepView reads one step's request and answer.
-func (e *Engine) stepView(ctx context.Context, key RunKey, step *machine.ToolStep) (StepView, error) {
+// RenderStep reads one step's request and answer.
+func (e *Engine) RenderStep(ctx context.Context, key RunKey, step *machine.ToolStep) (StepView, error) {
 	view := StepView{ToolStep: *step}
 	body, err := e.past.Body(ctx, key, step.RequestSeq)
 	if err != nil {

@@ -41,6 +41,10 @@ func (s *slots) standing(key RunKey, turn *machine.Turn, word string) (policy.To
 	return policy.TokenHeld, pair.open
 }
 
+// TokenOut is the open turn of a run whose token a caller was given and that is not
+// over; 0 = none.
+func (e *Engine) TokenOut(key RunKey) uint64 { return e.slots.holding(key) }
+
 // holding is the turn whose token somebody was given and that is not over; 0 = none.
 func (s *slots) holding(key RunKey) uint64 {
 	shard := s.shard(key)

@@ -75,7 +75,7 @@ func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 			return view, err
 		}
 		if e.takeToken(key, &view, ref.Principal) {
-			e.stir(key)
+			e.Stir(key)
 			return view, nil
 		}
 		// The run has moved on since it was read.
@@ -110,7 +110,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 	if s.Turn == nil {
 		return TurnView{}, noTurn("NO_OPEN_TURN", "the run waits for an input, an event, an answer or a timer", s)
 	}
-	return e.renderTurn(ctx, key, prog, s)
+	return e.RenderTurn(ctx, key, prog, s)
 }
 
 func noTurn(reason, message string, s *machine.State) error {
@@ -129,8 +129,8 @@ func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 	})
 }
 
-// renderTurn reads and renders everything that belongs to the open turn.
-func (e *Engine) renderTurn(ctx context.Context, key RunKey, prog *program.Program, s *machine.State) (TurnView, error) {
+// RenderTurn reads and renders everything that belongs to the open turn.
+func (e *Engine) RenderTurn(ctx context.Context, key RunKey, prog *program.Program, s *machine.State) (TurnView, error) {
 	node := prog.Graph.States[s.Current]
 	view := TurnView{TurnRef: *turnRef(prog.Graph, s), RunID: s.RunID, Run: s, Orchestration: node.Orchestration}
 	view.Definition = prog.Pack.Doc.Prompts[node.Prompt]

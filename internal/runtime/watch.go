@@ -273,15 +273,12 @@ const maxChunks = 16
 
 // chunks are the pieces of output that have come since the last ones.
 func (w *Watch) chunks() []OutputChunk {
-	sp := w.e.work.space(w.key.Namespace)
-	if !w.output || w.key.ID == "" || sp == nil {
+	if !w.output || w.key.ID == "" || w.e.live == nil {
 		return nil
 	}
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
 	var chunks []OutputChunk
 	for len(chunks) < maxChunks {
-		chunk, ok := sp.outputs.after(w.key.ID, w.heard)
+		chunk, ok := w.e.live.Output(w.key, w.heard)
 		if !ok {
 			break
 		}
@@ -289,6 +286,19 @@ func (w *Watch) chunks() []OutputChunk {
 		chunks = append(chunks, chunk)
 	}
 	return chunks
+}
+
+// handed is the turn that the watch has told of and that was handed out since; 0 = none.
+func (w *Watch) handed() uint64 {
+	if !w.handOuts || w.key.ID == "" || w.e.live == nil {
+		return 0
+	}
+	turn := w.e.live.Handed(w.key)
+	if turn == w.handedTold || turn > w.seq {
+		return 0
+	}
+	w.handedTold = turn
+	return turn
 }
 
 func (w *Watch) page(rows []RecordRow) WatchPage {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
@@ -28,7 +29,7 @@ func (idle) Namespaces() []string { return []string{"default"} }
 func (idle) CountRuns(context.Context, runtime.Call) ([]runtime.StatusCount, error) {
 	return []runtime.StatusCount{{Status: machine.Running, Runs: 1}}, nil
 }
-func (idle) Work(string) (runtime.WorkStats, error) { return runtime.WorkStats{Unserved: 2}, nil }
+func (idle) Work() work.Stats { return work.Stats{Unserved: 2} }
 func (idle) Outbox(context.Context, machine.OutboxKind, int) ([]machine.OutboxRow, error) {
 	return []machine.OutboxRow{{Due: 1}}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
 // Source is what is asked for when the metrics are read.
@@ -16,7 +17,8 @@ type Source interface {
 	// Namespaces are the names of all that the figures are of.
 	Namespaces() []string
 	CountRuns(ctx context.Context, call runtime.Call) ([]runtime.StatusCount, error)
-	Work(namespace string) (runtime.WorkStats, error)
+	// Work is of all namespaces together.
+	Work() work.Stats
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
 	Followers(ctx context.Context) (runtime.Followers, error)
 }
@@ -109,15 +111,7 @@ func (g *gauges) runs(ctx context.Context) {
 }
 
 func (g *gauges) work() {
-	var stats runtime.WorkStats
-	for _, ns := range g.source.Namespaces() {
-		one, err := g.source.Work(ns)
-		if err != nil {
-			return
-		}
-		stats.Workers, stats.Turns, stats.Steps = stats.Workers+one.Workers, stats.Turns+one.Turns, stats.Steps+one.Steps
-		stats.Waiting, stats.Unserved = stats.Waiting+one.Waiting, stats.Unserved+one.Unserved
-	}
+	stats := g.source.Work()
 	g.add(workersDesc, float64(stats.Workers))
 	g.add(heldDesc, float64(stats.Turns), "turn")
 	g.add(heldDesc, float64(stats.Steps), "step")

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -53,7 +52,6 @@ func newSidecar(t *testing.T) *sidecar {
 	s := &sidecar{t: t, store: testkit.NewStore()}
 	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: s.store, Clock: runtime.SystemClock{}, IDs: runtime.NewSystemIDs(), AllowTools: []string{"*"},
-		NewMatcher: func(to runtime.Assigner) runtime.Matcher { return dispatch.New(to) },
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,402 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
+)
+
+// WorkerRequest is the argument of [Room.Connect].
+type WorkerRequest struct {
+	runtime.Call
+	// ID is the worker's own, the same over its reconnects.
+	ID string
+	// Instance is its process: it names every step that it received; "" = it does not.
+	Instance string
+	// Client is its program and version, for people; "" = it does not say.
+	Client string
+	// Offer is what it executes; capacities over the operator's limit are lowered.
+	Offer machine.WorkOffer
+	// AllowUnknown takes names that no pack has.
+	AllowUnknown bool
+	// Turns and Steps that it still holds from an earlier connection.
+	Turns []TurnLease
+	Steps []StepLease
+	Sink  WorkerSink
+}
+
+// Connection is what a worker is told when it connects.
+type Connection struct {
+	Worker *Worker
+	// Turns and Steps that it keeps, with new tokens.
+	Turns []TurnLease
+	Steps []StepLease
+	// Offer with its capacities as they hold.
+	Offer machine.WorkOffer
+	// Unknown names of the offer, sorted, as "prompt:<key>" and so on.
+	Unknown []string
+}
+
+// Connect adds a worker. It holds what it keeps and has no credits yet, so
+// that nothing is sent before it was told so. A worker of the same principal and
+// ID is replaced and ended with ABORTED WORKER_REPLACED.
+//
+// Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND,
+// PACK_NOT_FOUND; INVALID_ARGUMENT UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL;
+// RESOURCE_EXHAUSTED MAX_WORKERS; FAILED_PRECONDITION WORKERS_OFF;
+// UNAVAILABLE DRAINING, COMMIT_UNKNOWN.
+func (r *Room) Connect(ctx context.Context, req WorkerRequest) (Connection, error) {
+	ns, err := r.cfg.Way.Admit(req.Call, policy.Work)
+	if err != nil {
+		return Connection{}, err
+	}
+	if r.cfg.Off {
+		return Connection{}, &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "WORKERS_OFF", Message: "this server takes no workers",
+		}
+	}
+	if err := r.cfg.Way.Health(); err != nil {
+		return Connection{}, err
+	}
+	unknown, err := r.checkOffer(ctx, ns, &req)
+	if err != nil {
+		return Connection{}, err
+	}
+	req.Offer.Turns = min(req.Offer.Turns, r.cfg.MaxWorkerTurns)
+	req.Offer.Steps = min(req.Offer.Steps, r.cfg.MaxWorkerSteps)
+	states := r.heldStates(ctx, ns, &req)
+	conn, err := r.open(ns).connect(&req, states)
+	conn.Unknown = unknown
+	return conn, err
+}
+
+// heldState is a run as a worker finds it that says that it holds work of it.
+type heldState struct {
+	state *machine.State
+	graph *machine.Graph
+	held  holders
+}
+
+// heldStates reads the runs that the worker says it holds work of. Those that
+// cannot be read are left out: the worker keeps nothing of them.
+func (r *Room) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) map[string]heldState {
+	states := make(map[string]heldState)
+	read := func(run string) {
+		if _, done := states[run]; done {
+			return
+		}
+		s, prog, err := r.cfg.Way.Now(ctx, runtime.RunKey{Namespace: ns, ID: run})
+		if err != nil {
+			return
+		}
+		if held, err := r.holders(ctx, prog.Graph, s); err == nil {
+			states[run] = heldState{state: s, graph: prog.Graph, held: held}
+		}
+	}
+	for i := range req.Turns {
+		read(req.Turns[i].RunID)
+	}
+	for i := range req.Steps {
+		read(req.Steps[i].RunID)
+	}
+	return states
+}
+
+// connect adds the worker, with what it keeps, in one go.
+func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (Connection, error) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	name := workerName{principal: req.Principal.Name, id: req.ID}
+	old := sp.names[name]
+	if old == nil && len(sp.workers) >= sp.room.cfg.MaxWorkers {
+		return Connection{}, &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "MAX_WORKERS", Message: "too many workers are connected",
+			Limit: int64(sp.room.cfg.MaxWorkers), Got: int64(len(sp.workers)) + 1, RetryAfter: int64(workRetry),
+		}
+	}
+	sp.last++
+	w := &Worker{
+		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
+		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease),
+	}
+	w.seen.Store(w.since)
+	conn := Connection{Worker: w, Offer: req.Offer}
+	for i := range req.Turns {
+		if lease := sp.keepTurn(w, old, &req.Turns[i], states); lease != nil {
+			conn.Turns = append(conn.Turns, lease.tell())
+		}
+	}
+	presented := make(map[machine.WorkID]bool, len(req.Steps))
+	for i := range req.Steps {
+		presented[machine.WorkID{RunID: req.Steps[i].RunID, Step: req.Steps[i].Step}] = true
+		if lease := sp.keepStep(w, old, &req.Steps[i], states); lease != nil {
+			conn.Steps = append(conn.Steps, lease.tell())
+		}
+	}
+	sp.replace(old)
+	sp.workers[w.id], sp.names[name] = w, w
+	sp.freeUnreceived(w, presented)
+	sp.matcher.Join(w.id, req.Offer, len(w.turns), len(w.steps))
+	if sp.draining {
+		sp.matcher.Drain(w.id)
+	}
+	sp.remind(w)
+	if !sp.scanned {
+		// Only now: the first worker keeps its steps, however late it comes.
+		sp.scanned = true
+		go sp.scan()
+	}
+	return conn, nil
+}
+
+// remind tells a worker of the answers that came while it was not connected, for
+// each turn that it keeps.
+func (sp *workShard) remind(w *Worker) {
+	for _, lease := range w.turns {
+		go sp.tellAnswers(lease, nil)
+	}
+}
+
+// replace ends the earlier connection of a worker.
+func (sp *workShard) replace(old *Worker) {
+	if old == nil {
+		return
+	}
+	sp.leave(old, true)
+	go old.sink.End(&machine.Refusal{
+		Code: machine.CodeAborted, Reason: "WORKER_REPLACED", Field: "worker_id",
+		Message: fmt.Sprintf("another stream has registered as worker %q", old.name.id),
+	})
+}
+
+// keepTurn lets a worker go on with a turn that nobody else was given since.
+func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string]heldState) *turnLease {
+	at, ok := states[held.RunID]
+	if !ok || len(w.turns) >= w.offer.Turns || !holdsStill(at.state, w, held) {
+		return nil
+	}
+	run := sp.run(held.RunID)
+	if at.state.Seq < run.seq && (run.turn == nil || run.turn.seq != held.Turn || run.turn.attempt != held.Attempt) {
+		return nil
+	}
+	turn := sp.track(run, at.state, at.graph)
+	if turn.lease != nil && (turn.lease.worker != old || old == nil) || !w.offer.Serves(&turn.class) || held.Delivery < turn.deliveries {
+		return nil
+	}
+	sp.takeOver(run, turn.lease)
+	lease := &turnLease{
+		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: held.Delivery,
+		token: sp.room.cfg.IDs.Token(), at: sp.now(), requests: held.Requests, sent: true,
+		duration: cmp.Or(at.graph.Lease, sp.room.cfg.Lease),
+	}
+	if recorded := at.state.Turn.Assigned; recorded.Worker == w.name.id && recorded.Delivery == held.Delivery {
+		lease.at = recorded.At
+	}
+	lease.deadline = sp.now() + int64(lease.duration)
+	lease.alarm = sp.room.alarms.set(lease.duration, func() { sp.expire(lease) })
+	turn.deliveries, turn.lease, w.turns[lease.token] = held.Delivery, lease, lease
+	return lease
+}
+
+// holdsStill: the state has the turn open, and has recorded no other worker's
+// delivery of it.
+func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
+	turn := s.Turn
+	if s.Execution != machine.Workers || s.Status.Terminal() || turn == nil {
+		return false
+	}
+	if turn.Seq != held.Turn || turn.Attempt != held.Attempt || turn.Suspended || turn.NotBefore != 0 {
+		return false
+	}
+	recorded := turn.Assigned
+	return recorded.Delivery < held.Delivery || recorded.Delivery == held.Delivery && recorded.Worker == w.name.id
+}
+
+// takeOver ends the lease of a worker's earlier connection, or the turn's wait.
+func (sp *workShard) takeOver(run *workRun, before *turnLease) {
+	if before == nil {
+		sp.withdraw(machine.WorkID{RunID: run.id}, run.turn.class)
+		return
+	}
+	before.over = true
+	delete(before.worker.turns, before.token)
+	sp.room.alarms.cancel(before.alarm)
+}
+
+// keepStep lets a worker go on with a step that nobody else was given since. Of
+// a step that is over it remembers the token, so that a late answer is told what
+// became of it.
+func (sp *workShard) keepStep(w, old *Worker, held *StepLease, states map[string]heldState) *stepLease {
+	at, ok := states[held.RunID]
+	if !ok {
+		w.past.put(*held)
+		return nil
+	}
+	if !pendingAt(at.state, held.Step, held.Attempt) {
+		if held.Step <= at.state.LastStep && !pending(at.state, held.Step) {
+			w.past.put(*held)
+		}
+		return nil
+	}
+	run := sp.run(held.RunID)
+	if at.state.Seq >= run.seq {
+		sp.offerSteps(run, at.state, at.graph, at.held)
+	}
+	step := run.steps[held.Step]
+	if step == nil || step.attempt != held.Attempt || !w.offer.Serves(&step.class) || len(w.steps) >= w.offer.Steps {
+		return nil
+	}
+	if !step.heldBy(w.name, old) {
+		return nil
+	}
+	return sp.adoptStep(w, run, step)
+}
+
+// heldBy: the worker, or its connection before, is the one that the step was sent
+// to last.
+func (s *stepWork) heldBy(name workerName, old *Worker) bool {
+	if s.lease != nil {
+		return old != nil && s.lease.worker == old && s.lease.sent
+	}
+	return workerName{principal: s.lostBy.Principal, id: s.lostBy.Worker} == name
+}
+
+func pending(s *machine.State, step uint32) bool {
+	for i := range s.Steps {
+		if s.Steps[i].Step == step {
+			return s.Steps[i].Status == machine.StepStatusPending
+		}
+	}
+	return false
+}
+
+func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork) *stepLease {
+	if before := step.lease; before != nil {
+		before.over = true
+		delete(before.worker.steps, before.token)
+	} else {
+		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
+	}
+	sp.room.alarms.cancel(step.orphan)
+	delete(sp.orphans, step)
+	step.orphan, step.lostBy = nil, machine.StepHolder{}
+	lease := &stepLease{
+		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
+		token: sp.room.cfg.IDs.Token(), sent: true,
+	}
+	step.lease, w.steps[lease.token] = lease, lease
+	return lease
+}
+
+// checkOffer compares the names of an offer with those of the packs that it is
+// for, and returns those that no pack has.
+func (r *Room) checkOffer(ctx context.Context, ns uint32, req *WorkerRequest) ([]string, error) {
+	known, unknown, err := r.offeredNames(ctx, ns, req)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []struct {
+		word, reason, field string
+		names               []string
+		known               map[string]bool
+	}{
+		{"prompt", "UNKNOWN_PROMPT", "register.prompts", req.Offer.Prompts, known.prompts},
+		{"agent", "UNKNOWN_AGENT", "register.agents", req.Offer.Agents, known.agents},
+		{"tool", "UNKNOWN_TOOL", "register.tools", req.Offer.Tools, known.tools},
+	} {
+		for _, name := range kind.names {
+			if name == "*" || kind.known[name] {
+				continue
+			}
+			if !req.AllowUnknown {
+				return nil, &machine.Refusal{
+					Code: machine.CodeInvalidArgument, Reason: kind.reason, Field: kind.field, Allowed: sortedKeys(kind.known),
+					Message: fmt.Sprintf("no pack that the worker is for has %s %q", kind.word, name),
+				}
+			}
+			unknown = append(unknown, kind.word+":"+name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown, nil
+}
+
+// packNames are what packs have to execute.
+type packNames struct{ prompts, agents, tools map[string]bool }
+
+func (n *packNames) add(p *pack.Pack) {
+	for key := range p.Doc.Prompts {
+		n.prompts[key] = true
+	}
+	for key := range p.Doc.Tools {
+		n.tools[key] = true
+	}
+	if p.Doc.Agents != nil {
+		for key := range p.Doc.Agents.Members {
+			n.agents[key] = true
+		}
+	}
+}
+
+// offeredNames collects the names of the packs that the offer is for. Packs that
+// are not registered are an error or, if allowed, unknown.
+func (r *Room) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest) (packNames, []string, error) {
+	names := packNames{prompts: map[string]bool{}, agents: map[string]bool{}, tools: map[string]bool{}}
+	var unknown []string
+	refs := req.Offer.Packs
+	if len(refs) == 0 {
+		var err error
+		if refs, err = r.allPacks(ctx, ns); err != nil {
+			return names, nil, err
+		}
+	}
+	for _, ref := range refs {
+		digest, err := r.cfg.Packs.Resolve(ctx, ns, ref)
+		var p *pack.Pack
+		if err == nil {
+			p, err = r.cfg.Packs.Pack(ctx, ns, digest)
+		}
+		if err != nil && !req.AllowUnknown {
+			return names, nil, err
+		}
+		if err != nil {
+			unknown = append(unknown, "pack:"+ref)
+			continue
+		}
+		names.add(p)
+	}
+	return names, unknown, nil
+}
+
+func (r *Room) allPacks(ctx context.Context, ns uint32) ([]string, error) {
+	var digests []string
+	for after := ""; ; {
+		rows, next, err := r.cfg.Store.ListPacks(ctx, ns, after, request.MaxPageSize)
+		if err != nil {
+			return nil, request.ListFailed("packs", err)
+		}
+		for i := range rows {
+			digests = append(digests, rows[i].Digest)
+		}
+		if next == "" {
+			return digests, nil
+		}
+		after = next
+	}
+}
+
+func sortedKeys(set map[string]bool) []string {
+	keys := make([]string, 0, len(set))
+	for key := range set {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

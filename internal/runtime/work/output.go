@@ -1,0 +1,131 @@
+package work
+
+import (
+	"container/list"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"unicode/utf8"
+)
+
+// Bounds of the output that is held in memory.
+const (
+	// OutputWindow is how much of one turn's output is kept at least, bytes.
+	OutputWindow = 256 << 10
+	maxOutputs   = 32 << 20
+)
+
+// output is the newest output of one run.
+type output struct {
+	run      string
+	turn     uint64
+	attempt  int
+	delivery int
+	// text begins at offset from.
+	from int64
+	text []byte
+	over bool
+}
+
+// outputs keeps the newest outputs, those used longest ago going first.
+type outputs struct {
+	byRun map[string]*list.Element
+	order *list.List
+	bytes int
+}
+
+func newOutputs() outputs {
+	return outputs{byRun: make(map[string]*list.Element), order: list.New()}
+}
+
+// add appends a piece to the output of a lease's delivery and returns the end.
+// What was there already is skipped; a gap is refused with ok = false.
+func (o *outputs) add(lease *turnLease, offset int64, text string) (end int64, ok bool) {
+	out := o.of(lease)
+	end = out.from + int64(len(out.text))
+	switch {
+	case offset > end:
+		return end, false
+	case offset+int64(len(text)) <= end:
+		return end, true
+	}
+	text = text[end-offset:]
+	out.text = append(out.text, text...)
+	o.bytes += len(text)
+	// Cut now and then, not with each piece: a cut copies the window.
+	if cut := len(out.text) - OutputWindow; cut > OutputWindow {
+		out.text = append(out.text[:0:0], out.text[cut:]...)
+		out.from += int64(cut)
+		o.bytes -= cut
+	}
+	for o.bytes > maxOutputs && o.order.Len() > 1 {
+		o.drop(o.order.Back())
+	}
+	return out.from + int64(len(out.text)), true
+}
+
+// of finds or begins the output of a delivery.
+func (o *outputs) of(lease *turnLease) *output {
+	if at := o.byRun[lease.run]; at != nil {
+		out := at.Value.(*output)
+		if out.turn == lease.turn && out.delivery == lease.delivery {
+			o.order.MoveToFront(at)
+			return out
+		}
+		o.drop(at)
+	}
+	out := &output{run: lease.run, turn: lease.turn, attempt: lease.attempt, delivery: lease.delivery}
+	o.byRun[lease.run] = o.order.PushFront(out)
+	return out
+}
+
+func (o *outputs) drop(at *list.Element) {
+	out := o.order.Remove(at).(*output)
+	o.bytes -= len(out.text)
+	delete(o.byRun, out.run)
+}
+
+// over notes that a turn has ended: those who read its output may read on, others
+// find all of it in the journal.
+func (o *outputs) over(run string, turn uint64) {
+	if at := o.byRun[run]; at != nil && at.Value.(*output).turn == turn {
+		at.Value.(*output).over = true
+	}
+}
+
+// maxChunk bounds one piece that is told.
+const maxChunk = 64 << 10
+
+// after is the next piece behind a position; false: there is none.
+func (o *outputs) after(run string, pos runtime.OutputPosition) (runtime.OutputChunk, bool) {
+	at := o.byRun[run]
+	if at == nil {
+		return runtime.OutputChunk{}, false
+	}
+	out := at.Value.(*output)
+	if out.over && pos.Turn != out.turn {
+		return runtime.OutputChunk{}, false
+	}
+	chunk := runtime.OutputChunk{RunID: run, Turn: out.turn, Attempt: out.attempt, Delivery: out.delivery, Offset: pos.Offset}
+	last := out.from + int64(len(out.text))
+	if pos.Turn != out.turn || pos.Delivery != out.delivery || pos.Offset < out.from || pos.Offset > last {
+		chunk.Offset = out.from
+		chunk.Reset = pos.Turn == out.turn || out.from > 0
+	}
+	begin := runeStart(out.text, int(chunk.Offset-out.from))
+	end := min(len(out.text), begin+maxChunk)
+	if end < len(out.text) {
+		for end > begin && !utf8.RuneStart(out.text[end]) {
+			end--
+		}
+	}
+	chunk.Offset, chunk.Text = out.from+int64(begin), string(out.text[begin:end])
+	return chunk, chunk.Text != "" || chunk.Reset
+}
+
+// runeStart is the first begin of a character at or behind i: the window may
+// have cut one in two.
+func runeStart(text []byte, i int) int {
+	for i < len(text) && !utf8.RuneStart(text[i]) {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,103 @@
+package work
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// drain reads all that is behind a position and returns the text, how often it
+// began anew, and the new position.
+func drain(o *outputs, pos runtime.OutputPosition) (text string, resets int, at runtime.OutputPosition) {
+	for {
+		chunk, ok := o.after("r", pos)
+		if !ok {
+			return text, resets, pos
+		}
+		if chunk.Reset {
+			resets++
+			text = ""
+		}
+		text += chunk.Text
+		pos = runtime.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+	}
+}
+
+func outputLease(turn uint64, delivery int) *turnLease {
+	return &turnLease{run: "r", turn: turn, attempt: 1, delivery: delivery}
+}
+
+// TestOutputs: pieces come in order whatever is sent twice, a new delivery begins
+// anew, a new turn does not count as that.
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	o := newOutputs()
+	first := outputLease(3, 1)
+	for _, piece := range []struct {
+		offset int64
+		text   string
+		end    int64
+		ok     bool
+	}{{0, "one ", 4, true}, {0, "one ", 4, true}, {2, "e two", 7, true}, {9, "gap", 7, false}, {7, "", 7, true}} {
+		if end, ok := o.add(first, piece.offset, piece.text); end != piece.end || ok != piece.ok {
+			t.Fatalf("add %d %q: %d %v, want %d %v", piece.offset, piece.text, end, ok, piece.end, piece.ok)
+		}
+	}
+	text, resets, at := drain(&o, runtime.OutputPosition{})
+	if text != "one two" || resets != 0 {
+		t.Fatalf("read %q, %d resets", text, resets)
+	}
+	o.add(first, 7, " three")
+	if text, _, at = drain(&o, at); text != " three" {
+		t.Fatalf("read on %q", text)
+	}
+	o.add(outputLease(3, 2), 0, "again")
+	if text, resets, at = drain(&o, at); text != "again" || resets != 1 {
+		t.Fatalf("of the new delivery %q, %d resets", text, resets)
+	}
+	o.over("r", 3)
+	if _, ok := o.after("r", runtime.OutputPosition{}); ok {
+		t.Fatal("a turn that is over is told to who never read of it")
+	}
+	o.add(outputLease(8, 1), 0, "next")
+	if text, resets, _ = drain(&o, at); text != "next" || resets != 0 {
+		t.Fatalf("of the next turn %q, %d resets", text, resets)
+	}
+}
+
+// TestOutputWindow: the end of a long output is kept, cut between characters, and
+// who was too slow is told so.
+func TestOutputWindow(t *testing.T) {
+	t.Parallel()
+	o := newOutputs()
+	lease := outputLease(1, 1)
+	piece := strings.Repeat("aé", 10_001)
+	var end int64
+	for range 40 {
+		end, _ = o.add(lease, end, piece)
+	}
+	text, resets, at := drain(&o, runtime.OutputPosition{Turn: 1, Delivery: 1, Offset: 5})
+	if resets != 1 || at.Offset != end || len(text) < OutputWindow || len(text) > 3*OutputWindow || !utf8.ValidString(text) {
+		t.Fatalf("read %d bytes up to %d of %d, %d resets, valid %v", len(text), at.Offset, end, resets, utf8.ValidString(text))
+	}
+	if !strings.HasSuffix(text, piece) {
+		t.Fatal("the end is missing")
+	}
+	if _, resets, _ = drain(&o, runtime.OutputPosition{Turn: 1, Delivery: 1, Offset: end + 1}); resets != 1 {
+		t.Fatal("a position that never was is not reset")
+	}
+}
+
+// TestOutputMemory: the outputs of many runs are bounded together.
+func TestOutputMemory(t *testing.T) {
+	t.Parallel()
+	o := newOutputs()
+	piece := strings.Repeat("x", OutputWindow)
+	for i := range 2 * maxOutputs / OutputWindow {
+		o.add(&turnLease{run: strings.Repeat("r", i+1), turn: 1, delivery: 1}, 0, piece)
+	}
+	if o.bytes > maxOutputs || len(o.byRun) != o.order.Len() {
+		t.Fatalf("%d bytes in %d outputs (%d known)", o.bytes, o.order.Len(), len(o.byRun))
+	}
+}

@@ -1,0 +1,233 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
+)
+
+// stepLease is one delivery of a step. It ends with the step's own deadline, a
+// durable timer of the run, so it has no alarm. Guarded by the space's mutex.
+type stepLease struct {
+	run        string
+	worker     *Worker
+	work       *stepWork
+	step       uint32
+	tool       string
+	attempt    int
+	token      string
+	sent, over bool
+}
+
+func (l *stepLease) tell() StepLease {
+	return StepLease{RunID: l.run, Step: l.step, Tool: l.tool, Attempt: l.attempt, Token: l.token}
+}
+
+// leaseStep makes a pending step a worker's and sends it.
+func (sp *workShard) leaseStep(w *Worker, run *workRun, step *stepWork) {
+	lease := &stepLease{
+		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
+		token: sp.room.cfg.IDs.Token(),
+	}
+	step.lease, step.storing, w.steps[lease.token] = lease, true, lease
+	go sp.deliverStep(lease)
+}
+
+// deliverStep queues a step for its worker, once it is stored that it goes there,
+// unless it was taken back.
+func (sp *workShard) deliverStep(lease *stepLease) {
+	delivery, err := sp.openStep(context.Background(), lease)
+	var queue func()
+	if err == nil {
+		queue, err = lease.worker.sink.PrepareStep(delivery)
+	}
+	if err == nil {
+		err = sp.hold(lease)
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	switch {
+	case err != nil && !lease.over:
+		sp.unheldStep(lease)
+		sp.dropStep(lease)
+		sp.freeLater(lease.run, lease.work)
+	case err != nil:
+		sp.freeLater(lease.run, lease.work)
+	case lease.over:
+		go sp.free(lease.run, lease.work)
+	default:
+		lease.sent, lease.work.storing = true, false
+		queue()
+	}
+}
+
+// openStep reads the step that was assigned.
+func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
+	key := sp.key(lease.run)
+	s, _, err := sp.room.cfg.Way.Now(ctx, key)
+	if err != nil {
+		return StepDelivery{}, err
+	}
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		if p.Step != lease.step || p.Status != machine.StepStatusPending || p.Attempt != lease.attempt {
+			continue
+		}
+		view, err := sp.room.cfg.Turns.RenderStep(ctx, key, p)
+		if err != nil {
+			return StepDelivery{}, err
+		}
+		return StepDelivery{
+			StepLease: lease.tell(), Step: view, Run: s, RequestedAt: lease.work.row.Due, Traceparent: trace.Step(s, lease.step, lease.attempt),
+			Left: max(0, time.Duration(p.Deadline-sp.now())),
+		}, nil
+	}
+	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
+}
+
+// unheldStep takes a lease off its step.
+func (sp *workShard) unheldStep(lease *stepLease) {
+	if run := sp.runs[lease.run]; run != nil {
+		if step := run.steps[lease.step]; step != nil && step.lease == lease {
+			step.lease = nil
+		}
+	}
+}
+
+// endStep drops a step that is not pending any more, or not in this attempt.
+func (sp *workShard) endStep(run *workRun, step *stepWork, s *machine.State, c *runtime.Commit) {
+	delete(run.steps, step.step)
+	sp.room.alarms.cancel(step.orphan)
+	delete(sp.orphans, step)
+	lease := step.lease
+	if lease == nil {
+		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
+		return
+	}
+	step.lease = nil
+	own := by(c, lease.worker, lease.token)
+	if lease.sent && !own {
+		told := lease.tell()
+		lease.worker.sink.Revoke(Revocation{Step: &told, Cause: revokeCause(s, c)})
+	}
+	sp.dropStep(lease)
+}
+
+// dropStep ends a lease on the worker's side.
+func (sp *workShard) dropStep(lease *stepLease) {
+	w := lease.worker
+	lease.over = true
+	delete(w.steps, lease.token)
+	if lease.sent {
+		w.past.put(lease.tell())
+	} else {
+		sp.matcher.Credit(w.id, 0, 1)
+	}
+	sp.matcher.Done(w.id, machine.StepWork)
+}
+
+// orphanStep lets the worker of a step that lost its connection come back for
+// it, for a while.
+func (sp *workShard) orphanStep(lease *stepLease) {
+	run := sp.runs[lease.run]
+	if run == nil || run.steps[lease.step] == nil || run.steps[lease.step].lease != lease {
+		return
+	}
+	step := run.steps[lease.step]
+	step.lease = nil
+	if !lease.sent {
+		return // deliverStep offers it again
+	}
+	sp.orphan(run, step, lease.worker.holder(), sp.room.cfg.StepGrace)
+}
+
+// loseStep: the worker did not come back, nobody knows whether the tool ran.
+func (sp *workShard) loseStep(run string, step *stepWork) {
+	sp.mu.Lock()
+	current := sp.runs[run] != nil && sp.runs[run].steps[step.step] == step && step.lease == nil
+	sp.mu.Unlock()
+	if !current {
+		return
+	}
+	_, err := sp.room.cfg.Way.Own(context.Background(), sp.key(run), machine.LoseStep{
+		Step: step.step, Attempt: step.attempt, Worker: step.lostBy.Worker,
+	})
+	if err == nil || sp.room.cfg.Way.Health() != nil {
+		return
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if step.lease == nil {
+		step.orphan = sp.room.alarms.set(workRetry, func() { sp.loseStep(run, step) })
+	}
+}
+
+// answered finds the answers of a commit to steps that the holder of the run's
+// turn waits for, and returns what tells it of them.
+func (sp *workShard) answered(run *workRun, c *runtime.Commit) func() {
+	if c == nil || run.turn == nil || run.turn.lease == nil {
+		return nil
+	}
+	var numbers []uint32
+	for i := range c.Entry.Records {
+		if r, ok := c.Entry.Records[i].Body.(*machine.StepResolved); ok && r.Next == 0 {
+			numbers = append(numbers, r.Step)
+		}
+	}
+	if numbers == nil {
+		return nil
+	}
+	lease := run.turn.lease
+	if !lease.sent {
+		// The assignment may have been rendered before: it must come first.
+		lease.late = append(lease.late, numbers...)
+		return nil
+	}
+	return func() { sp.tellAnswers(lease, numbers) }
+}
+
+// tellAnswers tells the holder of a turn of answered steps; nil numbers are all
+// those of the visit.
+func (sp *workShard) tellAnswers(lease *turnLease, numbers []uint32) {
+	ctx, key := context.Background(), sp.key(lease.run)
+	s, _, err := sp.room.cfg.Way.Now(ctx, key)
+	if err != nil || s.Turn == nil || s.Turn.Seq != lease.turn {
+		return // the turn is over, or its next assignment has the answers
+	}
+	var steps []machine.ToolStep
+	for i := range s.Steps {
+		if s.Steps[i].AnswerSeq != 0 && (numbers == nil || slices.Contains(numbers, s.Steps[i].Step)) {
+			steps = append(steps, s.Steps[i])
+		}
+	}
+	for len(steps) > 0 {
+		views, err := sp.room.someViews(ctx, key, steps)
+		if err != nil {
+			return
+		}
+		lease.worker.sink.StepsAnswered(lease.run, lease.turn, views)
+		steps = steps[len(views):]
+	}
+}
+
+// toldBytes is about what one message of answers holds.
+const toldBytes = 4 << 20
+
+// someViews reads the first of the steps, at least one, that a message holds.
+func (r *Room) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]runtime.StepView, error) {
+	var views []runtime.StepView
+	held := int64(0)
+	for i := 0; i < len(steps) && held < toldBytes; i++ {
+		view, err := r.cfg.Turns.RenderStep(ctx, key, &steps[i])
+		if err != nil {
+			return nil, err
+		}
+		views, held = append(views, view), held+view.Bytes()
+	}
+	return views, nil
+}

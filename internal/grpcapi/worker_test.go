@@ -178,7 +178,7 @@ func registering(reg *pawlv1.WorkerRegistration) *pawlv1.WorkRequest {
 // TestWorkersOff: a server that takes no workers says so.
 func TestWorkersOff(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t), testContext(t)
+	r, ctx := newRig(t, func(_ *Config, c *house.Config) { c.Work.Off = true }), testContext(t)
 	wantError(t, r.open(ctx, registering(registration("w"))).end(), codes.FailedPrecondition, "WORKERS_OFF")
 }
 

@@ -119,8 +119,8 @@ func footprint() []figure {
 	return []figure{
 		barred("keys_per_transition", "", "keys per transition with one artifact, 256 runs", atMost(3)),
 		barred("flat_ratio", "x", "a transition late in a run against early, p50", atMost(1.15)),
-		barred("watcher_ratio", "x", "throughput with watchers that never read", atLeast(0.9)),
-		barred("fanout_ratio", "x", "throughput with watchers that read everything", atLeast(0.6)),
+		barred("watcher_ratio", "x", "throughput with watchers that never read", atLeast(0.95)),
+		barred("fanout_ratio", "x", "throughput with watchers that read everything", atLeast(0.8)),
 		barred("telemetry_ratio", "x", "throughput with metrics and traces of 10 % of the runs", atLeast(0.95)),
 		barred("fanout_lag_p99_ms", "ms", "lag of the reading watchers, p99", atMost(250)),
 		barred("restart_ready_ms", "ms", "restart after SIGKILL among waiting runs, ready", atMost(3000)),

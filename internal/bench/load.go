@@ -74,15 +74,16 @@ func runLoad(ctx context.Context, job loadJob, more <-chan []byte) (loadResult, 
 }
 
 // dial opens n connections; each is a TCP connection of its own.
-func dial(target string, n int) ([]*grpc.ClientConn, func(), error) {
+func dial(target string, n int, options ...grpc.DialOption) ([]*grpc.ClientConn, func(), error) {
 	var conns []*grpc.ClientConn
+	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	closeAll := func() {
 		for _, c := range conns {
 			c.Close()
 		}
 	}
 	for range n {
-		conn, err := grpc.NewClient("passthrough:///"+target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient("passthrough:///"+target, options...)
 		if err != nil {
 			closeAll()
 			return nil, nil, fmt.Errorf("connect %s: %w", target, err)

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,10 +26,12 @@ type watchJob struct {
 	Ended bool `json:"ended"`
 }
 
-// watchEnd is the second request of a watch process: read until every watcher
-// has Expect records, then answer.
+// watchEnd is a later request of a watch process: read until every watcher has Expect
+// records, then answer.
 type watchEnd struct {
 	Expect uint64 `json:"expect"`
+	// Fill asks instead for an answer once the watchers take nothing more.
+	Fill bool `json:"fill"`
 }
 
 // watchResult is what the readers saw.
@@ -44,7 +48,7 @@ type watchResult struct {
 	LastAt  int64 `json:"last_at"`
 }
 
-// watchChild serves a watchJob and then a watchEnd.
+// watchChild serves a watchJob and then what it is asked of it.
 func watchChild(ctx context.Context, _ ChildSpec, w *wire) error {
 	var group *watchGroup
 	return w.each(ctx, func(raw json.RawMessage) (any, error) {
@@ -61,6 +65,9 @@ func watchChild(ctx context.Context, _ ChildSpec, w *wire) error {
 		if err := json.Unmarshal(raw, &end); err != nil {
 			return nil, fmt.Errorf("watch end: %w", err)
 		}
+		if end.Fill {
+			return watchResult{}, filled(ctx, group.taken.Load, func() { pause(ctx, silence, nil) })
+		}
 		return group.finish(ctx, end.Expect)
 	})
 }
@@ -69,15 +76,53 @@ func watchChild(ctx context.Context, _ ChildSpec, w *wire) error {
 type watchGroup struct {
 	read     bool
 	watchers []*watcher
+	// taken are the bytes that have arrived on all connections.
+	taken atomic.Int64
+}
+
+// silence is how long nothing arrives at streams whose buffers are full.
+const silence = 300 * time.Millisecond
+
+// filled waits until bytes have arrived, and then none between two looks: what nobody
+// reads has filled every buffer on its way.
+func filled(ctx context.Context, taken func() int64, rest func()) error {
+	first := taken()
+	for before := first; ctx.Err() == nil; {
+		rest()
+		now := taken()
+		if now == before && now > first {
+			return nil
+		}
+		before = now
+	}
+	return ctx.Err()
+}
+
+// countedConn counts what is read of a connection.
+type countedConn struct {
+	net.Conn
+	taken *atomic.Int64
+}
+
+func (c countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.taken.Add(int64(n))
+	return n, err
+}
+
+// dial connects and counts what arrives.
+func (g *watchGroup) dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	return countedConn{conn, &g.taken}, err
 }
 
 func openWatchers(ctx context.Context, job watchJob) (*watchGroup, error) {
-	conns, closeAll, err := dial(job.Target, job.Connections)
+	g := &watchGroup{read: job.Read}
+	conns, closeAll, err := dial(job.Target, job.Connections, grpc.WithContextDialer(g.dial))
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, closeAll)
-	g := &watchGroup{read: job.Read}
 	for i := range job.Watchers {
 		stream, err := openStream(ctx, conns[i%len(conns)], job.Ended)
 		if err != nil {

@@ -42,6 +42,25 @@ func (s *suite) readersArm(ctx context.Context) (map[string]float64, error) {
 	return map[string]float64{"read": got.PerSec, "lag": seen.LagP99ms}, err
 }
 
+// fill keeps a server busy until watchers that never read take nothing more: what their
+// buffers take once is no cost of a stream that nobody reads.
+func (s *suite) fill(ctx context.Context, target string, watch *child) error {
+	load, err := s.start(ctx, "load")
+	if err != nil {
+		return err
+	}
+	defer load.stop()
+	job := s.job("emit", target, watchedRuns)
+	job.Warm, job.Window = 0, 0
+	if err := load.send(job); err != nil {
+		return err
+	}
+	if err := watch.call(ctx, watchEnd{Fill: true}, &watchResult{}); err != nil {
+		return fmt.Errorf("fill watchers: %w", err)
+	}
+	return load.call(ctx, "enough", &loadResult{})
+}
+
 // watched loads a server under watchers and checks that readers got every
 // record: one for each run's entry and one for each event.
 func (s *suite) watched(ctx context.Context, job watchJob) (got loadResult, seen watchResult, err error) {
@@ -54,6 +73,11 @@ func (s *suite) watched(ctx context.Context, job watchJob) (got loadResult, seen
 		job.Target, job.Connections = target, s.sizes.Connections
 		if err := watch.call(ctx, job, &seen); err != nil {
 			return fmt.Errorf("open watchers: %w", err)
+		}
+		if !job.Read {
+			if err := s.fill(ctx, target, watch); err != nil {
+				return err
+			}
 		}
 		if got, err = s.load(ctx, s.job("emit", target, watchedRuns)); err != nil {
 			return err

@@ -78,6 +78,7 @@ var table = []rule{
 	{dir: "internal/app", all: true, wire: true, badger: true},
 	{dir: "internal/cli", all: true, wire: true},
 	{dir: "internal/demo", all: true, wire: true},
+	{dir: "internal/bench/latency"},
 	{dir: "internal/bench", all: true, wire: true, badger: true},
 	{dir: "internal/testkit", all: true, wire: true, badger: true},
 	{dir: "internal/archtest"},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/pawl-dev/pawl/internal/bench/latency"
 )
 
 // client does one thing again and again; it is used by one goroutine.
@@ -32,7 +34,7 @@ const (
 // answered, on a machine that is busy with other things, goes on to the first answer.
 func drive(ctx context.Context, clients []client, warm, window time.Duration, more <-chan []byte) (loadResult, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	histograms := make([]Histogram, len(clients))
+	histograms := make([]latency.Histogram, len(clients))
 	var now atomic.Int32
 	var total atomic.Uint64
 	counted := make(chan []byte)
@@ -77,7 +79,7 @@ func pause(ctx context.Context, d time.Duration, more <-chan []byte) {
 
 // driveOne calls c until the end and returns the number of all its calls; counted is
 // told of each that counts.
-func driveOne(ctx context.Context, c client, now *atomic.Int32, h *Histogram, counted func()) (uint64, error) {
+func driveOne(ctx context.Context, c client, now *atomic.Int32, h *latency.Histogram, counted func()) (uint64, error) {
 	var calls uint64
 	for asked := now.Load(); asked != over; asked = now.Load() {
 		start := time.Now()
@@ -93,9 +95,9 @@ func driveOne(ctx context.Context, c client, now *atomic.Int32, h *Histogram, co
 	return calls, nil
 }
 
-func summarise(clients []client, histograms []Histogram, elapsed time.Duration, total uint64) loadResult {
+func summarise(clients []client, histograms []latency.Histogram, elapsed time.Duration, total uint64) loadResult {
 	result := loadResult{Total: total}
-	var all Histogram
+	var all latency.Histogram
 	for i, c := range clients {
 		all.Merge(&histograms[i])
 		result.Started += c.started()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/bench/latency"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -70,8 +71,8 @@ func (l *local) flat(ctx context.Context, sizes Sizes) (flatResult, error) {
 		if err != nil {
 			return result, err
 		}
-		result.EarlyUs = append(result.EarlyUs, micros(quantileOf(earlyTimes, 0.5)))
-		result.LateUs = append(result.LateUs, micros(quantileOf(lateTimes, 0.5)))
+		result.EarlyUs = append(result.EarlyUs, micros(latency.Of(earlyTimes, 0.5)))
+		result.LateUs = append(result.LateUs, micros(latency.Of(lateTimes, 0.5)))
 	}
 	return result, nil
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/bench/latency"
 )
 
 // fsyncBytes is the size of one append of the yardstick, about what a
@@ -31,5 +33,5 @@ func fsyncP50(dir string, n int) (time.Duration, error) {
 		}
 		times = append(times, time.Since(start))
 	}
-	return quantileOf(times, 0.5), nil
+	return latency.Of(times, 0.5), nil
 }

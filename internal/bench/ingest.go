@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/bench/latency"
 )
 
 // ingest drives many runs over one Drive stream, as a program does that drives them
@@ -23,7 +24,7 @@ type ingest struct {
 	asked  []time.Time
 	// counts: the command of the run was sent while measuring.
 	counts []bool
-	all    Histogram
+	all    latency.Histogram
 	total  uint64
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/bench/latency"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -109,7 +110,7 @@ func listsChild(ctx context.Context, _ ChildSpec, w *wire) error {
 type lister struct {
 	rpc   pawlv1.RunServiceClient
 	pages []string
-	seen  Histogram
+	seen  latency.Histogram
 }
 
 // queries are the lists, each by one filter.

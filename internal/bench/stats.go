@@ -3,6 +3,7 @@ package bench
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // Stat is one figure over the rounds that measured it.
@@ -85,3 +86,9 @@ func (b Bar) Judge(s Stat) Verdict {
 		return Reached
 	}
 }
+
+// micros is a duration in microseconds, the unit of every latency figure.
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// millis is a duration in milliseconds.
+func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

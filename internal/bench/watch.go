@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/bench/latency"
 )
 
 // watchJob asks a watch process to follow everything from the beginning.
@@ -155,7 +156,7 @@ func (g *watchGroup) finish(ctx context.Context, expect uint64) (watchResult, er
 		return watchResult{}, nil
 	}
 	result := watchResult{Records: expect}
-	var lag Histogram
+	var lag latency.Histogram
 	for _, wt := range g.watchers {
 		wt.until(expect)
 		select {
@@ -172,7 +173,7 @@ func (g *watchGroup) finish(ctx context.Context, expect uint64) (watchResult, er
 }
 
 // report adds what one reader saw.
-func (wt *watcher) report(result *watchResult, lag *Histogram) error {
+func (wt *watcher) report(result *watchResult, lag *latency.Histogram) error {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()
 	lag.Merge(&wt.lag)
@@ -196,7 +197,7 @@ type watcher struct {
 	closed  bool
 	err     error
 	last    map[string]uint64
-	lag     Histogram
+	lag     latency.Histogram
 	firstAt int64
 	lastAt  int64
 	records uint64

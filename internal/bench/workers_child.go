@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/bench/latency"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -70,7 +71,7 @@ type turnClock struct {
 	mu          sync.Mutex
 	first, last time.Time
 	seen        map[string]time.Time
-	trips       Histogram
+	trips       latency.Histogram
 }
 
 func newTurnClock(job workerJob) *turnClock {

@@ -1,4 +1,4 @@
-package bench
+package latency
 
 import (
 	"math/bits"
@@ -78,17 +78,11 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return bucketLow(len(h.counts))
 }
 
-// quantileOf is the same over a list of single durations, which it sorts.
-func quantileOf(list []time.Duration, q float64) time.Duration {
+// Of is a quantile over a list of single durations, which it sorts.
+func Of(list []time.Duration, q float64) time.Duration {
 	if len(list) == 0 {
 		return 0
 	}
 	slices.Sort(list)
 	return list[int(q*float64(len(list)-1))]
 }
-
-// micros is a duration in microseconds, the unit of every latency figure.
-func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
-
-// millis is a duration in milliseconds.
-func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

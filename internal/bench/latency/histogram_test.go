@@ -1,4 +1,4 @@
-package bench
+package latency
 
 import (
 	"math"
@@ -44,7 +44,7 @@ func TestQuantilesAgainstSortedList(t *testing.T) {
 		t.Fatalf("count %d", whole.Count())
 	}
 	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {
-		want, got := quantileOf(list, q), whole.Quantile(q)
+		want, got := Of(list, q), whole.Quantile(q)
 		if off := math.Abs(float64(got-want)) / float64(want); off > 0.005 {
 			t.Errorf("q %v: %v, want %v (off by %.2f %%)", q, got, want, off*100)
 		}
@@ -54,7 +54,7 @@ func TestQuantilesAgainstSortedList(t *testing.T) {
 func TestEmptyHistogram(t *testing.T) {
 	t.Parallel()
 	var h Histogram
-	if h.Quantile(0.5) != 0 || quantileOf(nil, 0.5) != 0 {
+	if h.Quantile(0.5) != 0 || Of(nil, 0.5) != 0 {
 		t.Error("a quantile of nothing is not 0")
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
 // Bounds of one page of a list: heads returned, and heads looked at.
@@ -43,7 +45,7 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 				return nil
 			}
 			position = run
-			st, err := s.matching(ctx, txn, ns, run, &filter)
+			st, err := s.matching(ctx, txn, ns, run, walk.head, &filter)
 			if err != nil {
 				return fmt.Errorf("head of run %q: %w", run, err)
 			}
@@ -61,9 +63,25 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 
 // matching is the state of a run that the filter takes, else nil. All but the state
 // that a run visits is judged by its stored head, see headDue, and that one by the
-// records after it: only what is returned is replayed.
-func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run string, f *machine.RunFilter) (*machine.State, error) {
-	head, err := storedHead(txn, ns, run)
+// records after it: only what is returned is replayed, and what plainly stands in
+// another state is not even decoded. value is the stored head, or nil: it has to be read.
+func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run string, value []byte, f *machine.RunFilter) (*machine.State, error) {
+	key := headKey(ns, run)
+	if value == nil {
+		var err error
+		if value, err = get(txn, key); err != nil {
+			return nil, err
+		}
+	}
+	if value == nil {
+		return nil, machine.ErrNoRun
+	}
+	if f.State != "" {
+		if elsewhere, err := standsElsewhere(txn, key, value, f.State); err != nil || elsewhere {
+			return nil, err
+		}
+	}
+	head, err := codec.DecodeHead(value)
 	stored := *f
 	stored.State = ""
 	if err != nil || !matches(head, &stored) {
@@ -74,6 +92,24 @@ func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run st
 		return nil, err
 	}
 	return s.replayed(ctx, head, tail)
+}
+
+// standsElsewhere: the stored head is of a visit of another state, and nothing came
+// after it.
+func standsElsewhere(txn *badger.Txn, key, head []byte, state string) (bool, error) {
+	current, err := codec.HeadCurrent(head)
+	if err != nil || string(current) == state {
+		return false, err
+	}
+	seq, err := codec.HeadSeq(head)
+	if err != nil {
+		return false, err
+	}
+	_, err = txn.Get(entryOf(make([]byte, 0, len(key)+8), key, seq+1))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return true, nil
+	}
+	return false, err
 }
 
 // visited is the state that a run is in after its last entry.
@@ -193,6 +229,9 @@ func countRows(txn *badger.Txn, p []byte, most int) int {
 type walk struct {
 	newest  bool
 	sources []*source
+	// head is that of the run that next returned, where the rows are heads; else nil.
+	// It is good until the next call.
+	head []byte
 }
 
 // source is one prefix under way; run is its current row. The run's name begins
@@ -257,6 +296,12 @@ func (w *walk) next() (string, bool, error) {
 		return "", false, nil
 	}
 	run := best.run
+	if best.p[0] == kindHead {
+		var err error
+		if w.head, err = best.it.Item().ValueCopy(w.head[:0]); err != nil {
+			return "", false, err
+		}
+	}
 	for _, src := range w.sources {
 		if src.ok && src.run == run {
 			src.it.Next()

@@ -230,3 +230,25 @@ func TestRowsRoundTrip(t *testing.T) {
 		t.Errorf("pack bytes %+v, %v", got, err)
 	}
 }
+
+// TestHeadCurrent: the name of the state is read without the rest, and bad bytes are an
+// error before it.
+func TestHeadCurrent(t *testing.T) {
+	t.Parallel()
+	f := &filler{rnd: rand.New(rand.NewPCG(4, 2)), full: true}
+	for range 20 {
+		st := f.state()
+		if got, err := HeadCurrent(EncodeHead(st, [32]byte{})); err != nil || string(got) != st.Current {
+			t.Errorf("%q, %v; want %q", got, err, st.Current)
+		}
+	}
+	if got, err := HeadCurrent(EncodeHead(&machine.State{Seq: 3, VisitSeq: 2}, [32]byte{})); err != nil || len(got) > 0 {
+		t.Errorf("a head without a state: %q, %v", got, err)
+	}
+	head := EncodeHead(&machine.State{Current: "plan"}, [32]byte{})
+	for _, bad := range [][]byte{nil, head[:stateAt-1], head[:len(head)-1], append([]byte{Format + 1}, head[1:]...)} {
+		if _, err := HeadCurrent(bad); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%x: %v", bad, err)
+		}
+	}
+}

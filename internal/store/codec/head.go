@@ -30,7 +30,25 @@ func HeadSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value[1:]), nil
 }
 
-// DecodeHead reads a head or checkpoint.
+// currentNum is the field of State that names the state visited now.
+const currentNum = 21
+
+// HeadCurrent reads the name of the state that a head visits, a part of value, without
+// the rest: lists look at many heads and take few.
+func HeadCurrent(value []byte) ([]byte, error) {
+	if err := checkFormat("head", value, stateAt); err != nil {
+		return nil, err
+	}
+	s := newScan("state", value[stateAt:]) //nolint:gosec // checkFormat has checked the length
+	for s.next() && s.num <= currentNum {
+		if s.num == currentNum {
+			return s.message(), s.err
+		}
+	}
+	return nil, s.err
+}
+
+// DecodeHead reads a head or checkpoint. The state holds no part of value.
 func DecodeHead(value []byte) (*machine.State, error) {
 	seq, err := HeadSeq(value)
 	if err != nil {

@@ -104,3 +104,46 @@ func BenchmarkEmitEvent(b *testing.B) {
 		b.Fatalf("%d calls failed", n)
 	}
 }
+
+// BenchmarkDrive is the same over one Drive stream: each run has one event in flight.
+func BenchmarkDrive(b *testing.B) {
+	r := newRig(b, func(c *Config, _ *house.Config) { c.Listen = "127.0.0.1:0" })
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r.register(ctx)
+	event := func(id uint64, turn *pawlv1.TurnRef) *pawlv1.DriveCommand {
+		return &pawlv1.DriveCommand{Id: id, Command: &pawlv1.DriveCommand_EmitEvent{EmitEvent: &pawlv1.EmitEventRequest{
+			RunId: turn.GetRunId(), Event: "Again", TurnToken: turn.GetToken(), Artifacts: []*pawlv1.ArtifactWrite{text("note", "x")},
+		}}}
+	}
+	next := &pawlv1.DriveRequest{}
+	for id := range uint64(64) {
+		next.Commands = append(next.Commands, event(id+1, r.startOnly(ctx).GetTurn()))
+	}
+	stream, err := dialTo(b, r.server.Addr(), insecure.NewCredentials()).Drive(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for done := 0; done < b.N; {
+		if err := stream.Send(next); err != nil {
+			b.Fatal(err)
+		}
+		in, err := stream.Recv()
+		if err != nil {
+			b.Fatal(err)
+		}
+		done += len(in.GetAnswers())
+		next = &pawlv1.DriveRequest{Commands: make([]*pawlv1.DriveCommand, 0, len(in.GetAnswers()))}
+		for _, answer := range in.GetAnswers() {
+			if answer.GetError() != nil {
+				b.Fatal(answer)
+			}
+			next.Commands = append(next.Commands, event(answer.GetId(), answer.GetEmitEvent().GetTurn()))
+		}
+	}
+}

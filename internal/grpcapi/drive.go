@@ -92,11 +92,7 @@ func (d *driver) flush() error {
 		}
 		for len(answers) > 0 {
 			n := fitting(answers)
-			out := &pawlv1.DriveResponse{Answers: make([]*pawlv1.DriveAnswer, n)}
-			for i := range out.GetAnswers() {
-				out.Answers[i] = answers[i].DriveAnswer
-			}
-			if err := d.stream.Send(out); err != nil {
+			if err := d.stream.SendMsg(message(answers[:n])); err != nil {
 				return err
 			}
 			d.lanes.sent(answers[:n])
@@ -107,9 +103,9 @@ func (d *driver) flush() error {
 
 // fitting counts the answers that go into one message, at least one.
 func fitting(answers []answered) int {
-	n, bytes := 1, answers[0].size
-	for n < len(answers) && bytes+answers[n].size <= answersBytes {
-		bytes += answers[n].size
+	n, bytes := 1, len(answers[0].wire)
+	for n < len(answers) && bytes+len(answers[n].wire) <= answersBytes {
+		bytes += len(answers[n].wire)
 		n++
 	}
 	return n
@@ -139,7 +135,7 @@ func (d *driver) receive(reading, ctx context.Context) error {
 		if !d.lanes.admit(reading, len(in.GetCommands())) {
 			return context.Cause(reading)
 		}
-		d.lanes.take(making, in.GetCommands())
+		d.lanes.take(making, in.GetCommands(), receivedBytes(ctx))
 	}
 }
 

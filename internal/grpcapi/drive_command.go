@@ -37,8 +37,13 @@ func (a *authenticator) unary(ctx context.Context, req any, info *grpc.UnaryServ
 	return next(ctx, req)
 }
 
-// make makes one command and answers it, whatever becomes of it.
-func (c *commander) make(ctx context.Context, in *pawlv1.DriveCommand) *pawlv1.DriveAnswer {
+// make makes one command and answers it, whatever becomes of it, as an element of a
+// DriveResponse.
+func (c *commander) make(ctx context.Context, in *pawlv1.DriveCommand) []byte {
+	return c.seal(ctx, c.answer(ctx, in))
+}
+
+func (c *commander) answer(ctx context.Context, in *pawlv1.DriveCommand) *pawlv1.DriveAnswer {
 	out := &pawlv1.DriveAnswer{Id: in.GetId()}
 	if traceparent := in.GetTraceparent(); traceparent != "" {
 		ctx = withTraceparent(ctx, traceparent)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -22,7 +20,8 @@ const (
 // A command is open from when it is read until its answer is about to be sent, and
 // takes room until the answer was.
 type lanes struct {
-	do func(context.Context, *pawlv1.DriveCommand) *pawlv1.DriveAnswer
+	// do makes a command and gives the bytes of its answer.
+	do func(context.Context, *pawlv1.DriveCommand) []byte
 	// hands gives commands to goroutines that have made others and whose stacks have
 	// grown: a new one for each command would copy its stack on the way to the commit.
 	hands chan command
@@ -48,19 +47,21 @@ type lanes struct {
 
 // command is a request with the context that it is made in.
 type command struct {
-	ctx  context.Context //nolint:containedctx // it waits for its turn, in a queue
-	in   *pawlv1.DriveCommand
-	run  string
+	ctx context.Context //nolint:containedctx // it waits for its turn, in a queue
+	in  *pawlv1.DriveCommand
+	run string
+	// size is its share of its message, bytes.
 	size int64
 }
 
-// answered is an answer on its way out.
+// answered is an answer on its way out, as the bytes of an element of
+// DriveResponse.answers: who made the command encodes it, not the one who sends.
 type answered struct {
-	*pawlv1.DriveAnswer
-	size int64
+	id   uint64
+	wire []byte
 }
 
-func newLanes(do func(context.Context, *pawlv1.DriveCommand) *pawlv1.DriveAnswer) *lanes {
+func newLanes(do func(context.Context, *pawlv1.DriveCommand) []byte) *lanes {
 	return &lanes{
 		do: do, hands: make(chan command), open: map[uint64]struct{}{}, waiting: map[string][]command{},
 		quiet: make(chan struct{}), wake: make(chan struct{}, 1), eased: make(chan struct{}),
@@ -107,15 +108,16 @@ func (l *lanes) admit(ctx context.Context, n int) bool {
 	return l.await(ctx, func() bool { return l.taken+n <= driveWindow && l.held <= driveBytes })
 }
 
-// take begins to make commands that were admitted, in their order per run.
-func (l *lanes) take(ctx context.Context, commands []*pawlv1.DriveCommand) {
+// take begins to make commands that were admitted, in their order per run; they came
+// in so many bytes.
+func (l *lanes) take(ctx context.Context, commands []*pawlv1.DriveCommand, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return
 	}
 	for _, in := range commands {
-		c := command{ctx, in, runOf(in), int64(proto.Size(in))}
+		c := command{ctx, in, runOf(in), int64(bytes / len(commands))}
 		l.taken, l.making, l.held = l.taken+1, l.making+1, l.held+c.size
 		if behind, busy := l.waiting[c.run]; busy {
 			l.waiting[c.run] = append(behind, c)
@@ -151,7 +153,7 @@ func (l *lanes) dismiss() {
 // not read its answers, nothing is made that would have one.
 func (l *lanes) work(c command) {
 	for ok := true; ok; {
-		var answer *pawlv1.DriveAnswer
+		var answer []byte
 		if l.await(c.ctx, func() bool { return l.owed <= driveBytes }) {
 			answer = l.do(c.ctx, c.in)
 		}
@@ -161,14 +163,14 @@ func (l *lanes) work(c command) {
 
 // answer queues the answer to a command, nil for one that nobody waits for, and gives
 // the next command of the run.
-func (l *lanes) answer(c command, answer *pawlv1.DriveAnswer) (next command, ok bool) {
-	out := answered{answer, int64(proto.Size(answer))}
+func (l *lanes) answer(c command, answer []byte) (next command, ok bool) {
+	size := int64(len(answer))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.making--
-	l.owed += out.size
-	l.held += out.size - c.size
-	l.answers = append(l.answers, out)
+	l.owed += size
+	l.held += size - c.size
+	l.answers = append(l.answers, answered{c.in.GetId(), answer})
 	l.rest()
 	signal(l.wake)
 	if behind := l.waiting[c.run]; len(behind) > 0 {
@@ -202,7 +204,7 @@ func (l *lanes) unsent() []answered {
 	answers := l.answers
 	l.answers = nil
 	for _, a := range answers {
-		delete(l.open, a.GetId())
+		delete(l.open, a.id)
 	}
 	return answers
 }
@@ -213,8 +215,8 @@ func (l *lanes) sent(answers []answered) {
 	defer l.mu.Unlock()
 	for _, a := range answers {
 		l.taken--
-		l.owed -= a.size
-		l.held -= a.size
+		l.owed -= int64(len(a.wire))
+		l.held -= int64(len(a.wire))
 	}
 	close(l.eased)
 	l.eased = make(chan struct{})

@@ -414,3 +414,64 @@ func TestDriveDrain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDriveAnswerThatIsNone: an answer that cannot be encoded is the server's fault, and
+// answered as that.
+func TestDriveAnswerThatIsNone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	wire := r.server.runs.commands.seal(testContext(t), &pawlv1.DriveAnswer{Id: 7, Answer: &pawlv1.DriveAnswer_EmitEvent{
+		EmitEvent: &pawlv1.EmitEventResponse{State: "\xff"},
+	}})
+	got := &pawlv1.DriveResponse{}
+	if err := proto.Unmarshal(wire, got); err != nil || len(got.GetAnswers()) != 1 || got.GetAnswers()[0].GetId() != 7 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	wantReason(t, got.GetAnswers()[0], "INTERNAL")
+}
+
+// TestDriveStalledReader: a client that reads no answers is not read any more, holds a
+// bounded amount, and gets every answer once it reads.
+func TestDriveStalledReader(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	wide := make([]byte, 64<<10)
+	made := 0
+	l := newLanes(func(context.Context, *pawlv1.DriveCommand) []byte { return wide })
+	defer l.dismiss()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	go func() {
+		defer close(release)
+		for id := uint64(1); id <= 4*driveWindow; id += 4 {
+			commands := []*pawlv1.DriveCommand{{Id: id}, {Id: id + 1}, {Id: id + 2}, {Id: id + 3}}
+			if _, bad := l.duplicate(commands); bad || !l.admit(ctx, len(commands)) {
+				return
+			}
+			l.take(ctx, commands, 400)
+		}
+	}()
+	// A few are being made when the bound is passed.
+	const most = 4 * driveBytes
+	eventually(t, "the reader waits", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.owed > driveBytes && (l.making == 0 || l.held > driveBytes)
+	})
+	l.mu.Lock()
+	if held := l.held; held > most || l.taken > driveWindow {
+		t.Errorf("%d commands hold %d bytes", l.taken, held)
+	}
+	l.mu.Unlock()
+	for made < 4*driveWindow {
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+			t.Fatalf("%d answers came", made)
+		}
+		answers := l.unsent()
+		made += len(answers)
+		l.sent(answers)
+	}
+	<-release
+}

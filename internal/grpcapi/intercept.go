@@ -119,7 +119,7 @@ func (e *edge) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, n
 }
 
 func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := next(srv, &strictStream{stream}); err != nil {
+	if err := next(srv, newStrictStream(stream)); err != nil {
 		return e.finish(stream.Context(), info.FullMethod, err)
 	}
 	return nil

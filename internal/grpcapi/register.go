@@ -22,7 +22,8 @@ import (
 // envelope is a message on its way in.
 type envelope struct {
 	msg any
-	// fault is why the bytes are no message.
+	// size is how many bytes it came in; fault is why they are no message.
+	size  int
 	fault error
 }
 
@@ -76,7 +77,7 @@ func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	e.fault = c.CodecV2.Unmarshal(data, e.msg)
+	e.size, e.fault = data.Len(), c.CodecV2.Unmarshal(data, e.msg)
 	return nil
 }
 
@@ -105,10 +106,36 @@ func strictHandler(next grpc.MethodHandler) grpc.MethodHandler {
 }
 
 // strictStream receives envelopes.
-type strictStream struct{ grpc.ServerStream }
+type strictStream struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // it is the stream's, with the stream in it
+	// size is how many bytes the last message had; read by whoever receives.
+	size int
+}
+
+type strictKey struct{}
+
+func newStrictStream(stream grpc.ServerStream) *strictStream {
+	s := &strictStream{ServerStream: stream}
+	s.ctx = context.WithValue(stream.Context(), strictKey{}, s)
+	return s
+}
+
+// Context implements grpc.ServerStream.
+func (s *strictStream) Context() context.Context { return s.ctx }
 
 // RecvMsg types the error of a message that could not be decoded.
 func (s *strictStream) RecvMsg(m any) error {
 	in := envelope{msg: m}
-	return in.open(s.ServerStream.RecvMsg(&in))
+	err := in.open(s.ServerStream.RecvMsg(&in))
+	s.size = in.size
+	return err
+}
+
+// receivedBytes is the size of the last message of a stream of this server.
+func receivedBytes(ctx context.Context) int {
+	if s, ok := ctx.Value(strictKey{}).(*strictStream); ok {
+		return s.size
+	}
+	return 0
 }

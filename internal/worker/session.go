@@ -30,8 +30,7 @@ type session struct {
 	limit int64
 	// taken holds at most one token: a turn came in since beat chose its pause.
 	taken chan struct{}
-	// sending orders Sends.
-	sending sync.Mutex
+	out   *outbound
 
 	mu       sync.Mutex
 	last     uint64
@@ -40,14 +39,11 @@ type session struct {
 }
 
 func newSession(w *Worker, stream workClient, limit int64) *session {
-	return &session{w: w, stream: stream, limit: limit, receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{}), taken: make(chan struct{}, 1)}
+	return &session{w: w, stream: stream, limit: limit, out: newOutbound(limit), receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{}), taken: make(chan struct{}, 1)}
 }
 
-func (s *session) send(req *pawlv1.WorkRequest) error {
-	s.sending.Lock()
-	defer s.sending.Unlock()
-	return s.stream.Send(req)
-}
+// send hands a request to the one that sends; an error: the stream is over.
+func (s *session) send(req *pawlv1.WorkRequest) error { return s.out.add(req) }
 
 // credits asks for more work.
 func (s *session) credits(turns, steps int32) {
@@ -82,28 +78,36 @@ func (s *session) call(ctx context.Context, req *pawlv1.WorkRequest) (*pawlv1.Wo
 
 // receive takes responses until the stream ends.
 func (s *session) receive(ctx context.Context) error {
+	defer s.out.end()
 	defer close(s.over)
 	for {
 		m, err := s.stream.Recv()
 		if err != nil {
 			return err
 		}
-		switch item := m.GetItem().(type) {
-		case *pawlv1.WorkResponse_Turn:
-			s.w.startTurn(ctx, item.Turn)
-			select {
-			case s.taken <- struct{}{}:
-			default:
-			}
-		case *pawlv1.WorkResponse_Step:
-			s.w.startStep(ctx, item.Step)
-		case *pawlv1.WorkResponse_Revoked:
-			s.w.revoke(item.Revoked)
-		case *pawlv1.WorkResponse_StepAnswers:
-			s.w.answered(item.StepAnswers)
-		case *pawlv1.WorkResponse_Receipt:
-			s.receipt(item.Receipt)
+		s.take(ctx, m)
+		for _, more := range m.GetMore() {
+			s.take(ctx, more)
 		}
+	}
+}
+
+func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
+	switch item := m.GetItem().(type) {
+	case *pawlv1.WorkResponse_Turn:
+		s.w.startTurn(ctx, item.Turn)
+		select {
+		case s.taken <- struct{}{}:
+		default:
+		}
+	case *pawlv1.WorkResponse_Step:
+		s.w.startStep(ctx, item.Step)
+	case *pawlv1.WorkResponse_Revoked:
+		s.w.revoke(item.Revoked)
+	case *pawlv1.WorkResponse_StepAnswers:
+		s.w.answered(item.StepAnswers)
+	case *pawlv1.WorkResponse_Receipt:
+		s.receipt(item.Receipt)
 	}
 }
 

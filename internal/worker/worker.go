@@ -205,6 +205,7 @@ func (w *Worker) connect(ctx context.Context) error {
 		return err
 	}
 	s := newSession(w, stream, first.GetRegistered().GetMaxMessageBytes())
+	go s.out.run(stream)
 	w.keep(first.GetRegistered(), s)
 	w.use(s)
 	defer w.use(nil)
@@ -219,7 +220,7 @@ func (w *Worker) registration() *pawlv1.WorkRequest {
 	reg := &pawlv1.WorkerRegistration{
 		WorkerId: w.cfg.ID, Instance: w.instance, Client: "pawl-go", Packs: w.cfg.Packs, AllowUnknown: w.cfg.AllowUnknown,
 		Prompts: keys(w.cfg.Prompts), Agents: keys(w.cfg.Agents), Tools: keys(w.cfg.Tools),
-		TurnCapacity: int32(w.cfg.Turns), StepCapacity: int32(w.cfg.Steps),
+		TurnCapacity: int32(w.cfg.Turns), StepCapacity: int32(w.cfg.Steps), Batches: true,
 	}
 	for _, t := range w.turns {
 		lease := t.lease()

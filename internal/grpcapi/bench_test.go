@@ -108,8 +108,7 @@ func BenchmarkEmitEvent(b *testing.B) {
 // BenchmarkDrive is the same over one Drive stream: each run has one event in flight.
 func BenchmarkDrive(b *testing.B) {
 	r := newRig(b, func(c *Config, _ *house.Config) { c.Listen = "127.0.0.1:0" })
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := b.Context()
 	r.register(ctx)
 	event := func(id uint64, turn *pawlv1.TurnRef) *pawlv1.DriveCommand {
 		return &pawlv1.DriveCommand{Id: id, Command: &pawlv1.DriveCommand_EmitEvent{EmitEvent: &pawlv1.EmitEventRequest{

@@ -20,7 +20,7 @@ from pawl import AsyncClient, AsyncTurn, Reply
 class UnaryClient(AsyncClient):
     """A client whose drivers share no stream."""
 
-    def driving(self) -> Any:
+    def _driving(self) -> Any:
         return contextlib.nullcontext()
 
 

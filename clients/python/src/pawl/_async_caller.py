@@ -36,7 +36,7 @@ class AsyncCaller(BaseClient):
         await self._stream.close()
         await self._line.close()
 
-    def driving(self) -> CommandStream:
+    def _driving(self) -> CommandStream:
         """What a driver enters while it drives a run: the stream that all of them share."""
         return self._stream
 

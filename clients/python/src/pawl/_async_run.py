@@ -88,7 +88,7 @@ class AsyncRun:
             return AsyncDrivenTurn(self._client, info, holder, tools or {})
 
         driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
-        async with self._client.driving():
+        async with self._client._driving():
             return await self._client.perform(driver.drive())
 
     async def emit(

@@ -37,7 +37,7 @@ class Caller(BaseClient):
         self._stream.close()
         self._line.close()
 
-    def driving(self) -> CommandStream:
+    def _driving(self) -> CommandStream:
         """What a driver enters while it drives a run: the stream that all of them share."""
         return self._stream
 

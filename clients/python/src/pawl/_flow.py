@@ -7,8 +7,8 @@ each effect by blocking, `AsyncClient` by awaiting.
 from __future__ import annotations
 
 import random
+import secrets
 import time
-import uuid
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -93,7 +93,7 @@ Flow: TypeAlias = Generator[Effect, Any, T]
 
 def new_id() -> str:
     """A fresh idempotency id. It is made once per intent and kept over repetitions."""
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)
 
 
 @dataclass(slots=True)
@@ -153,12 +153,13 @@ def _repeated(call: Invoke, retry_for: float) -> Flow[Any]:
     start = time.monotonic()
     backoff = Backoff()
     while True:
-        left = timeout - (time.monotonic() - start)
         try:
-            return (yield replace(call, timeout=max(left, 0.001)))
+            return (yield call)
         except PawlError as error:
             pause = max(backoff.next(), error.retry_after or 0.0)
             passed = time.monotonic() - start + pause
             if not repeatable(error) or passed > min(timeout, retry_for):
                 raise
         yield Sleep(pause)
+        left = timeout - (time.monotonic() - start)
+        call = replace(call, timeout=max(left, 0.001))

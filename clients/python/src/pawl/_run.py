@@ -87,7 +87,7 @@ class Run:
             return DrivenTurn(self._client, info, holder, tools or {})
 
         driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
-        with self._client.driving():
+        with self._client._driving():
             return self._client.perform(driver.drive())
 
     def emit(

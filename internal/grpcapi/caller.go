@@ -3,21 +3,22 @@ package grpcapi
 import (
 	"context"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // callerOf is who makes the call of a context.
-func callerOf(ctx context.Context) Caller {
+func callerOf(ctx context.Context) convert.Caller {
 	if w := workerOf(ctx); w != nil {
-		return Caller{Call: w.Call(), Bound: true}
+		return convert.Caller{Call: w.Call(), Bound: true}
 	}
 	namespace, _ := ctx.Value(namespaceKey{}).(string)
-	return Caller{Call: runtime.Call{Namespace: namespace, Principal: principalOf(ctx).Principal}}
+	return convert.Caller{Call: runtime.Call{Namespace: namespace, Principal: principalOf(ctx).Principal}}
 }
 
 func callOf(ctx context.Context, namespace string) runtime.Call { return callerOf(ctx).In(namespace) }
 
-func refOf(ctx context.Context, req RunRequest) runtime.RunRef { return callerOf(ctx).Run(req) }
+func refOf(ctx context.Context, req convert.RunRequest) runtime.RunRef { return callerOf(ctx).Run(req) }
 
 type namespaceKey struct{}
 

@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -48,7 +49,7 @@ func registeredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
 func turnLeaseToProto(l *work.TurnLease) *pawlv1.TurnLease {
 	return &pawlv1.TurnLease{
 		RunId: l.RunID, TurnSeq: l.Turn, Attempt: int32(l.Attempt), Delivery: int32(l.Delivery), Token: l.Token,
-		Deadline: timeToProto(l.Deadline), Duration: durationpb.New(l.Duration),
+		Deadline: convert.TimeToProto(l.Deadline), Duration: durationpb.New(l.Duration),
 	}
 }
 
@@ -59,8 +60,8 @@ func stepLeaseToProto(l *work.StepLease) *pawlv1.StepLease {
 func stepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
 	return &pawlv1.StepAssignment{
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
-		TurnSeq: d.Step.TurnSeq, RequestedAt: timeToProto(d.RequestedAt), Deadline: timeToProto(d.Step.Deadline),
-		Timeout: durationpb.New(d.Left), Pack: packRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest), Traceparent: d.Traceparent,
+		TurnSeq: d.Step.TurnSeq, RequestedAt: convert.TimeToProto(d.RequestedAt), Deadline: convert.TimeToProto(d.Step.Deadline),
+		Timeout: durationpb.New(d.Left), Pack: convert.PackRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest), Traceparent: d.Traceparent,
 		IdempotencyKey: machine.IdempotencyKey(d.RunID, d.StepLease.Step),
 	}
 }

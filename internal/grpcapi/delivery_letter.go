@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -30,7 +31,7 @@ func asDelivery(err error) error {
 // ListDeadLetters implements pawl.v1.DeliveryService. A page's position is the last
 // letter's number.
 func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDeadLettersRequest) (*pawlv1.ListDeadLettersResponse, error) {
-	position, err := pagePosition(in)
+	position, err := convert.PagePosition(in)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +49,11 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 	if err != nil {
 		return nil, err
 	}
-	out, room := &pawlv1.ListDeadLettersResponse{}, pageRoom{}
+	out, room := &pawlv1.ListDeadLettersResponse{}, convert.PageRoom{}
 	for i := range letters {
 		letter := letterToProto(&letters[i], in.GetIncludeBody())
-		if i == size || !room.takes(letter) {
-			out.NextPageToken = pageToken(in, strconv.FormatUint(letters[i-1].N, 10))
+		if i == size || !room.Takes(letter) {
+			out.NextPageToken = convert.PageToken(in, strconv.FormatUint(letters[i-1].N, 10))
 			break
 		}
 		out.Letters = append(out.Letters, letter)
@@ -62,7 +63,7 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 
 func letterToProto(letter *machine.DeadLetter, body bool) *pawlv1.DeadLetter {
 	out := &pawlv1.DeadLetter{
-		N: letter.N, At: timeToProto(letter.At), EventId: letter.Event, MediaType: letter.Type,
+		N: letter.N, At: convert.TimeToProto(letter.At), EventId: letter.Event, MediaType: letter.Type,
 		Error: letter.Error, Size: int64(len(letter.Body)),
 	}
 	if body {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
@@ -48,7 +49,7 @@ func (s *deliveryService) ListConsumers(ctx context.Context, in *pawlv1.ListCons
 	out := &pawlv1.ListConsumersResponse{Consumers: make([]*pawlv1.Consumer, len(all))}
 	for i, c := range all {
 		out.Consumers[i] = &pawlv1.Consumer{
-			Consumer: c.Name, Owner: c.Owner, Cursor: c.At.String(), CreatedAt: timeToProto(c.CreatedAt), Connected: c.Connected,
+			Consumer: c.Name, Owner: c.Owner, Cursor: c.At.String(), CreatedAt: convert.TimeToProto(c.CreatedAt), Connected: c.Connected,
 		}
 	}
 	return out, nil
@@ -93,7 +94,7 @@ func deliveryKindFromProto(kind pawlv1.DeliveryKind) machine.SubscriptionKind {
 // ListDeliveries implements pawl.v1.DeliveryService. A page's position is the last
 // receiver's place.
 func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDeliveriesRequest) (*pawlv1.ListDeliveriesResponse, error) {
-	position, err := pagePosition(in)
+	position, err := convert.PagePosition(in)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDel
 				continue
 			}
 			if n := len(out.GetDeliveries()); n == size {
-				out.NextPageToken = pageToken(in, refPlace(out.GetDeliveries()[n-1].GetRef()))
+				out.NextPageToken = convert.PageToken(in, refPlace(out.GetDeliveries()[n-1].GetRef()))
 				return out, nil
 			}
 			out.Deliveries = append(out.Deliveries, deliveryToProto(sub))
@@ -144,7 +145,7 @@ func refToProto(sub *machine.Subscription) *pawlv1.DeliveryRef {
 
 func deliveryToProto(sub *machine.Subscription) *pawlv1.Delivery {
 	return &pawlv1.Delivery{
-		Ref: refToProto(sub), Owner: sub.Owner, Url: sub.URL, Attempts: int32(sub.Attempts), NextAt: timeToProto(sub.NextAt),
+		Ref: refToProto(sub), Owner: sub.Owner, Url: sub.URL, Attempts: int32(sub.Attempts), NextAt: convert.TimeToProto(sub.NextAt),
 		LastError: sub.LastError, DeadLetters: sub.Dead, Done: sub.Done,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -16,7 +17,7 @@ func (s *deliveryService) PutWebhook(ctx context.Context, in *pawlv1.PutWebhookR
 	}
 	sub, created, err := s.engine.PutWebhook(ctx, runtime.WebhookRequest{
 		Call: callOf(ctx, in.GetNamespace()), ID: in.GetWebhookId(), URL: in.GetUrl(), Secret: in.GetSecret(),
-		Filter: filterFromProto(in.GetFilter()), Kinds: kindsFromProto(in.GetKinds()), FromBeginning: in.GetFromBeginning(),
+		Filter: convert.FilterFromProto(in.GetFilter()), Kinds: convert.KindsFromProto(in.GetKinds()), FromBeginning: in.GetFromBeginning(),
 	})
 	if err != nil {
 		return nil, err
@@ -63,8 +64,8 @@ func (s *deliveryService) DeleteWebhook(ctx context.Context, in *pawlv1.DeleteWe
 func (s *deliveryService) webhook(sub *machine.Subscription) *pawlv1.Webhook {
 	return &pawlv1.Webhook{
 		WebhookId: sub.ID, Owner: sub.Owner, Url: sub.URL, Filter: filterToProto(&sub.Filter), Kinds: kindsToProto(sub.Kinds),
-		Cursor: s.engine.SubscriptionCursor(sub).String(), Attempts: int32(sub.Attempts), NextAt: timeToProto(sub.NextAt),
-		LastError: sub.LastError, DeadLetters: sub.Dead, CreatedAt: timeToProto(sub.CreatedAt),
+		Cursor: s.engine.SubscriptionCursor(sub).String(), Attempts: int32(sub.Attempts), NextAt: convert.TimeToProto(sub.NextAt),
+		LastError: sub.LastError, DeadLetters: sub.Dead, CreatedAt: convert.TimeToProto(sub.CreatedAt),
 	}
 }
 

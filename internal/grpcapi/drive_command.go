@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -183,7 +184,7 @@ func (c *commander) ofTurn(ctx context.Context, in *pawlv1.DriveCommand, out *pa
 
 // runOf is the run that a command is about; "" = none yet (StartRun), or no command.
 func runOf(in *pawlv1.DriveCommand) string {
-	var about RunRequest
+	var about convert.RunRequest
 	switch item := in.GetCommand().(type) {
 	case *pawlv1.DriveCommand_EmitEvent:
 		about = item.EmitEvent

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -10,7 +11,7 @@ import (
 // once, and the answer, which holds all that a response tells, converted back.
 func handled[In, Req, Out any](
 	ctx context.Context, s *runService, in In,
-	ask func(Caller, In) (Req, error), do func(context.Context, Req) (runtime.Answer, error), tell func(*Answer) Out,
+	ask func(convert.Caller, In) (Req, error), do func(context.Context, Req) (runtime.Answer, error), tell func(*convert.Answer) Out,
 ) (out Out, err error) {
 	req, err := ask(callerOf(ctx), in)
 	if err != nil {
@@ -20,12 +21,12 @@ func handled[In, Req, Out any](
 	if err != nil {
 		return out, s.withWinner(ctx, in, err)
 	}
-	return tell(&Answer{Answer: got, Places: s.engine}), nil
+	return tell(&convert.Answer{Answer: got, Places: s.engine}), nil
 }
 
 // traced is a conversion of a request whose run belongs to the caller's trace.
-func traced[In, Req any](ctx context.Context, ask func(Caller, In) (Req, error)) func(Caller, In) (Req, error) {
-	return func(c Caller, in In) (Req, error) {
+func traced[In, Req any](ctx context.Context, ask func(convert.Caller, In) (Req, error)) func(convert.Caller, In) (Req, error) {
+	return func(c convert.Caller, in In) (Req, error) {
 		c.Traceparent = traceparentOf(ctx)
 		return ask(c, in)
 	}

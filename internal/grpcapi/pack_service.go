@@ -8,6 +8,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -30,10 +31,10 @@ func (s *packService) ValidatePack(ctx context.Context, in *pawlv1.ValidatePackR
 	if err != nil {
 		return nil, err
 	}
-	out := &pawlv1.ValidatePackResponse{Ok: got.Pack != nil, Diagnostics: diagnosticsToProto(got.Diagnostics)}
+	out := &pawlv1.ValidatePackResponse{Ok: got.Pack != nil, Diagnostics: convert.DiagnosticsToProto(got.Diagnostics)}
 	if got.Pack != nil {
 		out.Id, out.Version, out.Digest = got.Pack.ID, got.Pack.Version, got.Pack.Digest
-		out.Termination, out.AgentTerminations = terminationsToProto(got.Pack)
+		out.Termination, out.AgentTerminations = convert.TerminationsToProto(got.Pack)
 	}
 	return out, nil
 }
@@ -50,9 +51,9 @@ func (s *packService) RegisterPack(ctx context.Context, in *pawlv1.RegisterPackR
 		return nil, packRefused(err, got.Diagnostics)
 	}
 	out := &pawlv1.RegisterPackResponse{
-		Pack: packToProto(&got.Row, got.Pack), Diagnostics: diagnosticsToProto(got.Diagnostics), Duplicate: got.Duplicate,
+		Pack: convert.PackToProto(&got.Row, got.Pack), Diagnostics: convert.DiagnosticsToProto(got.Diagnostics), Duplicate: got.Duplicate,
 	}
-	out.Termination, out.AgentTerminations = terminationsToProto(got.Pack)
+	out.Termination, out.AgentTerminations = convert.TerminationsToProto(got.Pack)
 	return out, nil
 }
 
@@ -62,8 +63,8 @@ func (s *packService) GetPack(ctx context.Context, in *pawlv1.GetPackRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	out := &pawlv1.GetPackResponse{Pack: packToProto(&got.Row, got.Pack), Diagnostics: diagnosticsToProto(got.Diagnostics)}
-	out.Termination, out.AgentTerminations = terminationsToProto(got.Pack)
+	out := &pawlv1.GetPackResponse{Pack: convert.PackToProto(&got.Row, got.Pack), Diagnostics: convert.DiagnosticsToProto(got.Diagnostics)}
+	out.Termination, out.AgentTerminations = convert.TerminationsToProto(got.Pack)
 	if in.GetIncludeContent() {
 		out.Content = got.Row.Source
 	}
@@ -73,7 +74,7 @@ func (s *packService) GetPack(ctx context.Context, in *pawlv1.GetPackRequest) (*
 // ListPacks implements pawl.v1.PackService.
 func (s *packService) ListPacks(ctx context.Context, in *pawlv1.ListPacksRequest) (*pawlv1.ListPacksResponse, error) {
 	call := callOf(ctx, in.GetNamespace())
-	position, err := pagePosition(in)
+	position, err := convert.PagePosition(in)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +82,14 @@ func (s *packService) ListPacks(ctx context.Context, in *pawlv1.ListPacksRequest
 	if err != nil {
 		return nil, err
 	}
-	out := &pawlv1.ListPacksResponse{NextPageToken: pageToken(in, page.NextPage)}
+	out := &pawlv1.ListPacksResponse{NextPageToken: convert.PageToken(in, page.NextPage)}
 	for i := range page.Packs {
 		row := &page.Packs[i]
 		content, err := s.engine.PackContent(ctx, call.Namespace, row.Digest)
 		if err != nil {
 			return nil, err
 		}
-		out.Packs = append(out.Packs, packToProto(row, content))
+		out.Packs = append(out.Packs, convert.PackToProto(row, content))
 	}
 	return out, nil
 }
@@ -103,7 +104,7 @@ func (s *packService) GetPackGraph(ctx context.Context, in *pawlv1.GetPackGraphR
 	if err != nil {
 		return nil, program.EntryRefused(err)
 	}
-	return graphToProto(got.Pack, graph), nil
+	return convert.GraphToProto(got.Pack, graph), nil
 }
 
 // find reads a registered pack that is still accepted.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 )
 
 // TestPageTokensBelongToTheirList: a token is refused by any list but the one
@@ -91,7 +92,7 @@ func TestPagesFitAClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := proto.Size(page); n > maxPageBytes+256 {
+		if n := proto.Size(page); n > convert.MaxPageBytes+256 {
 			t.Fatalf("a page of %d bytes", n)
 		}
 		for _, record := range page.GetRecords() {
@@ -118,7 +119,7 @@ func TestPagesFitAClient(t *testing.T) {
 	seen := map[string]bool{}
 	for token := ""; ; {
 		page, err := r.runs.ListRuns(ctx, &pawlv1.ListRunsRequest{PageSize: 1000, PageToken: token})
-		if err != nil || proto.Size(page) > maxPageBytes+256 {
+		if err != nil || proto.Size(page) > convert.MaxPageBytes+256 {
 			t.Fatalf("a page of %d bytes, %v", proto.Size(page), err)
 		}
 		for _, run := range page.GetRuns() {

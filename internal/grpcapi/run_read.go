@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -30,8 +31,8 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 		return nil, err
 	}
 	out := &pawlv1.GetRunResponse{
-		Run: run, Artifacts: artifactsToProto(view.State.Artifacts, view.Artifacts),
-		Budgets: budgetsToProto(&began), RequestId: began.RequestID,
+		Run: run, Artifacts: convert.ArtifactsToProto(view.State.Artifacts, view.Artifacts),
+		Budgets: convert.BudgetsToProto(&began), RequestId: began.RequestID,
 	}
 	if in.GetIncludeVariables() {
 		out.VariablesJson, out.Goal = string(began.Variables), began.Goal
@@ -52,12 +53,12 @@ func (s *runService) list(ctx context.Context, req *runtime.ListRunsRequest, uns
 
 // ListRuns implements pawl.v1.RunService.
 func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (*pawlv1.ListRunsResponse, error) {
-	position, err := pagePosition(in)
+	position, err := convert.PagePosition(in)
 	if err != nil {
 		return nil, err
 	}
 	req := runtime.ListRunsRequest{
-		Call: callOf(ctx, in.GetNamespace()), Filter: filterFromProto(in.GetFilter()),
+		Call: callOf(ctx, in.GetNamespace()), Filter: convert.FilterFromProto(in.GetFilter()),
 		PageToken: position, PageSize: int(in.GetPageSize()),
 	}
 	req.Filter.Oldest = in.GetOrder() == pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST
@@ -65,44 +66,44 @@ func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (
 	if err != nil {
 		return nil, err
 	}
-	out, room := &pawlv1.ListRunsResponse{}, pageRoom{}
+	out, room := &pawlv1.ListRunsResponse{}, convert.PageRoom{}
 	for i, state := range page.Runs {
 		run, err := s.run(ctx, req.Namespace, state)
 		if err != nil {
 			return nil, err
 		}
-		if !room.takes(run) {
+		if !room.Takes(run) {
 			page.Cut(i)
 			break
 		}
 		out.Runs = append(out.Runs, run)
 	}
-	out.NextPageToken = pageToken(in, page.NextPage)
+	out.NextPageToken = convert.PageToken(in, page.NextPage)
 	return out, nil
 }
 
 // ListTransitions implements pawl.v1.RunService.
 func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransitionsRequest) (*pawlv1.ListTransitionsResponse, error) {
 	ref := refOf(ctx, in)
-	position, err := pagePosition(in)
+	position, err := convert.PagePosition(in)
 	if err != nil {
 		return nil, err
 	}
 	page, err := s.engine.ListTransitions(ctx, runtime.ListRecordsRequest{
-		RunRef: ref, Kinds: kindsFromProto(in.GetKinds()), AfterSeq: in.GetAfterSeq(),
+		RunRef: ref, Kinds: convert.KindsFromProto(in.GetKinds()), AfterSeq: in.GetAfterSeq(),
 		PageToken: position, PageSize: int(in.GetPageSize()), Snapshots: in.GetSnapshots(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	show := newShower(s, ref.Call)
-	out, room := &pawlv1.ListTransitionsResponse{}, pageRoom{}
+	out, room := &pawlv1.ListTransitionsResponse{}, convert.PageRoom{}
 	for i := range page.Records {
 		item, err := show.item(ctx, &page.Records[i])
 		if err != nil {
 			return nil, err
 		}
-		if !room.takes(item) {
+		if !room.Takes(item) {
 			page.Cut(i)
 			break
 		}
@@ -111,7 +112,7 @@ func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransit
 			out.Snapshots = append(out.Snapshots, item.GetSnapshot())
 		}
 	}
-	out.NextPageToken = pageToken(in, page.NextPage)
+	out.NextPageToken = convert.PageToken(in, page.NextPage)
 	return out, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -43,7 +44,7 @@ func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq
 	if err != nil {
 		return nil, err
 	}
-	return artifactsToProto(view.State.Artifacts, view.Artifacts), nil
+	return convert.ArtifactsToProto(view.State.Artifacts, view.Artifacts), nil
 }
 
 // run converts a state with what its graph says of it.
@@ -52,5 +53,5 @@ func (s *runService) run(ctx context.Context, namespace string, state *machine.S
 	if err != nil {
 		return nil, err
 	}
-	return runToProto(namespace, state, allowedEvents(graph, state)), nil
+	return convert.RunToProto(namespace, state, convert.AllowedEvents(graph, state)), nil
 }

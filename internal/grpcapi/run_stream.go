@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -44,7 +45,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 	defer leave()
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_StreamTransitions_FullMethodName)
 	defer end()
-	req := watchFromProto(callerOf(ctx), in)
+	req := convert.WatchFromProto(callerOf(ctx), in)
 	watch, err := s.engine.Watch(ctx, req)
 	if err != nil {
 		return streamEnd(ctx, err)

@@ -9,12 +9,13 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // ForkRun implements pawl.v1.RunService.
 func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*pawlv1.ForkRunResponse, error) {
-	return handled(ctx, s, in, traced(ctx, forkFromProto), s.travel.ForkRun, func(a *Answer) *pawlv1.ForkRunResponse {
+	return handled(ctx, s, in, traced(ctx, convert.ForkFromProto), s.travel.ForkRun, func(a *convert.Answer) *pawlv1.ForkRunResponse {
 		return &pawlv1.ForkRunResponse{
 			Run: a.Run(callOf(ctx, in.GetNamespace()).Namespace), Record: a.Record(machine.RecOrigin), Turn: a.TurnRef(), Duplicate: a.Duplicate,
 		}
@@ -23,11 +24,11 @@ func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*p
 
 // DiffRuns implements pawl.v1.RunService.
 func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (*pawlv1.DiffRunsResponse, error) {
-	got, err := s.travel.DiffRuns(ctx, diffFromProto(callerOf(ctx), in))
+	got, err := s.travel.DiffRuns(ctx, convert.DiffFromProto(callerOf(ctx), in))
 	if err != nil {
 		return nil, err
 	}
-	return diffToProto(&got), nil
+	return convert.DiffToProto(&got), nil
 }
 
 // VerifyRun implements pawl.v1.RunService.

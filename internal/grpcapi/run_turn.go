@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -20,7 +21,7 @@ func (s *runService) GetTurn(ctx context.Context, in *pawlv1.GetTurnRequest) (*p
 
 // CompleteTurn implements pawl.v1.RunService.
 func (s *runService) CompleteTurn(ctx context.Context, in *pawlv1.CompleteTurnRequest) (*pawlv1.CompleteTurnResponse, error) {
-	return handled(ctx, s, in, completeFromProto, s.engine.CompleteTurn, func(a *Answer) *pawlv1.CompleteTurnResponse {
+	return handled(ctx, s, in, convert.CompleteFromProto, s.engine.CompleteTurn, func(a *convert.Answer) *pawlv1.CompleteTurnResponse {
 		return &pawlv1.CompleteTurnResponse{
 			Record: a.Record(machine.RecTurnCompleted), Transition: a.Record(machine.RecTransition), Ended: a.Record(machine.RecEnded),
 			State: a.State.Current, Status: a.Status(), Seq: a.Seq(), Turn: a.TurnRef(), Duplicate: a.Duplicate,
@@ -30,7 +31,7 @@ func (s *runService) CompleteTurn(ctx context.Context, in *pawlv1.CompleteTurnRe
 
 // FailTurn implements pawl.v1.RunService.
 func (s *runService) FailTurn(ctx context.Context, in *pawlv1.FailTurnRequest) (*pawlv1.FailTurnResponse, error) {
-	return handled(ctx, s, in, failFromProto, s.engine.FailTurn, func(a *Answer) *pawlv1.FailTurnResponse {
+	return handled(ctx, s, in, convert.FailFromProto, s.engine.FailTurn, func(a *convert.Answer) *pawlv1.FailTurnResponse {
 		return &pawlv1.FailTurnResponse{
 			Record: a.Record(machine.RecTurnFailed), Ended: a.Record(machine.RecEnded),
 			Status: a.Status(), Seq: a.Seq(), Turn: a.TurnRef(), Duplicate: a.Duplicate,
@@ -40,14 +41,14 @@ func (s *runService) FailTurn(ctx context.Context, in *pawlv1.FailTurnRequest) (
 
 // WriteOutput implements pawl.v1.RunService.
 func (s *runService) WriteOutput(ctx context.Context, in *pawlv1.WriteOutputRequest) (*pawlv1.WriteOutputResponse, error) {
-	return handled(ctx, s, in, outputFromProto, s.engine.WriteOutput, func(a *Answer) *pawlv1.WriteOutputResponse {
+	return handled(ctx, s, in, convert.OutputFromProto, s.engine.WriteOutput, func(a *convert.Answer) *pawlv1.WriteOutputResponse {
 		return &pawlv1.WriteOutputResponse{Record: a.Record(machine.RecOutputWritten), Seq: a.Seq(), Duplicate: a.Duplicate}
 	})
 }
 
 // SuspendTurn implements pawl.v1.RunService.
 func (s *runService) SuspendTurn(ctx context.Context, in *pawlv1.SuspendTurnRequest) (*pawlv1.SuspendTurnResponse, error) {
-	return handled(ctx, s, in, suspendFromProto, s.engine.SuspendTurn, func(a *Answer) *pawlv1.SuspendTurnResponse {
+	return handled(ctx, s, in, convert.SuspendFromProto, s.engine.SuspendTurn, func(a *convert.Answer) *pawlv1.SuspendTurnResponse {
 		return &pawlv1.SuspendTurnResponse{
 			Record: a.Record(machine.RecTurnSuspended), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate,
 		}
@@ -61,10 +62,10 @@ func (s *runService) RequestStep(ctx context.Context, in *pawlv1.RequestStepRequ
 		asked = req.Requests
 		return s.engine.RequestSteps(ctx, req)
 	}
-	return handled(ctx, s, in, stepsFromProto, do, func(a *Answer) *pawlv1.RequestStepResponse {
+	return handled(ctx, s, in, convert.StepsFromProto, do, func(a *convert.Answer) *pawlv1.RequestStepResponse {
 		out := &pawlv1.RequestStepResponse{Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate}
 		for i := range a.Steps {
-			out.Outcomes = append(out.Outcomes, outcomeToProto(a.State, &a.Steps[i], &asked[i]))
+			out.Outcomes = append(out.Outcomes, convert.OutcomeToProto(a.State, &a.Steps[i], &asked[i]))
 		}
 		return out
 	})
@@ -72,7 +73,7 @@ func (s *runService) RequestStep(ctx context.Context, in *pawlv1.RequestStepRequ
 
 // ResolveStep implements pawl.v1.RunService.
 func (s *runService) ResolveStep(ctx context.Context, in *pawlv1.ResolveStepRequest) (*pawlv1.ResolveStepResponse, error) {
-	return handled(ctx, s, in, resolveFromProto, s.engine.ResolveStep, func(a *Answer) *pawlv1.ResolveStepResponse {
+	return handled(ctx, s, in, convert.ResolveFromProto, s.engine.ResolveStep, func(a *convert.Answer) *pawlv1.ResolveStepResponse {
 		s.tally.ignored(ctx, a.Disposition)
 		return &pawlv1.ResolveStepResponse{
 			Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecStepResolved),

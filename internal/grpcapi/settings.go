@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -69,7 +70,7 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	if evals := mergeEvals(doc.Evals, own["evals"]); len(evals) > 0 {
 		settings["evals"] = evals
 	}
-	filter := skillFilter(p, state)
+	filter := convert.SkillFilter(p, state)
 	if skills := filterSkills(doc.Skills, filter); len(skills) > 0 {
 		settings["skills"] = skills
 	}

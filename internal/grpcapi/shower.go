@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -38,7 +39,7 @@ func (sh *shower) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Str
 		return out, nil
 	}
 	run, err := sh.s.run(ctx, sh.call.Namespace, row.Snapshot.State)
-	out.Snapshot = &pawlv1.Snapshot{Run: run, Artifacts: artifactsToProto(row.Snapshot.State.Artifacts, row.Snapshot.Artifacts)}
+	out.Snapshot = &pawlv1.Snapshot{Run: run, Artifacts: convert.ArtifactsToProto(row.Snapshot.State.Artifacts, row.Snapshot.Artifacts)}
 	return out, err
 }
 
@@ -77,7 +78,7 @@ func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.R
 			return nil, err
 		}
 	}
-	return recordToProto(row, declaredTypes(graph), final), nil
+	return convert.RecordToProto(row, convert.DeclaredTypes(graph), final), nil
 }
 
 func (sh *shower) ref(run string) runtime.RunRef { return runtime.RunRef{Call: sh.call, RunID: run} }

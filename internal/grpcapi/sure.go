@@ -5,6 +5,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 )
 
 // sureValidator lets requests pass that keep the constraints of the contract for
@@ -58,7 +59,7 @@ func sureCompletion(in *pawlv1.CompleteTurnRequest) bool {
 }
 
 // sureRun: a run's id and namespace have their form.
-func sureRun(in RunRequest) bool {
+func sureRun(in convert.RunRequest) bool {
 	id, namespace := in.GetRunId(), in.GetNamespace()
 	if len(id) != 26 || id[0] < '0' || id[0] > '7' || len(namespace) > 63 {
 		return false

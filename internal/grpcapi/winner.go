@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -16,7 +17,7 @@ const maxWinnerBytes = 2048
 
 // expecting is a request that may say which record it expects to be the newest.
 type expecting interface {
-	RunRequest
+	convert.RunRequest
 	GetExpectedSeq() uint64
 }
 
@@ -36,7 +37,7 @@ func (s *runService) withWinner(ctx context.Context, in any, err error) error {
 	if readErr != nil {
 		return err
 	}
-	winner := recordToProto(&row, declaredTypes(nil), nil)
+	winner := convert.RecordToProto(&row, convert.DeclaredTypes(nil), nil)
 	if transition := winner.GetTransition(); transition != nil {
 		transition.ArtifactsWritten = nil
 	}

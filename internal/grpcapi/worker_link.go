@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -233,7 +234,7 @@ func (l *workLink) PrepareTurn(d work.TurnDelivery) (func(), error) {
 		return nil, err
 	}
 	out := &pawlv1.TurnAssignment{
-		Lease: turnLeaseToProto(&d.TurnLease), Turn: turn, Agent: d.View.Run.Agent, Labels: labelsToProto(d.View.Run.Labels),
+		Lease: turnLeaseToProto(&d.TurnLease), Turn: turn, Agent: d.View.Run.Agent, Labels: convert.LabelsToProto(d.View.Run.Labels),
 		Traceparent: d.Traceparent,
 	}
 	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Turn{Turn: out}}) }, nil
@@ -254,7 +255,7 @@ func (l *workLink) Revoke(r work.Revocation) {
 func (l *workLink) StepsAnswered(run string, turn uint64, steps []runtime.StepView) {
 	out := &pawlv1.StepAnswers{RunId: run, TurnSeq: turn}
 	for i := range steps {
-		out.Steps = append(out.Steps, stepViewToProto(run, &steps[i]))
+		out.Steps = append(out.Steps, convert.StepViewToProto(run, &steps[i]))
 	}
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_StepAnswers{StepAnswers: out}})
 }

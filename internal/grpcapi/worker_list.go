@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
@@ -20,7 +21,7 @@ func (s *workerService) ListWorkers(ctx context.Context, in *pawlv1.ListWorkersR
 	for i := range list.Ready {
 		ready := &list.Ready[i]
 		out.Ready = append(out.Ready, &pawlv1.ReadyWork{
-			Pack:   packRefToProto(ready.Class.PackID, ready.Class.PackVersion, ready.Class.Digest),
+			Pack:   convert.PackRefToProto(ready.Class.PackID, ready.Class.PackVersion, ready.Class.Digest),
 			Prompt: ready.Class.Prompt, Agent: ready.Class.Agent, Tool: ready.Class.Tool,
 			Count: int32(ready.Count), Workers: int32(ready.Workers),
 		})
@@ -34,12 +35,12 @@ func workerToProto(w *work.WorkerView) *pawlv1.ConnectedWorker {
 		Packs: w.Offer.Packs, Prompts: w.Offer.Prompts, Agents: w.Offer.Agents, Tools: w.Offer.Tools,
 		TurnCapacity: int32(w.Offer.Turns), StepCapacity: int32(w.Offer.Steps),
 		HeldTurns: int32(w.HeldTurns), HeldSteps: int32(w.HeldSteps),
-		ConnectedAt: timeToProto(w.ConnectedAt), SeenAt: timeToProto(w.SeenAt), Draining: w.Draining,
+		ConnectedAt: convert.TimeToProto(w.ConnectedAt), SeenAt: convert.TimeToProto(w.SeenAt), Draining: w.Draining,
 	}
 	for i := range w.Turns {
 		t := &w.Turns[i]
 		out.Turns = append(out.Turns, &pawlv1.HeldWork{
-			RunId: t.RunID, TurnSeq: t.Turn, Attempt: int32(t.Attempt), Since: timeToProto(t.Since), Deadline: timeToProto(t.Deadline),
+			RunId: t.RunID, TurnSeq: t.Turn, Attempt: int32(t.Attempt), Since: convert.TimeToProto(t.Since), Deadline: convert.TimeToProto(t.Deadline),
 		})
 	}
 	for i := range w.Steps {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -84,7 +85,7 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 }
 
 // aboutRun is the part of a request that names a run; nil: there is none.
-func aboutRun(in *pawlv1.WorkRequest) RunRequest {
+func aboutRun(in *pawlv1.WorkRequest) convert.RunRequest {
 	switch item := in.GetItem().(type) {
 	case *pawlv1.WorkRequest_CompleteTurn:
 		return item.CompleteTurn

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -162,10 +163,10 @@ func (s *runService) turnResponse(ctx context.Context, namespace string, view *r
 	if err != nil {
 		return nil, err
 	}
-	out := turnViewToProto(view)
+	out := convert.TurnViewToProto(view)
 	out.VariablesJson = string(variables)
-	out.Remaining = remainingToProto(&view.Remaining)
+	out.Remaining = convert.RemainingToProto(&view.Remaining)
 	out.SettingsJson = s.settings.of(owner, view.TurnRef.Prompt, view.TurnRef.State)
-	describeSlots(owner, view.TurnRef.State, out.GetArtifactSlots())
+	convert.DescribeSlots(owner, view.TurnRef.State, out.GetArtifactSlots())
 	return out, nil
 }

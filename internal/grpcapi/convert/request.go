@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"fmt"
@@ -61,7 +61,8 @@ func (c Caller) turn(req turnRequest) runtime.TurnCall {
 	}
 }
 
-func startFromProto(c Caller, req *pawlv1.StartRunRequest) (runtime.StartRequest, error) {
+// StartFromProto reads what StartRun asks.
+func StartFromProto(c Caller, req *pawlv1.StartRunRequest) (runtime.StartRequest, error) {
 	variables, err := compactObject("variables_json", req.GetVariablesJson())
 	if err != nil {
 		return runtime.StartRequest{}, err
@@ -91,14 +92,16 @@ func labelsFromProto(in map[string]string) []machine.Label {
 	return out
 }
 
-func emitFromProto(c Caller, req *pawlv1.EmitEventRequest) (runtime.EmitRequest, error) {
+// EmitFromProto reads what EmitEvent asks.
+func EmitFromProto(c Caller, req *pawlv1.EmitEventRequest) (runtime.EmitRequest, error) {
 	return runtime.EmitRequest{
 		RunRef: c.Run(req), Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()),
 		EventID: req.GetEventId(), ExpectedSeq: req.GetExpectedSeq(), TurnToken: req.GetTurnToken(),
 	}, nil
 }
 
-func inputFromProto(c Caller, req *pawlv1.SendInputRequest) (runtime.InputRequest, error) {
+// InputFromProto reads what SendInput asks.
+func InputFromProto(c Caller, req *pawlv1.SendInputRequest) (runtime.InputRequest, error) {
 	parts, err := partsFromProto("parts", req.GetParts())
 	return runtime.InputRequest{
 		RunRef: c.Run(req), Parts: parts, MessageID: req.GetMessageId(), ExpectedSeq: req.GetExpectedSeq(),
@@ -106,14 +109,16 @@ func inputFromProto(c Caller, req *pawlv1.SendInputRequest) (runtime.InputReques
 	}, err
 }
 
-func artifactsFromProto(c Caller, req *pawlv1.SetArtifactsRequest) (runtime.ArtifactsRequest, error) {
+// ArtifactsFromProto reads what SetArtifacts asks.
+func ArtifactsFromProto(c Caller, req *pawlv1.SetArtifactsRequest) (runtime.ArtifactsRequest, error) {
 	return runtime.ArtifactsRequest{
 		RunRef: c.Run(req), Artifacts: writesFromProto(req.GetArtifacts()),
 		WriteID: req.GetWriteId(), ExpectedSeq: req.GetExpectedSeq(), TurnToken: req.GetTurnToken(),
 	}, nil
 }
 
-func completeFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.CompleteRequest, error) {
+// CompleteFromProto reads what CompleteTurn asks.
+func CompleteFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.CompleteRequest, error) {
 	output, err := partsFromProto("output", req.GetOutput())
 	if err != nil {
 		return runtime.CompleteRequest{}, err
@@ -129,19 +134,22 @@ func completeFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.Compl
 	}, nil
 }
 
-func failFromProto(c Caller, req *pawlv1.FailTurnRequest) (runtime.FailRequest, error) {
+// FailFromProto reads what FailTurn asks.
+func FailFromProto(c Caller, req *pawlv1.FailTurnRequest) (runtime.FailRequest, error) {
 	return runtime.FailRequest{
 		TurnCall: c.turn(req), Error: faultFromProto(req.GetError()),
 		Retryable: req.GetRetryable(), Usage: usageFromProto(req.GetUsage()), Reject: req.GetReject(),
 	}, nil
 }
 
-func outputFromProto(c Caller, req *pawlv1.WriteOutputRequest) (runtime.OutputRequest, error) {
+// OutputFromProto reads what WriteOutput asks.
+func OutputFromProto(c Caller, req *pawlv1.WriteOutputRequest) (runtime.OutputRequest, error) {
 	piece, err := pieceFromProto(req.GetPiece())
 	return runtime.OutputRequest{TurnCall: c.turn(req), Piece: piece}, err
 }
 
-func stepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequest, error) {
+// StepsFromProto reads what RequestStep asks.
+func StepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequest, error) {
 	out := runtime.StepsRequest{TurnCall: c.turn(req), Requests: make([]machine.StepRequest, len(req.GetRequests()))}
 	for i, r := range req.GetRequests() {
 		payload, err := compactObject(fmt.Sprintf("requests[%d].payload_json", i), r.GetPayloadJson())
@@ -156,7 +164,8 @@ func stepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequ
 	return out, nil
 }
 
-func resolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.ResolveRequest, error) {
+// ResolveFromProto reads what ResolveStep asks.
+func ResolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.ResolveRequest, error) {
 	out := runtime.ResolveRequest{
 		RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Step: req.GetStep(),
 		Tool: req.GetTool(), Attempt: int(req.GetAttempt()),
@@ -179,22 +188,25 @@ type noted interface {
 	GetRequestId() string
 }
 
-func controlFromProto[In noted](c Caller, req In) (runtime.ControlRequest, error) {
+// ControlFromProto reads what pause, resume and cancel ask.
+func ControlFromProto[In noted](c Caller, req In) (runtime.ControlRequest, error) {
 	return runtime.ControlRequest{RunRef: c.Run(req), Note: req.GetNote(), ID: req.GetRequestId()}, nil
 }
 
-// cancelFromProto ends the runs that the run started, too.
-func cancelFromProto(c Caller, req *pawlv1.CancelRunRequest) (runtime.ControlRequest, error) {
-	out, err := controlFromProto(c, req)
+// CancelFromProto ends the runs that the run started, too.
+func CancelFromProto(c Caller, req *pawlv1.CancelRunRequest) (runtime.ControlRequest, error) {
+	out, err := ControlFromProto(c, req)
 	out.Cascade = true
 	return out, err
 }
 
-func suspendFromProto(c Caller, req *pawlv1.SuspendTurnRequest) (runtime.TurnCall, error) {
+// SuspendFromProto reads what SuspendTurn asks.
+func SuspendFromProto(c Caller, req *pawlv1.SuspendTurnRequest) (runtime.TurnCall, error) {
 	return c.turn(req), nil
 }
 
-func filterFromProto(in *pawlv1.RunFilter) machine.RunFilter {
+// FilterFromProto reads which runs are meant.
+func FilterFromProto(in *pawlv1.RunFilter) machine.RunFilter {
 	out := machine.RunFilter{
 		Pack: in.GetPack(), State: in.GetState(), Labels: labelsFromProto(in.GetLabels()), Parent: in.GetParentRunId(),
 		Reason: in.GetReason(), CreatedFrom: timeFromProto(in.GetCreatedAfter()), CreatedBefore: timeFromProto(in.GetCreatedBefore()),
@@ -206,7 +218,8 @@ func filterFromProto(in *pawlv1.RunFilter) machine.RunFilter {
 	return out
 }
 
-func kindsFromProto(in []pawlv1.RecordKind) []machine.RecordKind {
+// KindsFromProto reads which records are meant.
+func KindsFromProto(in []pawlv1.RecordKind) []machine.RecordKind {
 	out := make([]machine.RecordKind, len(in))
 	for i, k := range in {
 		out[i] = machine.RecordKind(k)
@@ -214,8 +227,9 @@ func kindsFromProto(in []pawlv1.RecordKind) []machine.RecordKind {
 	return out
 }
 
-func watchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) runtime.WatchRequest {
-	filter := filterFromProto(in.GetFilter())
+// WatchFromProto reads what StreamTransitions asks.
+func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) runtime.WatchRequest {
+	filter := FilterFromProto(in.GetFilter())
 	out := runtime.WatchRequest{
 		Call: c.In(in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
 		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
@@ -224,7 +238,7 @@ func watchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) runtime.Watch
 		},
 		Filter: runtime.WatchFilter{
 			RunID: in.GetRunId(), Pack: filter.Pack, Status: filter.Status, Labels: filter.Labels,
-			Parent: filter.Parent, Kinds: kindsFromProto(in.GetKinds()),
+			Parent: filter.Parent, Kinds: KindsFromProto(in.GetKinds()),
 		},
 	}
 	if filter.State != "" {

@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"bytes"
@@ -42,13 +42,13 @@ var bodies = []machine.Body{
 // plus 20, and nothing of it is lost on the way.
 func TestEveryRecordKind(t *testing.T) {
 	t.Parallel()
-	types := mediaTypes(func(string) string { return "text/plain" })
+	types := MediaTypes(func(string) string { return "text/plain" })
 	for i, body := range bodies {
 		kind := machine.RecordKindOf(body)
 		if _, named := pawlv1.RecordKind_name[int32(kind)]; !named {
 			t.Fatalf("body %d is of kind %d, which has no name", i, kind)
 		}
-		record := recordToProto(&runtime.RecordRow{RunID: "r", Record: machine.Record{Seq: 7, At: 8, Principal: "p", Body: body}, PrevSeq: 6}, types, nil)
+		record := RecordToProto(&runtime.RecordRow{RunID: "r", Record: machine.Record{Seq: 7, At: 8, Principal: "p", Body: body}, PrevSeq: 6}, types, nil)
 		field := record.ProtoReflect().WhichOneof(record.ProtoReflect().Descriptor().Oneofs().ByName("body"))
 		if field == nil || int(field.Number()) != int(kind)+20 {
 			t.Errorf("kind %d is in %v", kind, field)
@@ -92,7 +92,7 @@ func TestPartsComeBack(t *testing.T) {
 func TestTokenSurvivesOnlyInTurns(t *testing.T) {
 	t.Parallel()
 	state := &machine.State{RunID: "r", Current: "a", Turn: &machine.Turn{Seq: 3, Attempt: 2, Suspended: true, NotBefore: 5}, Visits: []machine.Count{{State: "a", N: 4}}}
-	run := runToProto("", state, []string{"E"})
+	run := RunToProto("", state, []string{"E"})
 	if run.GetTurn().GetToken() != "" || run.GetTurn().GetVisit() != 4 || !run.GetTurnSuspended() || run.GetTurnNotBefore().GetNanos() != 5 {
 		t.Fatalf("run %v", run)
 	}
@@ -103,27 +103,27 @@ func TestTokenSurvivesOnlyInTurns(t *testing.T) {
 
 // conversions are those of requests, each fed with bytes that decode.
 var conversions = map[string]func([]byte){
-	"start":     conversion(startFromProto),
-	"emit":      conversion(emitFromProto),
-	"input":     conversion(inputFromProto),
-	"artifacts": conversion(artifactsFromProto),
-	"complete":  conversion(completeFromProto),
-	"fail":      conversion(failFromProto),
-	"suspend":   conversion(suspendFromProto),
-	"output":    conversion(outputFromProto),
-	"steps":     conversion(stepsFromProto),
-	"resolve":   conversion(resolveFromProto),
-	"control":   conversion(controlFromProto[*pawlv1.PauseRunRequest]),
-	"cancel":    conversion(cancelFromProto),
-	"fork":      conversion(forkFromProto),
+	"start":     conversion(StartFromProto),
+	"emit":      conversion(EmitFromProto),
+	"input":     conversion(InputFromProto),
+	"artifacts": conversion(ArtifactsFromProto),
+	"complete":  conversion(CompleteFromProto),
+	"fail":      conversion(FailFromProto),
+	"suspend":   conversion(SuspendFromProto),
+	"output":    conversion(OutputFromProto),
+	"steps":     conversion(StepsFromProto),
+	"resolve":   conversion(ResolveFromProto),
+	"control":   conversion(ControlFromProto[*pawlv1.PauseRunRequest]),
+	"cancel":    conversion(CancelFromProto),
+	"fork":      conversion(ForkFromProto),
 	"diff": conversion(func(c Caller, m *pawlv1.DiffRunsRequest) (travel.DiffRequest, error) {
-		return diffFromProto(c, m), nil
+		return DiffFromProto(c, m), nil
 	}),
 	"watch": conversion(func(c Caller, m *pawlv1.StreamTransitionsRequest) (runtime.WatchRequest, error) {
-		return watchFromProto(c, m), nil
+		return WatchFromProto(c, m), nil
 	}),
 	"list": conversion(func(_ Caller, m *pawlv1.ListRunsRequest) (machine.RunFilter, error) {
-		return filterFromProto(m.GetFilter()), nil
+		return FilterFromProto(m.GetFilter()), nil
 	}),
 }
 
@@ -151,7 +151,7 @@ func FuzzConversions(f *testing.F) {
 	seeds := []proto.Message{
 		&pawlv1.StartRunRequest{Pack: "p", VariablesJson: "{}", Input: []*pawlv1.Part{{}}, Labels: map[string]string{"a": "b"}},
 		&pawlv1.CompleteTurnRequest{Messages: []*pawlv1.Message{nil, {Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: "{"}}}}}},
-		&pawlv1.EmitEventRequest{Artifacts: []*pawlv1.ArtifactWrite{{}, jsonValue("a", "{"), text("b", "c")}},
+		&pawlv1.EmitEventRequest{Artifacts: []*pawlv1.ArtifactWrite{{}, {Name: "a", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: "{"}}}, {Name: "b", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: "c"}}}}},
 		&pawlv1.RequestStepRequest{Requests: []*pawlv1.StepRequest{{PayloadJson: "[1"}, {}}},
 		&pawlv1.ResolveStepRequest{Answer: &pawlv1.ResolveStepRequest_Error{}},
 	}

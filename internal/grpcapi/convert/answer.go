@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"slices"
@@ -18,8 +18,8 @@ type Answer struct {
 	}
 }
 
-// declaredTypes reads media types off a graph.
-func declaredTypes(graph *machine.Graph) mediaTypes {
+// DeclaredTypes reads media types off a graph.
+func DeclaredTypes(graph *machine.Graph) MediaTypes {
 	return func(artifact string) string {
 		if graph == nil {
 			return ""
@@ -41,9 +41,9 @@ func (a *Answer) Record(kind machine.RecordKind) *pawlv1.Record {
 	}
 	var final []*pawlv1.Artifact
 	if a.Final != nil {
-		final = artifactsToProto(a.State.Artifacts, a.Final)
+		final = ArtifactsToProto(a.State.Artifacts, a.Final)
 	}
-	return recordToProto(row, declaredTypes(a.Graph), final)
+	return RecordToProto(row, DeclaredTypes(a.Graph), final)
 }
 
 // Status of the run after the input.
@@ -72,12 +72,12 @@ func (a *Answer) TurnRef() *pawlv1.TurnRef {
 
 // Run is the run after the input.
 func (a *Answer) Run(namespace string) *pawlv1.Run {
-	return runToProto(namespace, a.State, allowedEvents(a.Graph, a.State))
+	return RunToProto(namespace, a.State, AllowedEvents(a.Graph, a.State))
 }
 
-// allowedEvents are those that the current state declares, sorted; none if it is
+// AllowedEvents are those that the current state declares, sorted; none if it is
 // terminal or the run is.
-func allowedEvents(graph *machine.Graph, s *machine.State) []string {
+func AllowedEvents(graph *machine.Graph, s *machine.State) []string {
 	node := graph.States[s.Current]
 	if node == nil || node.Terminal || s.Status.Terminal() {
 		return nil

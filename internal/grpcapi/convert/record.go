@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -6,13 +6,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// recordToProto converts one record. types gives the media types of its run's
+// RecordToProto converts one record. types gives the media types of its run's
 // artifacts; final are the artifacts of a run that ended, looked at for Ended only.
-func recordToProto(row *runtime.RecordRow, types mediaTypes, final []*pawlv1.Artifact) *pawlv1.Record {
+func RecordToProto(row *runtime.RecordRow, types MediaTypes, final []*pawlv1.Artifact) *pawlv1.Record {
 	rec := &row.Record
 	out := &pawlv1.Record{
 		RunId: row.RunID, Seq: rec.Seq, PrevSeq: row.PrevSeq, Cursor: row.Cursor.String(),
-		At: timeToProto(rec.At), Principal: rec.Principal,
+		At: TimeToProto(rec.At), Principal: rec.Principal,
 		PrevHash: row.PrevHash[:], Hash: row.Hash[:],
 	}
 	if ended, ok := rec.Body.(*machine.Ended); ok {
@@ -25,7 +25,7 @@ func recordToProto(row *runtime.RecordRow, types mediaTypes, final []*pawlv1.Art
 	return out
 }
 
-func endedToProto(types mediaTypes, e *machine.Ended, final []*pawlv1.Artifact) *pawlv1.Ended {
+func endedToProto(types MediaTypes, e *machine.Ended, final []*pawlv1.Artifact) *pawlv1.Ended {
 	return &pawlv1.Ended{
 		Status: pawlv1.RunStatus(e.Status), Reason: e.Reason, Redirects: redirectsToProto(e.Redirects),
 		ArtifactsWritten: types.writesToProto(e.Artifacts), FinalArtifacts: final,
@@ -34,7 +34,7 @@ func endedToProto(types mediaTypes, e *machine.Ended, final []*pawlv1.Artifact) 
 }
 
 // runBody sets the bodies that are about the run as a whole.
-func runBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
+func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.Transition:
 		out.Cause = pawlv1.Cause(b.Cause)
@@ -60,7 +60,7 @@ func runBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	return true
 }
 
-func transitionToProto(types mediaTypes, t *machine.Transition) *pawlv1.Transition {
+func transitionToProto(types MediaTypes, t *machine.Transition) *pawlv1.Transition {
 	return &pawlv1.Transition{
 		From: t.From, Event: t.Event, To: t.To, IntendedState: t.Intended,
 		Redirects: redirectsToProto(t.Redirects), Visit: int32(t.Visit), TotalVisits: int32(t.Total),
@@ -80,7 +80,7 @@ func redirectsToProto(in []machine.Redirect) []*pawlv1.Redirect {
 }
 
 // turnBody sets the bodies that are about a turn.
-func turnBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
+func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.TurnOpened:
 		out.Body = &pawlv1.Record_TurnOpened{TurnOpened: &pawlv1.TurnOpened{State: b.State, Inputs: b.Inputs}}
@@ -97,7 +97,7 @@ func turnBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	case *machine.TurnFailed:
 		out.Body = &pawlv1.Record_TurnFailed{TurnFailed: &pawlv1.TurnFailed{
 			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Error: faultToProto(b.Error), Retryable: b.Retryable,
-			Next: int32(b.Next), NotBefore: timeToProto(b.NotBefore), Usage: usageToProto(b.Usage),
+			Next: int32(b.Next), NotBefore: TimeToProto(b.NotBefore), Usage: usageToProto(b.Usage),
 		}}
 	case *machine.TurnAbandoned:
 		out.Body = &pawlv1.Record_TurnAbandoned{TurnAbandoned: &pawlv1.TurnAbandoned{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Why: b.Why}}
@@ -112,21 +112,21 @@ func turnBody(types mediaTypes, out *pawlv1.Record, body machine.Body) bool {
 }
 
 func assignmentToProto(a machine.Assignment) *pawlv1.Assignment {
-	return &pawlv1.Assignment{Worker: a.Worker, Delivery: int32(a.Delivery), At: timeToProto(a.At)}
+	return &pawlv1.Assignment{Worker: a.Worker, Delivery: int32(a.Delivery), At: TimeToProto(a.At)}
 }
 
 // stepBody sets the bodies that are about a step.
-func stepBody(types mediaTypes, out *pawlv1.Record, body machine.Body) {
+func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 	switch b := body.(type) {
 	case *machine.StepRequested:
 		out.Body = &pawlv1.Record_StepRequested{StepRequested: &pawlv1.StepRequested{
 			Step: b.Step, Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), PayloadJson: string(b.Payload),
-			Reframe: b.Reframe, Deadline: timeToProto(b.Deadline), Delegation: b.Delegation,
+			Reframe: b.Reframe, Deadline: TimeToProto(b.Deadline), Delegation: b.Delegation,
 		}}
 	case *machine.StepResolved:
 		out.Body = &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{
 			Step: b.Step, Tool: b.Tool, Attempt: int32(b.Attempt), Ok: b.OK, ResultJson: string(b.Result), Error: faultToProto(b.Error),
-			Unknown: b.Unknown, Next: int32(b.Next), Deadline: timeToProto(b.Deadline), Worker: b.Worker,
+			Unknown: b.Unknown, Next: int32(b.Next), Deadline: TimeToProto(b.Deadline), Worker: b.Worker,
 			ArtifactsWritten: types.writesToProto(b.Artifacts), Usage: usageToProto(b.Usage),
 		}}
 	case *machine.StepRejected:

@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"time"
@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 )
 
-func forkFromProto(c Caller, req *pawlv1.ForkRunRequest) (travel.ForkRequest, error) {
+// ForkFromProto reads what ForkRun asks.
+func ForkFromProto(c Caller, req *pawlv1.ForkRunRequest) (travel.ForkRequest, error) {
 	variables, err := compactObject("variables_json", req.GetVariablesJson())
 	return travel.ForkRequest{
 		RunRef: c.Run(req), AtSeq: req.GetAtSeq(), Pack: req.GetPack(), Variables: variables,
@@ -19,11 +20,13 @@ func forkFromProto(c Caller, req *pawlv1.ForkRunRequest) (travel.ForkRequest, er
 	}, err
 }
 
-func diffFromProto(c Caller, req *pawlv1.DiffRunsRequest) travel.DiffRequest {
+// DiffFromProto reads what DiffRuns asks.
+func DiffFromProto(c Caller, req *pawlv1.DiffRunsRequest) travel.DiffRequest {
 	return travel.DiffRequest{RunRef: c.Run(req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}
 }
 
-func diffToProto(d *travel.Diff) *pawlv1.DiffRunsResponse {
+// DiffToProto tells how two runs differ.
+func DiffToProto(d *travel.Diff) *pawlv1.DiffRunsResponse {
 	out := &pawlv1.DiffRunsResponse{
 		Base: pointToProto(&d.Base), Other: pointToProto(&d.Other), CommonPath: int32(d.Common),
 		BasePath: pathToProto(d.BasePath), OtherPath: pathToProto(d.OtherPath),
@@ -43,7 +46,7 @@ func diffToProto(d *travel.Diff) *pawlv1.DiffRunsResponse {
 func pointToProto(p *travel.RunPoint) *pawlv1.RunPoint {
 	s := p.State
 	return &pawlv1.RunPoint{
-		RunId: s.RunID, Seq: s.Seq, Pack: packRefToProto(s.PackID, s.PackVersion, s.Digest), State: s.Current,
+		RunId: s.RunID, Seq: s.Seq, Pack: PackRefToProto(s.PackID, s.PackVersion, s.Digest), State: s.Current,
 		Status: pawlv1.RunStatus(s.Status), Reason: s.Reason, Messages: int32(p.Messages),
 	}
 }
@@ -79,7 +82,7 @@ func forkedToProto(f *machine.Forked) *pawlv1.ForkedFrom {
 	return &pawlv1.ForkedFrom{RunId: f.RunID, Seq: f.Seq, Visits: int32(f.Visits), Steps: f.Steps}
 }
 
-func originToProto(types mediaTypes, o *machine.Origin) *pawlv1.Origin {
+func originToProto(types MediaTypes, o *machine.Origin) *pawlv1.Origin {
 	out := &pawlv1.Origin{RunId: o.RunID, Seq: o.Seq, ArtifactsWritten: types.writesToProto(o.Artifacts), Steps: uint32(len(o.Steps))}
 	if o.State != nil {
 		out.State = o.State.Current

@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"slices"
@@ -10,23 +10,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// runToProto converts a state; allowed are the events that its current state
+// RunToProto converts a state; allowed are the events that its current state
 // declares, sorted.
-func runToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Run {
+func RunToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Run {
 	if namespace == "" {
 		namespace = runtime.DefaultNamespace
 	}
 	out := &pawlv1.Run{
-		Namespace: namespace, RunId: s.RunID, Pack: packRefToProto(s.PackID, s.PackVersion, s.Digest),
+		Namespace: namespace, RunId: s.RunID, Pack: PackRefToProto(s.PackID, s.PackVersion, s.Digest),
 		Entry: s.Entry, Agent: s.Agent, EntryOverride: s.EntryOverride, Execution: pawlv1.Execution(s.Execution),
-		Labels: labelsToProto(s.Labels), Status: pawlv1.RunStatus(s.Status), Reason: s.Reason, Paused: s.Paused,
+		Labels: LabelsToProto(s.Labels), Status: pawlv1.RunStatus(s.Status), Reason: s.Reason, Paused: s.Paused,
 		State: s.Current, Seq: s.Seq, VisitSeq: s.VisitSeq, AllowedEvents: allowed,
-		CreatedAt: timeToProto(s.CreatedAt), UpdatedAt: timeToProto(s.At),
-		Deadline: timeToProto(s.Deadline), StateTimeoutAt: timeToProto(s.StateTimeoutAt),
+		CreatedAt: TimeToProto(s.CreatedAt), UpdatedAt: TimeToProto(s.At),
+		Deadline: TimeToProto(s.Deadline), StateTimeoutAt: TimeToProto(s.StateTimeoutAt),
 		QueuedInputs: int32(len(s.Queue)), Steps: stepsToProto(s.RunID, s.Steps), LastStep: s.LastStep,
 		Artifacts: headsToProto(s.Artifacts), ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Parent: parentToProto(s.Parent), Depth: int32(s.Depth), Limits: limitsToProto(s.Limits),
-		Awaiting: pawlv1.Awaiting(s.Awaiting), StatusAt: timeToProto(s.StatusAt), Task: taskToProto(s.Task),
+		Awaiting: pawlv1.Awaiting(s.Awaiting), StatusAt: TimeToProto(s.StatusAt), Task: taskToProto(s.Task),
 		ForkedFrom: forkedToProto(s.Forked), Imported: s.Imported,
 	}
 	countsToProto(out, s)
@@ -34,7 +34,7 @@ func runToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 		out.Turn = &pawlv1.TurnRef{
 			RunId: s.RunID, TurnSeq: s.Turn.Seq, State: s.Current, Visit: visitOf(s), Attempt: int32(s.Turn.Attempt),
 		}
-		out.TurnNotBefore = timeToProto(s.Turn.NotBefore)
+		out.TurnNotBefore = TimeToProto(s.Turn.NotBefore)
 		out.TurnSuspended = s.Turn.Suspended
 	}
 	return out
@@ -73,7 +73,8 @@ func turnToProto(s *machine.State, t *runtime.TurnRef) *pawlv1.TurnRef {
 	}
 }
 
-func labelsToProto(in []machine.Label) map[string]string {
+// LabelsToProto tells labels, nil for none.
+func LabelsToProto(in []machine.Label) map[string]string {
 	if len(in) == 0 {
 		return nil
 	}
@@ -84,7 +85,8 @@ func labelsToProto(in []machine.Label) map[string]string {
 	return out
 }
 
-func packRefToProto(id, version, digest string) *pawlv1.PackRef {
+// PackRefToProto names one registered pack.
+func PackRefToProto(id, version, digest string) *pawlv1.PackRef {
 	return &pawlv1.PackRef{Id: id, Version: version, Digest: digest}
 }
 
@@ -102,8 +104,8 @@ func limitsToProto(l machine.Limits) *pawlv1.RunLimits {
 	}
 }
 
-// budgetsToProto converts the budgets that hold for a run.
-func budgetsToProto(r *runtime.Beginning) *pawlv1.RunBudgets {
+// BudgetsToProto converts the budgets that hold for a run.
+func BudgetsToProto(r *runtime.Beginning) *pawlv1.RunBudgets {
 	b := &r.Budget
 	out := &pawlv1.RunBudgets{
 		MaxTotalVisits: int32(b.MaxTotalVisits), MaxToolCalls: int32(b.MaxToolCalls), MaxSteps: int32(b.MaxSteps),
@@ -128,7 +130,7 @@ func stepsToProto(run string, in []machine.ToolStep) []*pawlv1.Step {
 func stepToProto(run string, s *machine.ToolStep) *pawlv1.Step {
 	return &pawlv1.Step{
 		Step: s.Step, Key: s.Key, Tool: s.Tool, Status: pawlv1.StepStatus(s.Status), Attempt: int32(s.Attempt),
-		TurnSeq: s.TurnSeq, Deadline: timeToProto(s.Deadline), Delegation: s.Delegation,
+		TurnSeq: s.TurnSeq, Deadline: TimeToProto(s.Deadline), Delegation: s.Delegation,
 		Remote: remoteToProto(s.Remote), IdempotencyKey: machine.IdempotencyKey(run, s.Step),
 	}
 }
@@ -156,8 +158,8 @@ func headToProto(h *machine.ArtifactHead) *pawlv1.ArtifactHead {
 
 func modeToProto(m machine.Mode) pawlv1.ArtifactMode { return pawlv1.ArtifactMode(m + 1) }
 
-// artifactsToProto converts accumulated values, by name.
-func artifactsToProto(heads []machine.ArtifactHead, in []runtime.ArtifactValue) []*pawlv1.Artifact {
+// ArtifactsToProto converts accumulated values, by name.
+func ArtifactsToProto(heads []machine.ArtifactHead, in []runtime.ArtifactValue) []*pawlv1.Artifact {
 	var out []*pawlv1.Artifact
 	for _, a := range in {
 		head := &pawlv1.ArtifactHead{Name: a.Name, MediaType: a.Type, Mode: modeToProto(a.Mode), Seq: a.Seq, Bytes: int64(len(a.Value))}

@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"

@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -9,15 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// turnViewToProto converts what an executor is handed.
-func turnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
+// TurnViewToProto converts what an executor is handed.
+func TurnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
 	run := v.Run
 	out := &pawlv1.GetTurnResponse{
-		Turn: turnToProto(run, &v.TurnRef), Pack: packRefToProto(run.PackID, run.PackVersion, run.Digest),
+		Turn: turnToProto(run, &v.TurnRef), Pack: PackRefToProto(run.PackID, run.PackVersion, run.Digest),
 		Prompt: v.TurnRef.Prompt, SystemPrompt: v.System, Messages: messagesToProto(v.Messages),
 		AllowedEvents: v.Events, Terminal: len(v.Events) == 0,
-		Deadline: timeToProto(run.Deadline), Seq: run.Seq, VisitSeq: run.VisitSeq,
-		Suspended: run.Turn.Suspended, NotBefore: timeToProto(run.Turn.NotBefore),
+		Deadline: TimeToProto(run.Deadline), Seq: run.Seq, VisitSeq: run.VisitSeq,
+		Suspended: run.Turn.Suspended, NotBefore: TimeToProto(run.Turn.NotBefore),
 	}
 	if v.Orchestration == machine.External {
 		out.AllowedEvents = nil
@@ -33,21 +33,21 @@ func turnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
 		})
 	}
 	for i := range v.Steps {
-		out.Steps = append(out.Steps, stepViewToProto(v.Run.RunID, &v.Steps[i]))
+		out.Steps = append(out.Steps, StepViewToProto(v.Run.RunID, &v.Steps[i]))
 	}
 	return out
 }
 
-// stepViewToProto converts a step with its payload and answer.
-func stepViewToProto(run string, v *runtime.StepView) *pawlv1.Step {
+// StepViewToProto converts a step with its payload and answer.
+func StepViewToProto(run string, v *runtime.StepView) *pawlv1.Step {
 	out := stepToProto(run, &v.ToolStep)
 	out.PayloadJson, out.ResultJson, out.Error = string(v.Payload), string(v.Result), faultToProto(v.Error)
 	out.BodiesOmitted = v.Omitted
 	return out
 }
 
-// outcomeToProto converts the answer to one step request.
-func outcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRequest) *pawlv1.StepOutcome {
+// OutcomeToProto converts the answer to one step request.
+func OutcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRequest) *pawlv1.StepOutcome {
 	out := &pawlv1.StepOutcome{Key: a.Key, Replayed: a.Replayed, Denial: denialToProto(a.Denial)}
 	if a.Step == 0 {
 		return out
@@ -63,8 +63,8 @@ func outcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRe
 	return out
 }
 
-// describeSlots adds the pack's words for the artifacts of a state.
-func describeSlots(p *pack.Pack, state string, slots []*pawlv1.ArtifactSlot) {
+// DescribeSlots adds the pack's words for the artifacts of a state.
+func DescribeSlots(p *pack.Pack, state string, slots []*pawlv1.ArtifactSlot) {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil {
 		return
 	}
@@ -76,7 +76,8 @@ func describeSlots(p *pack.Pack, state string, slots []*pawlv1.ArtifactSlot) {
 	}
 }
 
-func remainingToProto(r *machine.Remaining) *pawlv1.Remaining {
+// RemainingToProto tells what is left of budgets.
+func RemainingToProto(r *machine.Remaining) *pawlv1.Remaining {
 	out := &pawlv1.Remaining{Visits: r.Visits, ToolCalls: r.ToolCalls, Steps: r.Steps, Tokens: r.Tokens, CostMicroUsd: r.CostMicro}
 	if r.WallTime != nil {
 		out.WallTime = durationpb.New(*r.WallTime)

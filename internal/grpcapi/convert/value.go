@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// timeToProto converts Unix nanoseconds; 0 is unset.
-func timeToProto(nanos int64) *timestamppb.Timestamp {
+// TimeToProto converts Unix nanoseconds; 0 is unset.
+func TimeToProto(nanos int64) *timestamppb.Timestamp {
 	if nanos == 0 {
 		return nil
 	}
@@ -88,10 +88,10 @@ func valueToProto(mediaType string, value []byte) *pawlv1.ArtifactValue {
 	return out
 }
 
-// mediaTypes gives the declared media type of an artifact of one run.
-type mediaTypes func(artifact string) string
+// MediaTypes gives the declared media type of an artifact of one run.
+type MediaTypes func(artifact string) string
 
-func (types mediaTypes) writesToProto(in []machine.ArtifactWrite) []*pawlv1.ArtifactWrite {
+func (types MediaTypes) writesToProto(in []machine.ArtifactWrite) []*pawlv1.ArtifactWrite {
 	if len(in) == 0 {
 		return nil
 	}

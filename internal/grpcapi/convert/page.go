@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"bytes"
@@ -11,17 +11,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxPageBytes bounds a page of a list, unless its first item alone is larger: a
+// MaxPageBytes bounds a page of a list, unless its first item alone is larger: a
 // client with gRPC's own limit of 4 MiB must be able to read every page.
-const maxPageBytes = 1 << 20
+const MaxPageBytes = 1 << 20
 
-// pageRoom is what a page can still hold.
-type pageRoom struct{ used int }
+// PageRoom is what a page can still hold.
+type PageRoom struct{ used int }
 
-// takes reports whether one more item fits and adds it if it does.
-func (r *pageRoom) takes(item proto.Message) bool {
+// Takes reports whether one more item fits and adds it if it does.
+func (r *PageRoom) Takes(item proto.Message) bool {
 	size := proto.Size(item)
-	if r.used > 0 && r.used+size > maxPageBytes {
+	if r.used > 0 && r.used+size > MaxPageBytes {
 		return false
 	}
 	r.used += size
@@ -31,19 +31,19 @@ func (r *pageRoom) takes(item proto.Message) bool {
 // pageSum is how many bytes of a hash bind a page token to its list.
 const pageSum = 8
 
-// pageToken makes the token of a list's next page out of the position that the
+// PageToken makes the token of a list's next page out of the position that the
 // engine gave; "" stays "". It is good for the same request only, page_size
 // aside: a token of another list, or under another filter, would otherwise begin
 // at some place that nobody meant.
-func pageToken(list proto.Message, position string) string {
+func PageToken(list proto.Message, position string) string {
 	if position == "" {
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(append(pageBinding(list, position), position...))
 }
 
-// pagePosition is the inverse of [pageToken].
-func pagePosition(list interface {
+// PagePosition is the inverse of [pageToken].
+func PagePosition(list interface {
 	proto.Message
 	GetPageToken() string
 }) (string, error) {

@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"cmp"
@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// packToProto takes the document from p where the row, as in a list, is without.
-func packToProto(row *machine.PackRow, p *pack.Pack) *pawlv1.Pack {
+// PackToProto takes the document from p where the row, as in a list, is without.
+func PackToProto(row *machine.PackRow, p *pack.Pack) *pawlv1.Pack {
 	document := row.Source
 	if len(document) == 0 {
 		document = p.Source
 	}
 	out := &pawlv1.Pack{
 		Id: row.ID, Version: row.Version, Digest: row.Digest, Name: p.Doc.Name, Description: p.Doc.Description,
-		IsDefault: row.Default, RegisteredAt: timeToProto(row.RegisteredAt), SizeBytes: int64(len(document)), Agents: p.Agents(),
+		IsDefault: row.Default, RegisteredAt: TimeToProto(row.RegisteredAt), SizeBytes: int64(len(document)), Agents: p.Agents(),
 	}
 	if p.Doc.Workflow != nil {
 		out.Entry = p.Doc.Workflow.Entry
@@ -27,7 +27,8 @@ func packToProto(row *machine.PackRow, p *pack.Pack) *pawlv1.Pack {
 	return out
 }
 
-func diagnosticsToProto(in []pack.Diagnostic) []*pawlv1.Diagnostic {
+// DiagnosticsToProto tells the findings about a pack.
+func DiagnosticsToProto(in []pack.Diagnostic) []*pawlv1.Diagnostic {
 	var out []*pawlv1.Diagnostic
 	for _, d := range in {
 		severity := pawlv1.Severity_SEVERITY_WARNING
@@ -42,8 +43,8 @@ func diagnosticsToProto(in []pack.Diagnostic) []*pawlv1.Diagnostic {
 	return out
 }
 
-// terminationsToProto analyses a pack: its workflow's entry and its agents'.
-func terminationsToProto(p *pack.Pack) (*pawlv1.Termination, []*pawlv1.Termination) {
+// TerminationsToProto analyses a pack: its workflow's entry and its agents'.
+func TerminationsToProto(p *pack.Pack) (*pawlv1.Termination, []*pawlv1.Termination) {
 	var agents []*pawlv1.Termination
 	for _, member := range p.Agents() {
 		if t, err := p.AnalyzeEntry(pack.Entry{Agent: member}); err == nil {
@@ -108,18 +109,18 @@ func exitOf(s *pack.State) string {
 	return *s.OnMaxVisits
 }
 
-// graphToProto converts one entry's control flow, with the drawings of the pack.
-func graphToProto(p *pack.Pack, g *machine.Graph) *pawlv1.GetPackGraphResponse {
+// GraphToProto converts one entry's control flow, with the drawings of the pack.
+func GraphToProto(p *pack.Pack, g *machine.Graph) *pawlv1.GetPackGraphResponse {
 	drawing := diagram.Of(p)
 	if g.Agent != "" {
 		drawing = drawing.Reached(g)
 	}
 	out := &pawlv1.GetPackGraphResponse{
-		Pack: packRefToProto(p.ID, p.Version, p.Digest), Entry: g.Entry, Mermaid: drawing.Mermaid(), Dot: drawing.DOT(),
+		Pack: PackRefToProto(p.ID, p.Version, p.Digest), Entry: g.Entry, Mermaid: drawing.Mermaid(), Dot: drawing.DOT(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.States)) {
 		node := nodeToProto(g.States[name], name == g.Entry)
-		node.Tools, node.Skills = callable(g.Prompts[node.GetPrompt()]), skillFilter(p, name)
+		node.Tools, node.Skills = callable(g.Prompts[node.GetPrompt()]), SkillFilter(p, name)
 		if p.Doc.Workflow != nil && p.Doc.Workflow.States[name] != nil {
 			node.Description = p.Doc.Workflow.States[name].Description
 		}
@@ -170,8 +171,8 @@ func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
 	return out
 }
 
-// skillFilter is the state's `skills`: a path, "none", or "" for all.
-func skillFilter(p *pack.Pack, state string) string {
+// SkillFilter is the state's `skills`: a path, "none", or "" for all.
+func SkillFilter(p *pack.Pack, state string) string {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil || p.Doc.Workflow.States[state].Skills == nil {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"os"
@@ -27,7 +27,7 @@ func TestTerminationSaysWhatBounds(t *testing.T) {
 		"rfc0005-3-orchestrated-agent.json": {[]string{"acyclic"}, 2},
 	}
 	for name, want := range tests {
-		src, err := os.ReadFile(filepath.Join("../../testdata/packs", name))
+		src, err := os.ReadFile(filepath.Join("../../../testdata/packs", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestTerminationSaysWhatBounds(t *testing.T) {
 		if p == nil {
 			t.Fatalf("%s: %v, %v", name, found, err)
 		}
-		got, _ := terminationsToProto(p)
+		got, _ := TerminationsToProto(p)
 		if !slices.Equal(got.GetBoundedBy(), want.by) || got.GetMaxVisits() != want.visits {
 			t.Errorf("%s: bounded by %q, %d visits", name, got.GetBoundedBy(), got.GetMaxVisits())
 		}

@@ -39,6 +39,8 @@ type workLink struct {
 	beats  *rate.Limiter
 	// batches: the worker reads responses that share a message.
 	batches bool
+	// brief: it reads no answers in receipts but those that it goes on with.
+	brief bool
 
 	mu    sync.Mutex
 	queue []*pawlv1.WorkResponse

@@ -205,7 +205,19 @@ func (l *workLink) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, e
 		return
 	}
 	receipt.Id = in.GetId()
+	if l.brief && !awaited(in) {
+		receipt.Answer = nil
+	}
 	l.owe(receipt)
+}
+
+// awaited: a worker cannot go on without the answer of its request.
+func awaited(in *pawlv1.WorkRequest) bool {
+	switch in.GetItem().(type) {
+	case *pawlv1.WorkRequest_RequestStep, *pawlv1.WorkRequest_Heartbeat, *pawlv1.WorkRequest_Output:
+		return true
+	}
+	return false
 }
 
 func (l *workLink) refuse(id uint64, err error) {

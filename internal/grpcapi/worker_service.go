@@ -139,7 +139,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 		return registrationRequired()
 	}
 	req := workerFromProto(callOf(ctx, first.GetNamespace()), in)
-	req.Sink, link.batches = link, in.GetBatches()
+	req.Sink, link.batches, link.brief = link, in.GetBatches(), in.GetBrief()
 	conn, err := s.runs.work.Connect(ctx, req)
 	if err != nil {
 		return err

@@ -144,3 +144,33 @@ func TestResponsesTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestBriefReceipts: a worker that registers so is told of a completion only that it was
+// taken, or why not; what it cannot go on without it is told.
+func TestBriefReceipts(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	r.register(ctx)
+	reg := registration("brief")
+	reg.Brief = true
+	h := r.open(ctx, &pawlv1.WorkRequest{
+		Credits: &pawlv1.WorkCredits{Turns: 1}, Item: &pawlv1.WorkRequest_Register{Register: reg},
+	})
+	r.startWorkers(ctx)
+	turn := h.turn()
+	step, err := h.ask(stepRequest(turn, "run_tests", `{"path": "."}`))
+	if err != nil || len(step.GetRequestStep().GetOutcomes()) != 1 {
+		t.Errorf("a step request: %v, %v", step, err)
+	}
+	beat, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Heartbeat{Heartbeat: &pawlv1.WorkerHeartbeat{}}})
+	if err != nil || len(beat.GetHeartbeat().GetLeases()) != 1 {
+		t.Errorf("a heartbeat: %v, %v", beat, err)
+	}
+	_, err = h.ask(completion(turn, "Nope"))
+	wantError(t, err, codes.FailedPrecondition, "UNKNOWN_EVENT")
+	done, err := h.ask(completion(turn, "Again"))
+	if err != nil || done.GetAnswer() != nil {
+		t.Errorf("a completion: %v, %v", done, err)
+	}
+	h.turn()
+}

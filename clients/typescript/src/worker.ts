@@ -154,6 +154,8 @@ export class Worker {
     return {
       workerId: this.id,
       instance: this.#instance,
+      // Nothing here reads what became of a completion, only that it was taken.
+      brief: true,
       client: "pawl-typescript",
       packs: [...packs],
       ...names,

@@ -1164,7 +1164,11 @@ type WorkerRegistration struct {
 	Instance string `protobuf:"bytes,12,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Reads WorkResponse.more: what waits to be sent may come in one message. Default
 	// false, each response is a message of its own.
-	Batches       bool `protobuf:"varint,13,opt,name=batches,proto3" json:"batches,omitempty"`
+	Batches bool `protobuf:"varint,13,opt,name=batches,proto3" json:"batches,omitempty"`
+	// Reads from the receipts of complete_turn, fail_turn, suspend_turn, resolve_step,
+	// set_artifacts and write_output only whether the request was taken: they have no
+	// answer then. Default false, they have the answer of the RPC, records included.
+	Brief         bool `protobuf:"varint,14,opt,name=brief,proto3" json:"brief,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1286,6 +1290,13 @@ func (x *WorkerRegistration) GetInstance() string {
 func (x *WorkerRegistration) GetBatches() bool {
 	if x != nil {
 		return x.Batches
+	}
+	return false
+}
+
+func (x *WorkerRegistration) GetBrief() bool {
+	if x != nil {
+		return x.Brief
 	}
 	return false
 }
@@ -1974,8 +1985,8 @@ type WorkReceipt struct {
 	// Why it was refused, with the details of google.rpc.ErrorInfo as from every
 	// RPC; unset: it was not.
 	Error *status.Status `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// The answer of the RPC of the same request. Unset on errors and for requests
-	// without an answer of their own.
+	// The answer of the RPC of the same request. Unset on errors, for requests without
+	// an answer of their own, and where the worker registered with `brief`.
 	//
 	// Types that are valid to be assigned to Answer:
 	//
@@ -2661,7 +2672,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05turns\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05turns\x12 \n" +
 	"\x05steps\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\xf9\x04\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\x8f\x05\n" +
 	"\x12WorkerRegistration\x12I\n" +
 	"\tworker_id\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$R\bworkerId\x12 \n" +
 	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06client\x12*\n" +
@@ -2680,7 +2691,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"held_steps\x18\v \x03(\v2\x12.pawl.v1.StepLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldSteps\x12#\n" +
 	"\binstance\x18\f \x01(\tB\a\xbaH\x04r\x02(@R\binstance\x12\x18\n" +
-	"\abatches\x18\r \x01(\bR\abatches\"\xf5\x02\n" +
+	"\abatches\x18\r \x01(\bR\abatches\x12\x14\n" +
+	"\x05brief\x18\x0e \x01(\bR\x05brief\"\xf5\x02\n" +
 	"\tTurnLease\x12;\n" +
 	"\x06run_id\x18\x01 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
 	"\bturn_seq\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\x12!\n" +

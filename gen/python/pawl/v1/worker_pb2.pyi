@@ -179,7 +179,7 @@ class WorkCredits(_message.Message):
     def __init__(self, turns: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class WorkerRegistration(_message.Message):
-    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches")
+    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches", "brief")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     PACKS_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +193,7 @@ class WorkerRegistration(_message.Message):
     HELD_STEPS_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
+    BRIEF_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     client: str
     packs: _containers.RepeatedScalarFieldContainer[str]
@@ -206,7 +207,8 @@ class WorkerRegistration(_message.Message):
     held_steps: _containers.RepeatedCompositeFieldContainer[StepLease]
     instance: str
     batches: bool
-    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ...) -> None: ...
+    brief: bool
+    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ..., brief: bool = ...) -> None: ...
 
 class TurnLease(_message.Message):
     __slots__ = ("run_id", "turn_seq", "attempt", "delivery", "token", "deadline", "duration", "step_requests")

@@ -23,6 +23,13 @@ import (
 // workers take goroutines of their own.
 const streamWorkers = 256
 
+// Windows of what callers send, bytes: fixed, because gRPC finds its own by a ping for
+// each round trip in which something came, and lets a connection have 16 MiB.
+const (
+	streamWindow     = 1 << 20
+	connectionWindow = 4 << 20
+)
+
 // localBufferBytes is the size of the in-process connection's pipe.
 const localBufferBytes = 256 << 10
 
@@ -119,6 +126,7 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(enforcement),
 		grpc.KeepaliveParams(pings),
 		grpc.NumStreamWorkers(streamWorkers),
+		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.ForceServerCodecV2(newEnvelopeCodec()),
 		grpc.Creds(newDoors(s.keys.config())),
 		grpc.MaxConcurrentStreams(s.cfg.connectionStreams()),

@@ -97,9 +97,11 @@ class CommandStream:
             stream.finish()
 
     def close(self) -> None:
-        """Ends the stream."""
+        """Ends the stream at once, and whoever waits for its answers."""
         with self._lock:
-            self._leave()
+            stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.cancel()
 
 
 class _Stream:
@@ -140,6 +142,13 @@ class _Stream:
             self._finishing = True
             self._changed.notify()
 
+    def cancel(self) -> None:
+        """Ends it at once."""
+        with self._changed:
+            self._commands.end(_closed())
+            self._changed.notify()
+        self._call.cancel()
+
     def _messages(self) -> Iterator[run_pb2.DriveRequest]:
         """What is sent; gRPC asks for the next message once the one before is gone."""
         while True:
@@ -151,7 +160,7 @@ class _Stream:
             yield message
 
     def _read(self) -> None:
-        error: PawlError | None = CallCancelledError("the client was closed", code="CANCELLED")
+        error: PawlError | None = _closed()
         try:
             for response in self._call:
                 with self._changed:
@@ -165,3 +174,7 @@ class _Stream:
             with self._changed:
                 self._commands.end(error)
                 self._changed.notify()
+
+
+def _closed() -> PawlError:
+    return CallCancelledError("the client was closed", code="CANCELLED")

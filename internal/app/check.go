@@ -8,6 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // checkedPackBytes bounds the packs that a check compiles: whatever limit they
@@ -15,10 +18,10 @@ import (
 const checkedPackBytes = 64 << 20
 
 // CheckReport counts what a check has proven to be in order.
-type CheckReport = store.Report
+type CheckReport = check.Report
 
 // CheckFault is the first thing that a check found wrong.
-type CheckFault = store.Fault
+type CheckFault = check.Fault
 
 // ErrUnusable marks errors of a data directory that could not be looked at: it
 // does not exist, is in use, or was written by a newer version.
@@ -28,8 +31,8 @@ var ErrUnusable = errors.New("the data directory cannot be checked")
 // [ErrUnusable], or a *[CheckFault]. Nobody else may have the directory open.
 func Check(ctx context.Context, dir string) (report CheckReport, err error) {
 	s, err := openExisting(dir, false)
-	if damage, ok := errors.AsType[*store.Damage](err); ok {
-		return report, errors.Join(damage.Fault(), err)
+	if damage, ok := errors.AsType[*layout.Damage](err); ok {
+		return report, errors.Join(check.FaultOf(damage), err)
 	}
 	if err != nil {
 		return report, err
@@ -39,14 +42,14 @@ func Check(ctx context.Context, dir string) (report CheckReport, err error) {
 }
 
 // CheckRepair says what a repair has done.
-type CheckRepair = store.Repair
+type CheckRepair = check.Repair
 
 // Repair makes every row of the store in a directory anew that follows from the entries
 // and is not as they make it. Errors as of [Check].
 func Repair(ctx context.Context, dir string) (done CheckRepair, err error) {
 	s, err := openExisting(dir, true)
-	if damage, ok := errors.AsType[*store.Damage](err); ok {
-		return done, errors.Join(damage.Fault(), err)
+	if damage, ok := errors.AsType[*layout.Damage](err); ok {
+		return done, errors.Join(check.FaultOf(damage), err)
 	}
 	if err != nil {
 		return done, err
@@ -61,15 +64,15 @@ type Migration = store.Migration
 // Migrate brings the store in a directory to this program's format, in the directory to,
 // "" = in its place; see [store.Migrate]. Errors: [ErrUnusable].
 func Migrate(ctx context.Context, dir, to string) (Migration, error) {
-	done, err := store.Migrate(ctx, store.Options{Dir: dir}, to, func(s *store.Store) store.Graphs { return graphsOf(ctx, s) })
-	if errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFormat) {
+	done, err := store.Migrate(ctx, store.Options{Dir: dir}, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
+	if errors.Is(err, inspect.ErrLocked) || errors.Is(err, store.ErrFormat) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return done, err
 }
 
 // graphsOf finds the graphs of a store's runs in its packs.
-func graphsOf(ctx context.Context, s *store.Store) store.Graphs {
+func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
 	g := newGraphs(s)
 	return func(digest, entry, agent string, override bool) (*machine.Graph, error) {
 		return g.find(ctx, digest, entry, agent, override)
@@ -78,11 +81,11 @@ func graphsOf(ctx context.Context, s *store.Store) store.Graphs {
 
 // openExisting opens the store in a directory that has one.
 func openExisting(dir string, repair bool) (*store.Store, error) {
-	if held, err := store.Holds(dir); err != nil || !held {
+	if held, err := inspect.Holds(dir); err != nil || !held {
 		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, dir), err)
 	}
 	s, err := store.Open(store.Options{Dir: dir, Repair: repair})
-	if errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFormat) {
+	if errors.Is(err, inspect.ErrLocked) || errors.Is(err, store.ErrFormat) {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return s, err

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/check"
 )
 
 // goldenFormat writes the directory of the current format anew; those of older ones were
@@ -139,7 +140,7 @@ func dieMigrating(dir, at string) {
 			os.Exit(died)
 		}
 	}
-	_, err := store.Migrate(context.Background(), opts, "", func(s *store.Store) store.Graphs { return graphsOf(context.Background(), s) })
+	_, err := store.Migrate(context.Background(), opts, "", func(s *store.Store) check.Graphs { return graphsOf(context.Background(), s) })
 	fmt.Println(err)
 	os.Exit(1)
 }

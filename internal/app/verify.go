@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/check"
 )
 
 // Verified is what was proven of one run.
@@ -41,11 +41,11 @@ func VerifyFile(path string) (v Verified, err error) {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	x, err := store.Unpack(file)
+	x, err := check.Unpack(file)
 	if err != nil {
 		return v, err
 	}
-	defer func() { err = errors.Join(err, store.Discard(x)) }()
+	defer func() { err = errors.Join(err, check.Discard(x)) }()
 	v.RunID = x.RunID
 	loaded, found, err := pack.Load(x.Pack, pack.Options{Limits: pack.Limits{Bytes: checkedPackBytes}, Accepted: true})
 	if err != nil {
@@ -62,6 +62,6 @@ func VerifyFile(path string) (v Verified, err error) {
 	if err != nil {
 		return v, fmt.Errorf("the pack of %s: %w", path, err)
 	}
-	v.Proof, err = store.ProveExport(x, graph)
+	v.Proof, err = check.ProveExport(x, graph)
 	return v, err
 }

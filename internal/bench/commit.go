@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // commitJob asks for transitions in process, without any wire.
@@ -135,9 +136,9 @@ func naiveCommit(db *badger.DB) func(context.Context, []pair) error {
 // bareCommit hands each transition to the committer.
 func bareCommit(y *store.Yardstick) func(context.Context, []pair) error {
 	return func(ctx context.Context, pairs []pair) error {
-		ops := make([]store.Op, len(pairs))
+		ops := make([]layout.Op, len(pairs))
 		for i, p := range pairs {
-			ops[i] = store.Op{Key: p.key, Value: p.value}
+			ops[i] = layout.Op{Key: p.key, Value: p.value}
 		}
 		return y.Commit(ctx, ops)
 	}

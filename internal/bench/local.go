@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // local is an engine on a store in this process, with the bench's packs.
@@ -25,7 +26,7 @@ type recorder struct {
 	*store.Store
 	// keep says whether to; only while one goroutine commits.
 	keep          bool
-	ops           []store.Op
+	ops           []layout.Op
 	prev, records uint64
 }
 

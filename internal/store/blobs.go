@@ -4,37 +4,22 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // A blob is a row under its hash and pieces under a name of their own, which the
 // upload that brought them has had from its first piece on: nothing is copied when
 // it is complete.
 
-func blobKey(ns uint32, sum [32]byte) []byte { return append(prefix(nil, kindBlob, ns), sum[:]...) }
-
-// piecesPrefix begins the keys of all pieces of a blob or an upload.
-func piecesPrefix(ns uint32, pieces [16]byte) []byte {
-	return append(prefix(nil, kindBlobPiece, ns), pieces[:]...)
-}
-
-func pieceKey(ns uint32, pieces [16]byte, n int) []byte {
-	return binary.BigEndian.AppendUint32(piecesPrefix(ns, pieces), uint32(n))
-}
-
-func uploadKey(ns uint32, key machine.UploadKey) []byte {
-	return name(name(prefix(nil, kindUpload, ns), key.Principal), key.ID)
-}
-
 // piecesOf names the pieces of an upload that begins now.
 func piecesOf(key machine.UploadKey, at int64) [16]byte {
-	sum := sha256.Sum256(number(name(name(nil, key.Principal), key.ID), uint64(at)))
+	sum := sha256.Sum256(layout.Number(layout.AppendName(layout.AppendName(nil, key.Principal), key.ID), uint64(at)))
 	return [16]byte(sum[:16])
 }
 
@@ -42,7 +27,7 @@ func piecesOf(key machine.UploadKey, at int64) [16]byte {
 func (s *Store) Upload(ctx context.Context, ns uint32, key machine.UploadKey) (machine.Upload, error) {
 	var up machine.Upload
 	err := s.view(func(txn *badger.Txn) error {
-		value, err := get(txn, uploadKey(ns, key))
+		value, err := layout.Get(txn, layout.UploadKey(ns, key))
 		if err != nil || value == nil {
 			return err
 		}
@@ -62,18 +47,18 @@ func (s *Store) AppendUpload(ctx context.Context, ns uint32, key machine.UploadK
 	expects := []expect{uploadIs(ns, key, before)}
 	if before.Chunks == 0 {
 		after.Pieces = piecesOf(key, at)
-		expects = append(expects, undropped(piecesPrefix(ns, after.Pieces), machine.ErrUploadChanged))
+		expects = append(expects, undropped(layout.PiecesPrefix(ns, after.Pieces), machine.ErrUploadChanged))
 	}
 	after.Size, after.Chunks, after.At = before.Size+int64(len(piece)), before.Chunks+1, at
-	w := &Writes{ns: ns, entry: -1, expects: expects, ops: []Op{
-		{Key: uploadKey(ns, key), Value: codec.EncodeUpload(&after)},
-		{Key: pieceKey(ns, after.Pieces, before.Chunks), Value: bytes.Clone(piece)},
+	w := &Writes{ns: ns, entry: -1, expects: expects, ops: []layout.Op{
+		{Key: layout.UploadKey(ns, key), Value: codec.EncodeUpload(&after)},
+		{Key: layout.PieceKey(ns, after.Pieces, before.Chunks), Value: bytes.Clone(piece)},
 	}}
 	return after, s.write(ctx, w)
 }
 
 func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
-	e := expect{key: uploadKey(ns, key), miss: machine.ErrUploadChanged}
+	e := expect{key: layout.UploadKey(ns, key), miss: machine.ErrUploadChanged}
 	if up.Chunks > 0 {
 		e.value = codec.EncodeUpload(&up)
 	}
@@ -84,21 +69,21 @@ func uploadIs(ns uint32, key machine.UploadKey, up machine.Upload) expect {
 // such a blob it is only stored anew as of blob.At, and the pieces of the upload
 // are dropped. Errors: [machine.ErrUploadChanged].
 func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadKey, up machine.Upload, blob machine.Blob) (existed bool, err error) {
-	at := blobKey(ns, blob.SHA256)
+	at := layout.BlobKey(ns, blob.SHA256)
 	before, value, err := s.blob(at)
 	if err != nil {
 		return false, err
 	}
 	w := &Writes{ns: ns, entry: -1, expects: []expect{uploadIs(ns, key, up), {key: at, value: value, miss: machine.ErrUploadChanged}}}
 	if up.Chunks > 0 {
-		w.ops = append(w.ops, Op{Key: uploadKey(ns, key), Delete: true})
+		w.ops = append(w.ops, layout.Op{Key: layout.UploadKey(ns, key), Delete: true})
 	}
 	if existed = value != nil; existed {
 		w.dropPieces(up.Pieces, up.Chunks)
 		before.At = max(before.At, blob.At)
 		blob = before
 	}
-	w.ops = append(w.ops, Op{Key: at, Value: codec.EncodeBlob(&blob)})
+	w.ops = append(w.ops, layout.Op{Key: at, Value: codec.EncodeBlob(&blob)})
 	return existed, s.write(ctx, w)
 }
 
@@ -106,11 +91,11 @@ func (s *Store) FinishUpload(ctx context.Context, ns uint32, key machine.UploadK
 // commit, or afterwards if they are too many for it.
 func (w *Writes) dropPieces(pieces [16]byte, n int) {
 	if n > dropPage {
-		w.drop(piecesPrefix(w.ns, pieces))
+		w.drop(layout.PiecesPrefix(w.ns, pieces))
 		return
 	}
 	for i := range n {
-		w.ops = append(w.ops, Op{Key: pieceKey(w.ns, pieces, i), Delete: true})
+		w.ops = append(w.ops, layout.Op{Key: layout.PieceKey(w.ns, pieces, i), Delete: true})
 	}
 }
 
@@ -119,7 +104,7 @@ func (s *Store) blob(key []byte) (machine.Blob, []byte, error) {
 	var blob machine.Blob
 	var value []byte
 	err := s.view(func(txn *badger.Txn) (err error) {
-		if value, err = get(txn, key); err != nil || value == nil {
+		if value, err = layout.Get(txn, key); err != nil || value == nil {
 			return err
 		}
 		blob, err = codec.DecodeBlob(value)
@@ -133,7 +118,7 @@ func (s *Store) blob(key []byte) (machine.Blob, []byte, error) {
 
 // Blob returns what is known of a blob; [machine.ErrNoBlob].
 func (s *Store) Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob, error) {
-	blob, value, err := s.blob(blobKey(ns, sum))
+	blob, value, err := s.blob(layout.BlobKey(ns, sum))
 	if err == nil && value == nil {
 		err = machine.ErrNoBlob
 	}
@@ -147,7 +132,7 @@ func (s *Store) Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob
 func (s *Store) Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error) {
 	var piece []byte
 	err := s.view(func(txn *badger.Txn) (err error) {
-		piece, err = get(txn, pieceKey(ns, pieces, n))
+		piece, err = layout.Get(txn, layout.PieceKey(ns, pieces, n))
 		return err
 	})
 	if err == nil && piece == nil {

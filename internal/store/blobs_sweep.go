@@ -10,25 +10,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
-
-// blobRef begins every reference to a blob in what a run stores.
-var blobRef = []byte("blob:sha256:")
-
-// blobRefsOf begins the keys of all references to a blob.
-func blobRefsOf(ns uint32, sum [32]byte) []byte {
-	return append(prefix(nil, kindBlobRef, ns), sum[:]...)
-}
-
-func blobRefKey(ns uint32, sum [32]byte, run string) []byte { return name(blobRefsOf(ns, sum), run) }
-
-// refers adds a row for each blob that the entry's bytes refer to, to the commit of
-// the entry: a sweep cannot come between the two.
-func (w *Writes) refers(run string, entry []byte) {
-	for _, sum := range refsIn(entry) {
-		w.ops = append(w.ops, Op{Key: blobRefKey(w.ns, sum, run), Value: codec.Mark})
-	}
-}
 
 // SweepBlobs removes the blobs of a namespace that were last stored before the
 // given time, Unix nanoseconds, and that no entry in the journal of any run refers
@@ -46,14 +29,14 @@ func (s *Store) SweepBlobs(ctx context.Context, ns uint32, before int64) (machin
 }
 
 // rowsBefore collects the rows of a kind that old says are to be looked at.
-func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(value []byte) (bool, error)) ([]Op, error) {
-	var rows []Op
-	p := prefix(nil, kind, ns)
+func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(value []byte) (bool, error)) ([]layout.Op, error) {
+	var rows []layout.Op
+	p := layout.Prefix(nil, kind, ns)
 	err := s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
-		for it.Rewind(); has(it, p) && ctx.Err() == nil; it.Next() {
-			value, err := copyOf(it.Item())
+		for it.Rewind(); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
+			value, err := layout.CopyOf(it.Item())
 			if err != nil {
 				return err
 			}
@@ -62,7 +45,7 @@ func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(v
 				return err
 			}
 			if take {
-				rows = append(rows, Op{Key: it.Item().KeyCopy(nil), Value: value})
+				rows = append(rows, layout.Op{Key: it.Item().KeyCopy(nil), Value: value})
 			}
 		}
 		return ctx.Err()
@@ -73,7 +56,7 @@ func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(v
 // dropBlobs removes old blobs without a reference, each only if it is still as it
 // was read.
 func (s *Store) dropBlobs(ctx context.Context, ns uint32, before int64, sweep *machine.BlobSweep) error {
-	rows, err := s.rowsBefore(ctx, kindBlob, ns, func(value []byte) (bool, error) {
+	rows, err := s.rowsBefore(ctx, layout.KindBlob, ns, func(value []byte) (bool, error) {
 		blob, err := codec.DecodeBlob(value)
 		return blob.At < before, err
 	})
@@ -86,7 +69,7 @@ func (s *Store) dropBlobs(ctx context.Context, ns uint32, before int64, sweep *m
 			return err
 		}
 		w := dropWrites(ns, row, blob.Pieces, blob.Chunks)
-		w.unreferred = blobRefsOf(ns, [32]byte(row.Key[5:]))
+		w.unreferred = layout.BlobRefsOf(ns, [32]byte(row.Key[5:]))
 		gone, err := s.drop(ctx, w)
 		if err != nil {
 			return err
@@ -101,7 +84,7 @@ func (s *Store) dropBlobs(ctx context.Context, ns uint32, before int64, sweep *m
 
 // dropUploads removes uploads that nobody goes on with.
 func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep *machine.BlobSweep) error {
-	rows, err := s.rowsBefore(ctx, kindUpload, ns, func(value []byte) (bool, error) {
+	rows, err := s.rowsBefore(ctx, layout.KindUpload, ns, func(value []byte) (bool, error) {
 		up, err := codec.DecodeUpload(value)
 		return up.At < before, err
 	})
@@ -126,9 +109,9 @@ func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep 
 }
 
 // dropWrites delete a row and its pieces unless the row was changed meanwhile.
-func dropWrites(ns uint32, row Op, pieces [16]byte, n int) *Writes {
+func dropWrites(ns uint32, row layout.Op, pieces [16]byte, n int) *Writes {
 	w := &Writes{
-		ns: ns, entry: -1, ops: []Op{{Key: row.Key, Delete: true}},
+		ns: ns, entry: -1, ops: []layout.Op{{Key: row.Key, Delete: true}},
 		expects: []expect{{key: row.Key, value: row.Value, miss: machine.ErrUploadChanged}},
 	}
 	w.dropPieces(pieces, n)
@@ -166,7 +149,7 @@ func anyUnder(txn *badger.Txn, p []byte) bool {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	it.Rewind()
-	return has(it, p)
+	return layout.Has(it, p)
 }
 
 // checkUnreferred sees the references in the store, in the group in flight and in
@@ -175,7 +158,7 @@ func (c *committer) checkUnreferred(g *group, p []byte) error {
 	if p == nil {
 		return nil
 	}
-	if err := guard(p); err != nil {
+	if err := layout.Guard(p); err != nil {
 		return err
 	}
 	for _, guarded := range []map[string][]byte{g.guarded, c.sentGuarded} {

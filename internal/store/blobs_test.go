@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // putBlob uploads the pieces and makes them a blob.
@@ -155,12 +157,12 @@ func TestSweepMeetsReference(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			row := Op{Key: blobKey(0, blob.SHA256)}
+			row := layout.Op{Key: layout.BlobKey(0, blob.SHA256)}
 			if _, row.Value, err = s.blob(row.Key); err != nil {
 				t.Fatal(err)
 			}
 			drop := dropWrites(0, row, blob.Pieces, blob.Chunks)
-			drop.unreferred = blobRefsOf(0, blob.SHA256)
+			drop.unreferred = layout.BlobRefsOf(0, blob.SHA256)
 			order := []*Writes{drop, commit}
 			if commitFirst {
 				order = []*Writes{commit, drop}
@@ -259,21 +261,21 @@ func TestCheckFindsBlobFaults(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
 	blob, _ := putBlob(t, s, "u", testTime, "one", "two")
-	second := pieceKey(0, blob.Pieces, 1)
-	for name, op := range map[string]Op{
+	second := layout.PieceKey(0, blob.Pieces, 1)
+	for name, op := range map[string]layout.Op{
 		"changed piece": {Key: second, Value: []byte("twO")},
 		"missing piece": {Key: second, Delete: true},
-		"stray piece":   {Key: pieceKey(0, blob.Pieces, 2), Value: []byte("more")},
-		"changed row":   {Key: blobKey(0, blob.SHA256), Value: []byte{9}},
-		"upload":        {Key: uploadKey(0, machine.UploadKey{ID: "x"}), Value: []byte{9}},
+		"stray piece":   {Key: layout.PieceKey(0, blob.Pieces, 2), Value: []byte("more")},
+		"changed row":   {Key: layout.BlobKey(0, blob.SHA256), Value: []byte{9}},
+		"upload":        {Key: layout.UploadKey(0, machine.UploadKey{ID: "x"}), Value: []byte{9}},
 	} {
 		before := rows(t, s)
 		raw(t, s, op)
-		var fault *Fault
+		var fault *check.Fault
 		if _, err := s.Check(context.Background(), nil); !errors.As(err, &fault) {
 			t.Errorf("%s: %v", name, err)
 		}
-		raw(t, s, Op{Key: op.Key, Delete: true})
+		raw(t, s, layout.Op{Key: op.Key, Delete: true})
 		raw(t, s, before...)
 		checked(t, s)
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // census counts the runs of each namespace by status. It is derived: the rows of the
@@ -69,15 +71,15 @@ func (c *census) apply(change statusChange) {
 }
 
 // statusChangeOf reads a key of the status index; false for every other key.
-func statusChangeOf(op *Op) (change statusChange, ok bool) {
-	if op.Key[0] != kindIndex || len(op.Key) < indexValueAt {
+func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
+	if op.Key[0] != layout.KindIndex || len(op.Key) < indexValueAt {
 		return change, false
 	}
 	rest, ok := bytes.CutPrefix(op.Key[indexValueAt:], statusName)
 	if !ok {
 		return change, false
 	}
-	change.status, _, ok = cutName(rest)
+	change.status, _, ok = layout.CutName(rest)
 	change.ns, change.by = binary.BigEndian.Uint32(op.Key[1:]), 1
 	if op.Delete {
 		change.by = -1
@@ -88,7 +90,7 @@ func statusChangeOf(op *Op) (change statusChange, ok bool) {
 // indexValueAt is where the name of an index begins in its keys.
 const indexValueAt = 1 + 4
 
-var statusName = name(nil, statusIndex)
+var statusName = layout.AppendName(nil, statusIndex)
 
 // count returns the runs of a namespace by status, as of the last synced group or
 // later. The first caller counts; others wait for it, or until ctx ends.
@@ -166,21 +168,21 @@ func (c *census) fill(ctx context.Context, s *Store, ns uint32, t *tally) {
 const contextEvery = 4096
 
 func countStatuses(ctx context.Context, txn *badger.Txn, ns uint32, runs map[string]int) error {
-	p := name(prefix(nil, kindIndex, ns), statusIndex)
+	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), statusIndex)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	n := 0
 	// One status stands behind the other: its name is read once.
 	var at []byte
 	status, counted := "", 0
-	for it.Rewind(); has(it, p); it.Next() {
+	for it.Rewind(); layout.Has(it, p); it.Next() {
 		if n++; n%contextEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if key := it.Item().Key(); at == nil || !bytes.HasPrefix(key, at) {
 			runs[status] += counted
-			status, _, _ = cutName(key[len(p):])
-			at, counted = name(bytes.Clone(p), status), 0
+			status, _, _ = layout.CutName(key[len(p):])
+			at, counted = layout.AppendName(bytes.Clone(p), status), 0
 		}
 		counted++
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // rowsOf counts the rows of a status themselves.
@@ -17,7 +18,7 @@ func rowsOf(t *testing.T, s *Store, ns uint32, status machine.Status) int {
 	t.Helper()
 	n := 0
 	err := s.view(func(txn *badger.Txn) error {
-		n = countRows(txn, indexPrefix(nil, ns, statusIndex, status.String()), math.MaxInt)
+		n = countRows(txn, layout.IndexPrefix(nil, ns, statusIndex, status.String()), math.MaxInt)
 		return nil
 	})
 	if err != nil {
@@ -70,8 +71,8 @@ func TestCensusTakesMissedChanges(t *testing.T) {
 		}
 	}
 	row := func(ts uint64, remove bool) (uint64, *group) {
-		op := Op{Key: indexKey(nil, 0, "r", &machine.IndexChange{Index: statusIndex, Value: machine.Running.String()}), Delete: remove}
-		return ts, &group{requests: []*request{{w: &Writes{ops: []Op{op, {Key: headKey(0, "r")}}}}}}
+		op := layout.Op{Key: layout.IndexKey(nil, 0, "r", &machine.IndexChange{Index: statusIndex, Value: machine.Running.String()}), Delete: remove}
+		return ts, &group{requests: []*request{{w: &Writes{ops: []layout.Op{op, {Key: layout.HeadKey(0, "r")}}}}}}
 	}
 	now := uint64(0)
 	if err := s.view(func(txn *badger.Txn) error { now = txn.ReadTs(); return nil }); err != nil {

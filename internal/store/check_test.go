@@ -10,7 +10,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 func busyWorld(t *testing.T) *world {
@@ -43,13 +45,13 @@ func TestCheckCountsWhatIsInOrder(t *testing.T) {
 }
 
 // rows copies the whole store.
-func rows(t *testing.T, s *Store) []Op {
+func rows(t *testing.T, s *Store) []layout.Op {
 	t.Helper()
-	var ops []Op
+	var ops []layout.Op
 	err := s.view(func(txn *badger.Txn) error {
-		c := &checker{ended: context.Background().Err, txn: txn}
-		return c.each(nil, func(key, value []byte) error {
-			ops = append(ops, Op{Key: key, Value: value})
+		c := &check.Checker{Ended: context.Background().Err, Txn: txn}
+		return c.Each(nil, func(key, value []byte) error {
+			ops = append(ops, layout.Op{Key: key, Value: value})
 			return nil
 		})
 	})
@@ -59,7 +61,7 @@ func rows(t *testing.T, s *Store) []Op {
 	return ops
 }
 
-func raw(t *testing.T, s *Store, ops ...Op) {
+func raw(t *testing.T, s *Store, ops ...layout.Op) {
 	t.Helper()
 	for i := range ops {
 		ops[i].Key, ops[i].Value = bytes.Clone(ops[i].Key), bytes.Clone(ops[i].Value)
@@ -75,17 +77,17 @@ func TestCheckFindsEveryLostRow(t *testing.T) {
 	w := busyWorld(t)
 	for _, row := range rows(t, w.store) {
 		kind := row.Key[0]
-		if kind == kindFormat || kind == kindWatermark {
+		if kind == layout.KindFormat || kind == layout.KindWatermark {
 			continue
 		}
 		// The bare id of a pack may be unset, and a name may go with it.
-		if kind == kindPackBare || kind == kindPackName {
+		if kind == layout.KindPackBare || kind == layout.KindPackName {
 			continue
 		}
-		raw(t, w.store, Op{Key: row.Key, Delete: true})
-		var fault *Fault
+		raw(t, w.store, layout.Op{Key: row.Key, Delete: true})
+		var fault *check.Fault
 		if _, err := w.store.Check(context.Background(), w.graphs); !errors.As(err, &fault) {
-			t.Errorf("%s row %q deleted: %v", kinds[kind].row, row.Key, err)
+			t.Errorf("%s row %q deleted: %v", layout.Kinds[kind].Row, row.Key, err)
 		}
 		raw(t, w.store, row)
 	}
@@ -99,18 +101,18 @@ func TestCheckFindsEveryChangedByte(t *testing.T) {
 	w := busyWorld(t)
 	for _, row := range rows(t, w.store) {
 		switch row.Key[0] {
-		case kindFormat, kindWatermark, kindPackName, kindPackRef, kindPackBare:
+		case layout.KindFormat, layout.KindWatermark, layout.KindPackName, layout.KindPackRef, layout.KindPackBare:
 			continue
 		}
 		for _, at := range []int{len(row.Value) - 1, len(row.Value) / 2} {
-			if row.Key[0] == kindPack && at == len(row.Value)-1 {
+			if row.Key[0] == layout.KindPack && at == len(row.Value)-1 {
 				continue // the source as it was registered has no hash
 			}
 			changed := bytes.Clone(row.Value)
 			changed[at] ^= 1
-			raw(t, w.store, Op{Key: row.Key, Value: changed})
+			raw(t, w.store, layout.Op{Key: row.Key, Value: changed})
 			if _, err := w.store.Check(context.Background(), w.graphs); err == nil {
-				t.Errorf("%s row %q: byte %d of %x changed and not found", kinds[row.Key[0]].row, row.Key, at, row.Value)
+				t.Errorf("%s row %q: byte %d of %x changed and not found", layout.Kinds[row.Key[0]].Row, row.Key, at, row.Value)
 			}
 		}
 		raw(t, w.store, row)
@@ -123,32 +125,32 @@ func TestCheckFindsOrphans(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
 	run, ghost := runID(1), runID(99)
-	for name, op := range map[string]Op{
-		"entry of no run":      {Key: entryKey(0, ghost, 1), Value: codec.Mark},
-		"artifact":             {Key: number(artifactPrefix(nil, 0, run, "plan"), 3), Value: codec.Mark},
-		"artifact of no run":   {Key: number(artifactPrefix(nil, 0, ghost, "plan"), 3), Value: codec.Mark},
-		"message":              {Key: number(messagePrefix(nil, 0, run, "plan"), 77), Value: codec.EncodeNumber(1)},
-		"id":                   {Key: dedupeKey(nil, 0, &machine.Dedupe{Kind: machine.CmdPause, RunID: run, ID: "x"}), Value: codec.EncodeDedupe(&machine.Dedupe{First: 1, Last: 1})},
-		"caller's id":          {Key: dedupeKey(nil, 0, &machine.Dedupe{Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: "p", ID: "x"}), Value: codec.EncodeDedupe(&machine.Dedupe{Scope: machine.PerPrincipal, RunID: run, First: 1, Last: 1})},
-		"timer":                {Key: timerKey(nil, 0, &machine.Timer{Due: testTime, RunID: run, Kind: machine.TimerRetry}), Value: codec.EncodeNumber(0)},
-		"timer of no run":      {Key: timerKey(nil, 0, &machine.Timer{Due: testTime, RunID: ghost, Kind: machine.TimerWall}), Value: codec.EncodeNumber(0)},
-		"outbox":               {Key: outboxKey(nil, 0, &machine.OutboxRow{Kind: machine.OutboxStep, Due: testTime, RunID: run, Step: 9, Attempt: 1}), Value: codec.Mark},
-		"cancel of no step":    {Key: outboxKey(nil, 0, &machine.OutboxRow{Kind: machine.OutboxCancel, Due: testTime, RunID: run, Step: 9, Attempt: 1}), Value: codec.Mark},
-		"ready":                {Key: runKey(nil, kindReady, 0, runID(2)), Value: codec.Mark},
-		"index":                {Key: indexKey(nil, 0, run, &machine.IndexChange{Index: "status", Value: "FAILED"}), Value: codec.Mark},
-		"cursor":               {Key: cursorKey(nil, 0, 10_000), Value: codec.AppendPlace(nil, run, 1)},
-		"checkpoint":           {Key: number(runKey(nil, kindSnapshot, 0, run), 2), Value: codec.Mark},
-		"pack name":            {Key: packNameKey(0, "x", "1"), Value: codec.EncodePackName(&machine.PackRow{Digest: "d", ID: "x", Version: "1"})},
-		"pack default":         {Key: packBareKey(0, "x"), Value: bareValue("1")},
-		"pack of other digest": {Key: packKey("sha256:11"), Value: codec.EncodePackBytes(&machine.PackRow{Canonical: []byte("{}")})},
+	for name, op := range map[string]layout.Op{
+		"entry of no run":      {Key: layout.EntryKey(0, ghost, 1), Value: codec.Mark},
+		"artifact":             {Key: layout.Number(layout.ArtifactPrefix(nil, 0, run, "plan"), 3), Value: codec.Mark},
+		"artifact of no run":   {Key: layout.Number(layout.ArtifactPrefix(nil, 0, ghost, "plan"), 3), Value: codec.Mark},
+		"message":              {Key: layout.Number(layout.MessagePrefix(nil, 0, run, "plan"), 77), Value: codec.EncodeNumber(1)},
+		"id":                   {Key: layout.DedupeKey(nil, 0, &machine.Dedupe{Kind: machine.CmdPause, RunID: run, ID: "x"}), Value: codec.EncodeDedupe(&machine.Dedupe{First: 1, Last: 1})},
+		"caller's id":          {Key: layout.DedupeKey(nil, 0, &machine.Dedupe{Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: "p", ID: "x"}), Value: codec.EncodeDedupe(&machine.Dedupe{Scope: machine.PerPrincipal, RunID: run, First: 1, Last: 1})},
+		"timer":                {Key: layout.TimerKey(nil, 0, &machine.Timer{Due: testTime, RunID: run, Kind: machine.TimerRetry}), Value: codec.EncodeNumber(0)},
+		"timer of no run":      {Key: layout.TimerKey(nil, 0, &machine.Timer{Due: testTime, RunID: ghost, Kind: machine.TimerWall}), Value: codec.EncodeNumber(0)},
+		"outbox":               {Key: layout.OutboxKey(nil, 0, &machine.OutboxRow{Kind: machine.OutboxStep, Due: testTime, RunID: run, Step: 9, Attempt: 1}), Value: codec.Mark},
+		"cancel of no step":    {Key: layout.OutboxKey(nil, 0, &machine.OutboxRow{Kind: machine.OutboxCancel, Due: testTime, RunID: run, Step: 9, Attempt: 1}), Value: codec.Mark},
+		"ready":                {Key: layout.RunKey(nil, layout.KindReady, 0, runID(2)), Value: codec.Mark},
+		"index":                {Key: layout.IndexKey(nil, 0, run, &machine.IndexChange{Index: "status", Value: "FAILED"}), Value: codec.Mark},
+		"cursor":               {Key: layout.CursorKey(nil, 0, 10_000), Value: codec.AppendPlace(nil, run, 1)},
+		"checkpoint":           {Key: layout.Number(layout.RunKey(nil, layout.KindSnapshot, 0, run), 2), Value: codec.Mark},
+		"pack name":            {Key: layout.PackNameKey(0, "x", "1"), Value: codec.EncodePackName(&machine.PackRow{Digest: "d", ID: "x", Version: "1"})},
+		"pack default":         {Key: layout.PackBareKey(0, "x"), Value: layout.BareValue("1")},
+		"pack of other digest": {Key: layout.PackKey("sha256:11"), Value: codec.EncodePackBytes(&machine.PackRow{Canonical: []byte("{}")})},
 		"unknown kind":         {Key: []byte("zzz"), Value: codec.Mark},
 	} {
 		raw(t, w.store, op)
-		var fault *Fault
+		var fault *check.Fault
 		if _, err := w.store.Check(context.Background(), w.graphs); !errors.As(err, &fault) {
 			t.Errorf("%s: %v", name, err)
 		}
-		raw(t, w.store, Op{Key: op.Key, Delete: true})
+		raw(t, w.store, layout.Op{Key: op.Key, Delete: true})
 	}
 	w.check()
 }
@@ -171,7 +173,7 @@ func TestCheckNamesTheFirstBadRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	codec.SetCursor(value, second.Cursor)
-	raw(t, w.store, Op{Key: entryKey(0, runID(1), second.First), Value: value})
+	raw(t, w.store, layout.Op{Key: layout.EntryKey(0, runID(1), second.First), Value: value})
 	_, err = w.store.Check(context.Background(), w.graphs)
 	third := entries[2].First
 	want := fmt.Sprintf("run %s, record %d: entry: it does not follow the entry before", runID(1), third)

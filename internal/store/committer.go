@@ -225,7 +225,7 @@ func (c *committer) open(g *group, bytes int64) error {
 	if c.failure != nil {
 		return c.failure
 	}
-	if err := c.store.disk.check(bytes); err != nil {
+	if err := c.store.disk.Check(bytes); err != nil {
 		return err
 	}
 	if g.txn != nil {
@@ -281,13 +281,13 @@ func (c *committer) settle(err error) (*group, error) {
 	g := c.flight
 	c.flight = nil
 	if err == nil {
-		err = c.store.log.failure()
+		err = c.store.log.Failure()
 	}
 	if after := c.store.opts.Hooks.AfterCommit; err == nil && after != nil {
 		err = after(g.info())
 	}
 	if err == nil {
-		err = c.store.head.note(g, c.ts)
+		err = c.store.head.SetProgress(c.ts, g.holdsValue(), g.last())
 	}
 	if err != nil {
 		err = c.broken(err)

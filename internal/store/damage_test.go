@@ -20,6 +20,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // populated is a store of several openings: tables, value logs, blobs, packs, runs
@@ -27,7 +30,7 @@ import (
 type populated struct {
 	killed, closed string
 	// rows is all that was acknowledged, as far as it may not change by itself.
-	rows []Op
+	rows []layout.Op
 	runs map[string][]machine.Entry
 }
 
@@ -60,7 +63,7 @@ func populate(t *testing.T) *populated {
 	putBlob(t, w.store, "last", testTime, noise(30<<10))
 	p := &populated{runs: map[string][]machine.Entry{}}
 	for _, row := range rows(t, w.store) {
-		if row.Key[0] != kindWatermark && !bytes.Equal(row.Key, groupKey) {
+		if row.Key[0] != layout.KindWatermark && !bytes.Equal(row.Key, layout.GroupKey) {
 			p.rows = append(p.rows, row)
 		}
 	}
@@ -151,7 +154,7 @@ func choose(t *testing.T, dir string, random *rand.Rand) (hurt, int64) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	size, err := writtenBytes(f)
+	size, err := inspect.WrittenBytes(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +213,7 @@ func (p *populated) judge(t *testing.T, dir string, h hurt) string {
 	before := digest(t, dir)
 	s, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20})
 	if err != nil {
-		if !errors.Is(err, ErrDamaged) || isRefusal(err) != machine.CodeDataLoss {
+		if !errors.Is(err, layout.ErrDamaged) || isRefusal(err) != machine.CodeDataLoss {
 			t.Errorf("%v: not named: %v", h, err)
 		}
 		if after := digest(t, dir); !maps.Equal(before, after) {
@@ -225,7 +228,7 @@ func (p *populated) judge(t *testing.T, dir string, h hurt) string {
 	}()
 	named := p.readBack(t, s, h)
 	_, checked := s.Check(context.Background(), nil)
-	var fault *Fault
+	var fault *check.Fault
 	if named != errors.As(checked, &fault) {
 		t.Errorf("%v: a read named damage: %v, check says %v", h, named, checked)
 	}
@@ -241,14 +244,14 @@ func (p *populated) readBack(t *testing.T, s *Store, h hurt) (named bool) {
 	t.Helper()
 	for _, row := range p.rows {
 		err := s.view(func(txn *badger.Txn) error {
-			value, err := get(txn, row.Key)
+			value, err := layout.Get(txn, row.Key)
 			if err == nil && !bytes.Equal(value, row.Value) {
-				t.Errorf("%v: %s %x: served %d bytes instead of %d", h, rowName(row.Key), row.Key, len(value), len(row.Value))
+				t.Errorf("%v: %s %x: served %d bytes instead of %d", h, layout.RowName(row.Key), row.Key, len(value), len(row.Value))
 			}
 			return err
 		})
 		if err != nil && isRefusal(err) != machine.CodeDataLoss {
-			t.Errorf("%v: %s: %v", h, rowName(row.Key), err)
+			t.Errorf("%v: %s: %v", h, layout.RowName(row.Key), err)
 		}
 		named = named || err != nil
 	}
@@ -283,7 +286,7 @@ func digest(t *testing.T, dir string) map[string][32]byte {
 		if f.Name() == "LOCK" {
 			continue
 		}
-		err := withFile(dir, f.Name(), func(data []byte) error {
+		err := inspect.WithFile(dir, f.Name(), func(data []byte) error {
 			sums[f.Name()] = sha256.Sum256(data)
 			return nil
 		})
@@ -334,7 +337,7 @@ func TestDeletedDirectory(t *testing.T) {
 			if _, err := s.Commit(context.Background(), startBatch(runID(3), "")); isRefusal(err) != machine.CodeDataLoss {
 				t.Errorf("a commit into nothing: %v", err)
 			}
-			if err := s.Close(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "removed from "+s.opts.Dir) {
+			if err := s.Close(); !errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), "removed from "+s.opts.Dir) {
 				t.Errorf("the close says %v", err)
 			}
 		})
@@ -358,7 +361,7 @@ func TestScrub(t *testing.T) {
 	if err := ways["flip"](tables[0], 100, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.scrub(context.Background()); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+	if err := w.store.scrub(context.Background()); !errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
 		t.Fatal(err)
 	}
 }
@@ -376,7 +379,7 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = reopen(t, s)
-	log := filepath.Join(s.opts.Dir, valueLogName(1))
+	log := filepath.Join(s.opts.Dir, inspect.ValueLogName(1))
 	info, err := os.Stat(log)
 	if err != nil {
 		t.Fatal(err)
@@ -386,13 +389,13 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 	if err := patch(filepath.Join(s.opts.Dir, "DISCARD"), 0, func(b []byte) { copy(b, stats) }, 16); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.wholeGarbage(); err != nil {
+	if err := inspect.WholeGarbage(s.opts.Dir, collectRatio); err != nil {
 		t.Fatal(err)
 	}
 	if err := ways["flip"](log, 1000, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.collectOne(); !errors.Is(err, ErrDamaged) {
+	if err := s.collectOne(); !errors.Is(err, layout.ErrDamaged) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(log); err != nil {
@@ -406,30 +409,30 @@ func TestHeadFile(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
 	dir := w.store.opts.Dir
-	last, err := readAcked(dir)
-	if err != nil || last.group != w.store.reads.durable() || last.cursor != w.store.reads.tail(0) || last.epoch != w.store.epoch {
+	last, err := inspect.ReadAcked(dir)
+	if err != nil || last.Group != w.store.reads.durable() || last.Cursor != w.store.reads.tail(0) || last.Epoch != w.store.epoch {
 		t.Fatalf("HEAD says %+v, %v", last, err)
 	}
-	slot := int64(w.store.head.count%2) * slotBytes
-	if err := ways["flip"](filepath.Join(dir, headName), slot+40, 0); err != nil {
+	slot := int64(w.store.head.Count%2) * inspect.SlotBytes
+	if err := ways["flip"](filepath.Join(dir, inspect.HeadName), slot+40, 0); err != nil {
 		t.Fatal(err)
 	}
-	if before, err := readAcked(dir); err != nil || before.group != last.group-1 {
+	if before, err := inspect.ReadAcked(dir); err != nil || before.Group != last.Group-1 {
 		t.Fatalf("the older slot says %+v, %v", before, err)
 	}
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	foreign := *last
-	foreign.epoch[0]++
-	h, err := newHeadFile(dir, foreign, 0)
+	foreign.Epoch[0]++
+	h, err := inspect.NewHeadFile(dir, foreign, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.close(); err != nil {
+	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "another store") {
+	if _, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20}); !errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), "another store") {
 		t.Fatal(err)
 	}
 }
@@ -440,14 +443,14 @@ func TestStoreWithoutHeadFile(t *testing.T) {
 	w := busyWorld(t)
 	before := w.check()
 	dir := copyStore(t, w.store)
-	if err := os.Remove(filepath.Join(dir, headName)); err != nil {
+	if err := os.Remove(filepath.Join(dir, inspect.HeadName)); err != nil {
 		t.Fatal(err)
 	}
 	w.store = openTemp(t, func(o *Options) { o.Dir = dir })
 	if after := w.check(); after != before {
 		t.Fatalf("before %+v, after %+v", before, after)
 	}
-	if a, err := readAcked(dir); err != nil || a.since != a.group {
+	if a, err := inspect.ReadAcked(dir); err != nil || a.Since != a.Group {
 		t.Fatalf("HEAD says %+v, %v", a, err)
 	}
 }

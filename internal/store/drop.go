@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Rows that go with another one, and may be more than one commit takes, are removed
@@ -25,29 +26,14 @@ const (
 	dropBytes = 256 << 10
 )
 
-// dropKey is the mark of a removal of all rows under a prefix, which has a kind and a
-// namespace.
-func dropKey(p []byte) []byte {
-	ns := binary.BigEndian.Uint32(p[1:])
-	return append(append(prefix(make([]byte, 0, len(p)+1), kindDrop, ns), p[0]), p[5:]...)
-}
-
-// dropped is the inverse of dropKey.
-func dropped(key []byte) ([]byte, error) {
-	if len(key) < 7 {
-		return nil, fmt.Errorf("malformed removal key %x", key)
-	}
-	return append(prefix(nil, key[5], binary.BigEndian.Uint32(key[1:])), key[6:]...), nil
-}
-
 // drop has the rows under a prefix removed once these writes are stored.
 func (w *Writes) drop(p []byte) {
-	w.ops = append(w.ops, Op{Key: dropKey(p), Value: codec.Mark})
+	w.ops = append(w.ops, layout.Op{Key: layout.DropKey(p), Value: codec.Mark})
 	w.dropped = p
 }
 
 // undropped expects that no removal of the rows under a prefix is under way.
-func undropped(p []byte, miss error) expect { return expect{key: dropKey(p), miss: miss} }
+func undropped(p []byte, miss error) expect { return expect{key: layout.DropKey(p), miss: miss} }
 
 // errDropped: the removal has been ended by somebody else.
 var errDropped = errors.New("the rows are removed")
@@ -55,7 +41,7 @@ var errDropped = errors.New("the rows are removed")
 // dropUnder removes the rows under a prefix whose mark is stored. Nobody adds any
 // while it is there.
 func (s *Store) dropUnder(ctx context.Context, p []byte) error {
-	mark := dropKey(p)
+	mark := layout.DropKey(p)
 	for {
 		ops, more, err := s.keysUnder(p, dropPage, dropBytes)
 		if err != nil {
@@ -65,7 +51,7 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 			ops[i].Delete = true
 		}
 		if !more {
-			ops = append(ops, Op{Key: mark, Delete: true})
+			ops = append(ops, layout.Op{Key: mark, Delete: true})
 		}
 		err = s.write(ctx, &Writes{
 			ns: binary.BigEndian.Uint32(p[1:]), entry: -1, ops: ops,
@@ -82,17 +68,17 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 
 // keysUnder lists keys under a prefix, at most limit of them and of about so many
 // bytes, and whether there are more.
-func (s *Store) keysUnder(p []byte, limit, most int) (ops []Op, more bool, err error) {
+func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, more bool, err error) {
 	size := 0
 	err = s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
-		for it.Rewind(); has(it, p); it.Next() {
+		for it.Rewind(); layout.Has(it, p); it.Next() {
 			if more = len(ops) == limit || size >= most; more {
 				return nil
 			}
 			size += len(it.Item().Key())
-			ops = append(ops, Op{Key: it.Item().KeyCopy(nil)})
+			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil)})
 		}
 		return nil
 	})
@@ -101,12 +87,12 @@ func (s *Store) keysUnder(p []byte, limit, most int) (ops []Op, more bool, err e
 
 // dropMarked ends the removals that were broken off.
 func (s *Store) dropMarked(ctx context.Context) error {
-	marks, _, err := s.keysUnder([]byte{kindDrop}, math.MaxInt, math.MaxInt)
+	marks, _, err := s.keysUnder([]byte{layout.KindDrop}, math.MaxInt, math.MaxInt)
 	if err != nil {
 		return err
 	}
 	for _, mark := range marks {
-		p, err := dropped(mark.Key)
+		p, err := layout.Dropped(mark.Key)
 		if err == nil {
 			err = s.dropUnder(ctx, p)
 		}

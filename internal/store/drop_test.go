@@ -11,19 +11,20 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // tooMany is more rows than one commit of a test's store takes.
 const tooMany = 14_000
 
 // fill stores many rows, as many a commit as it takes.
-func fill(t *testing.T, s *Store, n int, row func(i int) Op) {
+func fill(t *testing.T, s *Store, n int, row func(i int) layout.Op) {
 	t.Helper()
 	if s.maxKeys >= tooMany {
 		t.Fatalf("one commit takes %d keys, the tests expect fewer than %d", s.maxKeys, tooMany)
 	}
 	for i := 0; i < n; {
-		var ops []Op
+		var ops []layout.Op
 		for ; i < n && len(ops) < 10_000; i++ {
 			ops = append(ops, row(i))
 		}
@@ -55,8 +56,8 @@ func crowded(t *testing.T, s *Store) (machine.SubscriptionKey, machine.Subscript
 		}
 	}
 	letter := codec.EncodeDeadLetter(&machine.DeadLetter{Event: "e"})
-	fill(t, s, tooMany, func(i int) Op { return Op{Key: deadLetterKey(key, uint64(i+1)), Value: letter} })
-	fill(t, s, 1, func(int) Op { return Op{Key: deadLetterKey(beside, 1), Value: letter} })
+	fill(t, s, tooMany, func(i int) layout.Op { return layout.Op{Key: layout.DeadLetterKey(key, uint64(i+1)), Value: letter} })
+	fill(t, s, 1, func(int) layout.Op { return layout.Op{Key: layout.DeadLetterKey(beside, 1), Value: letter} })
 	return key, beside
 }
 
@@ -76,7 +77,7 @@ func TestDropSubscriptionWithManyLetters(t *testing.T) {
 	if sub, err := s.Subscription(context.Background(), beside); sub == nil || err != nil {
 		t.Errorf("the one beside it: %+v, %v", sub, err)
 	}
-	if letters, marks := count(t, s, kindDeadLetter), count(t, s, kindDrop); letters != 1 || marks != 0 {
+	if letters, marks := count(t, s, layout.KindDeadLetter), count(t, s, layout.KindDrop); letters != 1 || marks != 0 {
 		t.Errorf("%d letters and %d marks are left, want 1 and 0", letters, marks)
 	}
 	checked(t, s)
@@ -116,7 +117,7 @@ func TestDropIsEndedAfterACrash(t *testing.T) {
 			if at == 1 {
 				want += tooMany
 			}
-			if letters, marks := count(t, crashed, kindDeadLetter), count(t, crashed, kindDrop); letters != want || marks != 0 {
+			if letters, marks := count(t, crashed, layout.KindDeadLetter), count(t, crashed, layout.KindDrop); letters != want || marks != 0 {
 				t.Errorf("%d letters and %d marks, want %d and 0", letters, marks, want)
 			}
 			if sub, err := crashed.Subscription(context.Background(), beside); sub == nil || err != nil {
@@ -140,10 +141,10 @@ func TestRemovalOnAFullDisk(t *testing.T) {
 	free.Store(2 << 30)
 	s := openTemp(t, full)
 	key, _ := crowded(t, s)
-	letters := subscriptionKey(kindDeadLetter, key)
-	broken := &Writes{entry: -1, ops: []Op{
-		{Key: subscriptionKey(kindSubscription, key), Delete: true}, {Key: dropKey(letters), Value: codec.Mark},
-		{Key: runKey(nil, kindImport, 0, runID(9)), Value: codec.Mark},
+	letters := layout.SubscriptionKey(layout.KindDeadLetter, key)
+	broken := &Writes{entry: -1, ops: []layout.Op{
+		{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}, {Key: layout.DropKey(letters), Value: codec.Mark},
+		{Key: layout.RunKey(nil, layout.KindImport, 0, runID(9)), Value: codec.Mark},
 	}}
 	if err := s.write(ctx, broken); err != nil {
 		t.Fatal(err)
@@ -151,15 +152,15 @@ func TestRemovalOnAFullDisk(t *testing.T) {
 	killed := copyStore(t, s)
 	free.Store(512 << 20)
 	low := openTemp(t, full, func(o *Options) { o.Dir, o.MarkInterval = killed, 5*time.Millisecond })
-	if marks := count(t, low, kindDrop); marks != 1 {
+	if marks := count(t, low, layout.KindDrop); marks != 1 {
 		t.Fatalf("%d marks on a full disk, want the one that was left", marks)
 	}
 	free.Store(2 << 30)
-	waitFor(t, "the removal is ended", func() bool { return count(t, low, kindDrop) == 0 })
+	waitFor(t, "the removal is ended", func() bool { return count(t, low, layout.KindDrop) == 0 })
 	if err := low.PutSubscription(ctx, machine.Subscription{SubscriptionKey: key, Owner: "me"}, nil); err != nil {
 		t.Errorf("the key after its removal: %v", err)
 	}
-	if n := count(t, low, kindDeadLetter); n != 1 {
+	if n := count(t, low, layout.KindDeadLetter); n != 1 {
 		t.Errorf("%d letters are left, want 1", n)
 	}
 }
@@ -174,8 +175,8 @@ func TestKeyWaitsForItsRemoval(t *testing.T) {
 	if err := s.PutSubscription(ctx, sub, nil); err != nil {
 		t.Fatal(err)
 	}
-	letters := subscriptionKey(kindDeadLetter, key)
-	mark := &Writes{entry: -1, ops: []Op{{Key: subscriptionKey(kindSubscription, key), Delete: true}, {Key: dropKey(letters), Value: codec.Mark}}}
+	letters := layout.SubscriptionKey(layout.KindDeadLetter, key)
+	mark := &Writes{entry: -1, ops: []layout.Op{{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}, {Key: layout.DropKey(letters), Value: codec.Mark}}}
 	if err := s.write(ctx, mark); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestKeyWaitsForItsRemoval(t *testing.T) {
 			t.Errorf("before %v: %v", before, err)
 		}
 	}
-	if p, err := dropped(dropKey(letters)); err != nil || string(p) != string(letters) {
+	if p, err := layout.Dropped(layout.DropKey(letters)); err != nil || string(p) != string(letters) {
 		t.Errorf("the mark names %q, want %q, %v", p, letters, err)
 	}
 	if err := s.dropUnder(ctx, letters); err != nil {
@@ -227,7 +228,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 	if len(letters) != maxLetters || letters[0].N != n-maxLetters+1 || letters[maxLetters-1].N != n {
 		t.Fatalf("%d letters, the first is %d, the newest %d", len(letters), letters[0].N, n)
 	}
-	old, err := s.oldLetters(subscriptionKey(kindDeadLetter, key), letterRoom{rows: maxLetters, bytes: 20})
+	old, err := s.oldLetters(layout.SubscriptionKey(layout.KindDeadLetter, key), letterRoom{rows: maxLetters, bytes: 20})
 	if err != nil || len(old) < dropPage {
 		t.Errorf("too many bytes: %d letters go, %v", len(old), err)
 	}
@@ -238,8 +239,8 @@ func TestDeadLettersAreBounded(t *testing.T) {
 func manyPieces(t *testing.T, s *Store, key machine.UploadKey) machine.Upload {
 	t.Helper()
 	up := machine.Upload{Size: tooMany, Chunks: tooMany, At: testTime, Pieces: piecesOf(key, testTime)}
-	fill(t, s, tooMany, func(i int) Op { return Op{Key: pieceKey(0, up.Pieces, i), Value: []byte("x")} })
-	fill(t, s, 1, func(int) Op { return Op{Key: uploadKey(0, key), Value: codec.EncodeUpload(&up)} })
+	fill(t, s, tooMany, func(i int) layout.Op { return layout.Op{Key: layout.PieceKey(0, up.Pieces, i), Value: []byte("x")} })
+	fill(t, s, 1, func(int) layout.Op { return layout.Op{Key: layout.UploadKey(0, key), Value: codec.EncodeUpload(&up)} })
 	return up
 }
 
@@ -254,7 +255,7 @@ func TestManyPieces(t *testing.T) {
 	if existed, err := s.FinishUpload(ctx, 0, key, up, blob); err != nil || !existed {
 		t.Fatalf("ended as a blob that exists: %v, %v", existed, err)
 	}
-	if pieces, marks := count(t, s, kindBlobPiece), count(t, s, kindDrop); pieces != 1 || marks != 0 {
+	if pieces, marks := count(t, s, layout.KindBlobPiece), count(t, s, layout.KindDrop); pieces != 1 || marks != 0 {
 		t.Fatalf("%d pieces and %d marks are left, want 1 and 0", pieces, marks)
 	}
 	manyPieces(t, s, key)

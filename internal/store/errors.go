@@ -7,12 +7,8 @@ import (
 
 // Errors of opening.
 var (
-	// ErrLocked: the directory is in use.
-	ErrLocked = errors.New("the data directory is in use")
 	// ErrFormat: the directory was not written by a version that this one reads.
 	ErrFormat = errors.New("unreadable store format")
-	// ErrDamaged: what is stored is not what was written; see [Damage].
-	ErrDamaged = errors.New("the store is damaged")
 )
 
 // FormatError says that a directory is of another format than this program's. It is

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
 )
 
 // must ends an example that cannot go on.
@@ -80,7 +81,7 @@ func ExampleOpen() {
 	s, err := store.Open(options)
 	must(err)
 	_, err = store.Open(options)
-	fmt.Println(errors.Is(err, store.ErrLocked))
+	fmt.Println(errors.Is(err, inspect.ErrLocked))
 	fmt.Println(s.Close())
 	// Output:
 	// true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
@@ -59,11 +60,11 @@ func (s *Store) export(ctx context.Context, ns uint32, run string, out io.Writer
 // endOf is a run's stored head, its last record, and the chain up to that.
 func (s *Store) endOf(ns uint32, run string) (head *machine.State, last uint64, hash [32]byte, err error) {
 	err = s.view(func(txn *badger.Txn) error {
-		if head, err = storedHead(txn, ns, run); err != nil {
+		if head, err = layout.StoredHead(txn, ns, run); err != nil {
 			return err
 		}
 		last, hash = head.Seq, head.PrevHash
-		return eachAfter(txn, headKey(ns, run), head.Seq, func(value []byte) (int, error) {
+		return layout.EachAfter(txn, layout.HeadKey(ns, run), head.Seq, func(value []byte) (int, error) {
 			_, records, err := codec.EntrySpan(value)
 			last, hash = last+uint64(records), codec.EntryHash(value)
 			return records, err
@@ -89,7 +90,7 @@ func (s *Store) exportEntries(ctx context.Context, ns uint32, run string, last u
 			if err := w.Frame(runfile.KindEntry, value); err != nil {
 				return nil, err
 			}
-			for _, sum := range refsIn(value) {
+			for _, sum := range layout.RefsIn(value) {
 				if !seen[sum] {
 					seen[sum], refs = true, append(refs, sum)
 				}
@@ -105,7 +106,7 @@ func (s *Store) rawEntries(ctx context.Context, ns uint32, run string, next, las
 	var values [][]byte
 	err := s.view(func(txn *badger.Txn) error {
 		for read := 0; len(values) < pageRecords && read < pageBytes && next <= last; {
-			value, err := get(txn, entryKey(ns, run, next))
+			value, err := layout.Get(txn, layout.EntryKey(ns, run, next))
 			if err != nil {
 				return err
 			}
@@ -145,29 +146,4 @@ func (s *Store) exportBlob(ctx context.Context, ns uint32, sum [32]byte, w *runf
 		}
 	}
 	return nil
-}
-
-// refsIn finds the references to blobs in stored bytes, each once.
-func refsIn(value []byte) [][32]byte {
-	var refs [][32]byte
-	var seen map[[32]byte]bool
-	for {
-		i := bytes.Index(value, blobRef)
-		if i < 0 {
-			return refs
-		}
-		value = value[i+len(blobRef):]
-		var sum [32]byte
-		if len(value) < 2*len(sum) {
-			return refs
-		}
-		if _, err := hex.Decode(sum[:], value[:2*len(sum)]); err != nil || seen[sum] {
-			continue
-		}
-		if seen == nil {
-			seen = make(map[[32]byte]bool)
-		}
-		seen[sum] = true
-		refs = append(refs, sum)
-	}
 }

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/host"
 )
 
 // TestCommitErrorIsIndeterminate: after any error of the commit itself nobody
@@ -153,7 +153,7 @@ func TestDiskLow(t *testing.T) {
 	ctx, start := context.Background(), startBatch(runID(1), "")
 	mustCommit(t, s, start)
 	free.Store(999)
-	s.disk.forget()
+	s.disk.Forget()
 	var refusal *machine.Refusal
 	_, err := s.Commit(ctx, eventBatch(start.State, nil))
 	if !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" || refusal.Code != machine.CodeResourceExhausted ||
@@ -164,14 +164,8 @@ func TestDiskLow(t *testing.T) {
 		t.Fatalf("reads end: %+v, %v", st, err)
 	}
 	free.Store(1000)
-	s.disk.forget()
+	s.disk.Forget()
 	mustCommit(t, s, eventBatch(start.State, nil))
-}
-
-func (d *disk) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.seen = time.Time{}
 }
 
 func TestFreeSpaceThatNobodyKnows(t *testing.T) {
@@ -179,7 +173,7 @@ func TestFreeSpaceThatNobodyKnows(t *testing.T) {
 	if _, err := Open(Options{Dir: t.TempDir(), FreeSpace: func(string) (int64, error) { return 0, errors.New("no answer") }}); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Fatal(err)
 	}
-	if _, err := freeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
+	if _, err := host.FreeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
 		t.Fatal("free space of a directory that is not there")
 	}
 	var refusal *machine.Refusal

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
 )
 
 const testTime = 1_800_000_000_000_000_000
@@ -28,7 +29,7 @@ func openTemp(t testing.TB, change ...func(*Options)) *Store {
 	// A process that another test is just starting holds our lock until its exec.
 	waitFor(t, "the directory is free", func() bool {
 		s, err = Open(opts)
-		return !errors.Is(err, ErrLocked)
+		return !errors.Is(err, inspect.ErrLocked)
 	})
 	if err != nil {
 		t.Fatal(err)

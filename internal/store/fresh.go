@@ -1,6 +1,10 @@
 package store
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
 
 // fresh remembers the idempotency ids of runs that began since the store was
 // opened. Most events bring a new id, and to prove that it is new takes a look
@@ -44,7 +48,7 @@ func (f *fresh) note(w *Writes) {
 		return
 	}
 	for i := range w.expects {
-		if w.expects[i].key[0] == kindRunID {
+		if w.expects[i].key[0] == layout.KindRunID {
 			ids[maphash.Bytes(f.seed, w.expects[i].key)] = struct{}{}
 			f.held++
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // again is a batch that follows st and uses the id of first.
@@ -42,7 +43,7 @@ func TestTakenIDIsRefusedWhateverIsRemembered(t *testing.T) {
 func TestFreshProvesOnlyWhatItSaw(t *testing.T) {
 	t.Parallel()
 	f := newFresh()
-	run, id := []byte("h-run"), []byte{kindRunID, 'a'}
+	run, id := []byte("h-run"), []byte{layout.KindRunID, 'a'}
 	if f.absent(run, id) {
 		t.Error("an unknown run's id is said to be absent")
 	}
@@ -64,7 +65,7 @@ func TestFreshIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFresh()
 	for n := range 3 * maxFresh / 2 {
-		f.note(&Writes{run: fmt.Append(nil, n), expects: []expect{{key: fmt.Append([]byte{kindRunID}, n)}}})
+		f.note(&Writes{run: fmt.Append(nil, n), expects: []expect{{key: fmt.Append([]byte{layout.KindRunID}, n)}}})
 		if f.held > maxFresh {
 			t.Fatalf("%d held after %d runs, at most %d", f.held, n, maxFresh)
 		}

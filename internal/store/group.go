@@ -3,11 +3,14 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Bounds of one group, and of one batch: a batch is never split.
@@ -47,7 +50,7 @@ func measure(w *Writes) size {
 			value = 12
 		}
 		z.inTree += key + value + 12
-		if kinds[w.ops[i].Key[0]].queue != nil {
+		if layout.Kinds[w.ops[i].Key[0]].Queue != nil {
 			// A watermark may be added for each row of a queue.
 			z.keys++
 			z.inTree += 32
@@ -60,11 +63,11 @@ func measure(w *Writes) size {
 // Badger would not take.
 func (s *Store) checkSize(w *Writes) error {
 	for i := range w.ops {
-		if key := w.ops[i].Key; len(key) > maxKey {
+		if key := w.ops[i].Key; len(key) > layout.MaxKey {
 			return &machine.Refusal{
-				Code: machine.CodeInvalidArgument, Reason: "NAME_TOO_LONG", Field: nameField(key[0]),
-				Message: fmt.Sprintf("names that make a key of %d bytes; at most %d", len(key), maxKey),
-				Limit:   maxKey, Got: int64(len(key)),
+				Code: machine.CodeInvalidArgument, Reason: "NAME_TOO_LONG", Field: layout.NameField(key[0]),
+				Message: fmt.Sprintf("names that make a key of %d bytes; at most %d", len(key), layout.MaxKey),
+				Limit:   layout.MaxKey, Got: int64(len(key)),
 			}
 		}
 	}
@@ -131,10 +134,10 @@ func (c *committer) admit(g *group, r *request) error {
 	}
 	for i := range r.w.expects {
 		e := &r.w.expects[i]
-		if err := guard(e.key); err != nil {
+		if err := layout.Guard(e.key); err != nil {
 			return err
 		}
-		if e.value == nil && e.key[0] == kindRunID && c.fresh.absent(r.w.run, e.key) {
+		if e.value == nil && e.key[0] == layout.KindRunID && c.fresh.absent(r.w.run, e.key) {
 			continue
 		}
 		value, err := c.lookup(g, e.key)
@@ -165,7 +168,7 @@ func (c *committer) checkSeq(g *group, w *Writes) error {
 	last, known := c.recent.last(w.run)
 	if !known {
 		var err error
-		if last, err = lastSeq(g.txn, w.run); err != nil {
+		if last, err = layout.LastSeq(g.txn, w.run); err != nil {
 			return err
 		}
 	}
@@ -183,7 +186,7 @@ func (c *committer) lookup(g *group, key []byte) ([]byte, error) {
 	if v, ok := c.sentGuarded[string(key)]; ok {
 		return v, nil
 	}
-	return get(g.txn, key)
+	return layout.Get(g.txn, key)
 }
 
 // add gives the batch its cursor and sets its keys.
@@ -218,8 +221,8 @@ func (c *committer) add(g *group, r *request) error {
 
 // place sets a key, and lowers the watermark of its queue in the same group if the
 // row is due before it.
-func (c *committer) place(g *group, op *Op) error {
-	if queue := kinds[op.Key[0]].queue; queue != nil && !op.Delete {
+func (c *committer) place(g *group, op *layout.Op) error {
+	if queue := layout.Kinds[op.Key[0]].Queue; queue != nil && !op.Delete {
 		if lowered := c.marks.set(queue(op.Key)); lowered != nil {
 			if err := g.set(lowered); err != nil {
 				return err
@@ -234,19 +237,19 @@ func (c *committer) place(g *group, op *Op) error {
 // group without entries has a row of its own for that.
 func (c *committer) order(g *group) error {
 	if len(g.places) == 0 {
-		return g.set(&Op{Key: groupKey, Value: number(nil, c.ts)})
+		return g.set(&layout.Op{Key: layout.GroupKey, Value: layout.Number(nil, c.ts)})
 	}
 	for ns, places := range g.places {
-		if err := g.set(&Op{Key: cursorKey(make([]byte, 0, 13), ns, c.cursors[ns]), Value: places}); err != nil {
+		if err := g.set(&layout.Op{Key: layout.CursorKey(make([]byte, 0, 13), ns, c.cursors[ns]), Value: places}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *group) set(op *Op) error {
+func (g *group) set(op *layout.Op) error {
 	g.rows++
-	if kinds[op.Key[0]].guarded {
+	if layout.Kinds[op.Key[0]].Guarded {
 		g.guarded[string(op.Key)] = op.Value
 	}
 	if op.Delete {
@@ -279,4 +282,34 @@ func (r *recent) turn() {
 	if len(r.now) >= recentRuns {
 		r.now, r.before = make(map[string]uint64, recentRuns), r.now
 	}
+}
+
+// holdsValue: something of the group lies in the value log.
+func (g *group) holdsValue() bool {
+	if g.size.bytes < valueThreshold {
+		return false
+	}
+	for _, places := range g.places {
+		if len(places) >= valueThreshold {
+			return true
+		}
+	}
+	for _, r := range g.requests {
+		for i := range r.w.ops {
+			if len(r.w.ops[i].Value) >= valueThreshold {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// last is the group's last entry, nil if it has none.
+func (g *group) last() *inspect.Place {
+	for _, r := range slices.Backward(g.requests) {
+		if w := r.w; w.entry >= 0 {
+			return &inspect.Place{Ns: w.ns, Cursor: w.cursor, Hash: w.hash}
+		}
+	}
+	return nil
 }

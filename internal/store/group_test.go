@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // stall makes the committer stand still with a synced group in hand, so that
@@ -265,7 +266,7 @@ func TestBatchTooLarge(t *testing.T) {
 func TestNameTooLong(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTemp(t), context.Background()
-	long := string(bytes.Repeat([]byte("n"), maxKey))
+	long := string(bytes.Repeat([]byte("n"), layout.MaxKey))
 	for field, change := range map[string]func(*machine.Batch){
 		"id":        func(b *machine.Batch) { b.Consumed[0].ID = long },
 		"artifacts": func(b *machine.Batch) { b.Writes = []machine.ArtifactVersion{{Name: long}} },

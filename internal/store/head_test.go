@@ -10,7 +10,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // sameHead compares what a store tells of a run with what the machine made.
@@ -34,7 +36,7 @@ func (w *world) behind(run string) uint64 {
 	w.t.Helper()
 	var seq uint64
 	err := w.store.view(func(txn *badger.Txn) (err error) {
-		seq, err = headSeq(txn, headKey(0, run))
+		seq, err = layout.HeadSeq(txn, layout.HeadKey(0, run))
 		return err
 	})
 	if err != nil {
@@ -69,8 +71,8 @@ func TestHeadBehindItsRun(t *testing.T) {
 			}
 		}
 	}
-	if most != headEvery-1 {
-		t.Errorf("at most %d records were behind the stored head, want %d", most, headEvery-1)
+	if most != layout.HeadEvery-1 {
+		t.Errorf("at most %d records were behind the stored head, want %d", most, layout.HeadEvery-1)
 	}
 	versions, err := w.store.ArtifactVersionsAfter(ctx, 0, run, "report", seqs[0]-1, seqs[len(seqs)-1])
 	var got []uint64
@@ -140,19 +142,19 @@ func TestOldHeadIsFound(t *testing.T) {
 	t.Parallel()
 	w, run := newWorld(t, openTemp(t)), runID(1)
 	w.live(run)
-	var old Op
+	var old layout.Op
 	for _, row := range rows(t, w.store) {
-		if string(row.Key) == string(headKey(0, run)) {
+		if string(row.Key) == string(layout.HeadKey(0, run)) {
 			old = row
 		}
 	}
-	for range headEvery {
+	for range layout.HeadEvery {
 		w.do(run, machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("x")}}})
 	}
 	w.check()
 	raw(t, w.store, old)
-	for _, graphs := range []Graphs{nil, w.graphs} {
-		var fault *Fault
+	for _, graphs := range []check.Graphs{nil, w.graphs} {
+		var fault *check.Fault
 		if _, err := w.store.Check(context.Background(), graphs); !errors.As(err, &fault) || fault.Row != "head" {
 			t.Errorf("check says %v", err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // HoldStep stores, synced, to which worker an attempt of a step goes, in the row
@@ -18,10 +19,10 @@ func (s *Store) HoldStep(ctx context.Context, row machine.OutboxRow, holder mach
 }
 
 func holdWrites(row machine.OutboxRow, holder machine.StepHolder) *Writes {
-	key := outboxKey(nil, row.Namespace, &row)
+	key := layout.OutboxKey(nil, row.Namespace, &row)
 	return &Writes{
 		ns: row.Namespace, entry: -1,
-		ops:     []Op{{Key: key, Value: codec.EncodeHolder(holder)}},
+		ops:     []layout.Op{{Key: key, Value: codec.EncodeHolder(holder)}},
 		expects: []expect{{key: key, such: present, miss: machine.ErrNoStep}},
 	}
 }
@@ -30,7 +31,7 @@ func holdWrites(row machine.OutboxRow, holder machine.StepHolder) *Writes {
 // no error.
 func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	return s.write(ctx, &Writes{
-		ns: row.Namespace, entry: -1, ops: []Op{{Key: outboxKey(nil, row.Namespace, &row), Delete: true}},
+		ns: row.Namespace, entry: -1, ops: []layout.Op{{Key: layout.OutboxKey(nil, row.Namespace, &row), Delete: true}},
 	})
 }
 
@@ -38,7 +39,7 @@ func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 func (s *Store) StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
 	var holder machine.StepHolder
 	err := s.view(func(txn *badger.Txn) error {
-		value, err := get(txn, outboxKey(nil, row.Namespace, &row))
+		value, err := layout.Get(txn, layout.OutboxKey(nil, row.Namespace, &row))
 		if err == nil && value == nil {
 			err = machine.ErrNoStep
 		}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
@@ -34,7 +36,7 @@ func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row mac
 	if st, err := s.imported(ctx, ns, x); err != nil || st != nil {
 		return st, st != nil, err
 	}
-	proof, err := ProveExport(x, g)
+	proof, err := check.ProveExport(x, g)
 	if err != nil {
 		return nil, false, err
 	}
@@ -44,7 +46,7 @@ func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row mac
 			Message: fmt.Sprintf("record %d: %s", proof.BadSeq, proof.Detail),
 		}
 	}
-	mark := runKey(nil, kindImport, ns, x.RunID)
+	mark := layout.RunKey(nil, layout.KindImport, ns, x.RunID)
 	if err := s.dropUnfinishedOf(mark); err != nil {
 		return nil, false, fmt.Errorf("import run %q: %w", x.RunID, err)
 	}
@@ -77,8 +79,8 @@ func (s *Store) imported(ctx context.Context, ns uint32, x machine.Export) (*mac
 // importer collects the rows of an import.
 type importer struct {
 	s *Store
-	prover
-	ops   []Op
+	check.Prover
+	ops   []layout.Op
 	bytes int
 	// at is when the blobs are said to be stored.
 	at     int64
@@ -87,13 +89,13 @@ type importer struct {
 
 // store makes the rows. The mark is there from the first to the last commit.
 func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, error) {
-	i := &importer{s: s, at: at, prover: prover{ns: ns, run: x.RunID, graph: g}}
-	mark := runKey(nil, kindImport, ns, x.RunID)
-	i.add(Op{Key: mark, Value: codec.Mark})
+	i := &importer{s: s, at: at, Prover: check.Prover{Ns: ns, Run: x.RunID, Graph: g}}
+	mark := layout.RunKey(nil, layout.KindImport, ns, x.RunID)
+	i.add(layout.Op{Key: mark, Value: codec.Mark})
 	if err := i.pack(row); err != nil {
 		return nil, err
 	}
-	err := frames(x, func(kind runfile.Kind, body []byte) error {
+	err := check.Frames(x, func(kind runfile.Kind, body []byte) error {
 		if kind == runfile.KindEntry {
 			return i.entry(ctx, body)
 		}
@@ -113,18 +115,18 @@ func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row mach
 
 // pack adds the pack by its digest, if it is not there.
 func (i *importer) pack(row machine.PackRow) error {
-	_, ref, _ := packKeys(i.ns, row.ID, row.Version, row.Digest)
+	_, ref, _ := layout.PackKeys(i.Ns, row.ID, row.Version, row.Digest)
 	return i.s.view(func(txn *badger.Txn) error {
-		known, err := get(txn, ref)
+		known, err := layout.Get(txn, ref)
 		if err == nil && known == nil {
-			i.add(Op{Key: ref, Value: codec.EncodePackName(&row)})
-			i.add(Op{Key: packKey(row.Digest), Value: codec.EncodePackBytes(&row)})
+			i.add(layout.Op{Key: ref, Value: codec.EncodePackName(&row)})
+			i.add(layout.Op{Key: layout.PackKey(row.Digest), Value: codec.EncodePackBytes(&row)})
 		}
 		return err
 	})
 }
 
-func (i *importer) add(op Op) {
+func (i *importer) add(op layout.Op) {
 	i.ops = append(i.ops, op)
 	i.bytes += len(op.Key) + len(op.Value)
 }
@@ -132,13 +134,13 @@ func (i *importer) add(op Op) {
 // entry adds the rows that an entry makes and that outlive it.
 func (i *importer) entry(ctx context.Context, value []byte) error {
 	codec.SetCursor(value, 0)
-	_, w, err := i.next(value)
+	_, w, err := i.Next(value)
 	if err != nil {
 		return err
 	}
-	for _, op := range w.ops {
+	for _, op := range w.Ops {
 		switch op.Key[0] {
-		case kindEntry, kindSnapshot, kindArtifact, kindMessage, kindBlobRef:
+		case layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindBlobRef:
 			i.add(op)
 		}
 	}
@@ -154,19 +156,18 @@ func (i *importer) flush(ctx context.Context) error {
 	}
 	ops := i.ops
 	i.ops, i.bytes = nil, 0
-	return i.s.write(ctx, &Writes{ns: i.ns, entry: -1, ops: ops})
+	return i.s.write(ctx, &Writes{ns: i.Ns, entry: -1, ops: ops})
 }
 
 // finish stores the head, which makes the run one that is there.
 func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, error) {
-	st := *i.state
+	st := *i.Progress
 	st.Imported = true
-	w := &Writes{ns: i.ns, entry: -1, run: headKey(i.ns, i.run), runID: i.run, last: st.Seq, unlisted: st.Unlisted}
+	w := &Writes{ns: i.Ns, entry: -1, run: layout.HeadKey(i.Ns, i.Run), runID: i.Run, last: st.Seq, ops: layout.ListedRows(i.Ns, i.Run, st.Unlisted)}
 	st.Unlisted = nil
-	w.listAll()
-	w.ops = append(w.ops, []Op{{Key: w.run, Value: codec.EncodeHead(&st, i.chain)}, {Key: mark, Delete: true}}...)
+	w.ops = append(w.ops, []layout.Op{{Key: w.run, Value: codec.EncodeHead(&st, i.Chain)}, {Key: mark, Delete: true}}...)
 	for _, c := range rules.Indexes(&st) {
-		w.ops = append(w.ops, Op{Key: indexKey(nil, i.ns, i.run, &c), Value: codec.Mark})
+		w.ops = append(w.ops, layout.Op{Key: layout.IndexKey(nil, i.Ns, i.Run, &c), Value: codec.Mark})
 	}
 	return &st, i.s.write(ctx, w)
 }
@@ -194,13 +195,13 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 			return fmt.Errorf("%w: blob %q", runfile.ErrInvalid, b.SHA256)
 		}
 		i.upload = &blobUpload{
-			key:  machine.UploadKey{Principal: importPrincipal, ID: i.run + "/" + b.SHA256},
+			key:  machine.UploadKey{Principal: importPrincipal, ID: i.Run + "/" + b.SHA256},
 			blob: machine.Blob{SHA256: [32]byte(sum), Size: b.Size, MediaType: b.MediaType, At: i.at},
 		}
-		i.upload.up, err = i.s.Upload(ctx, i.ns, i.upload.key)
+		i.upload.up, err = i.s.Upload(ctx, i.Ns, i.upload.key)
 		if err == nil && i.upload.up.Chunks > 0 {
 			// Left by an import that was broken off.
-			w := &Writes{ns: i.ns, entry: -1, ops: []Op{{Key: uploadKey(i.ns, i.upload.key), Delete: true}}}
+			w := &Writes{ns: i.Ns, entry: -1, ops: []layout.Op{{Key: layout.UploadKey(i.Ns, i.upload.key), Delete: true}}}
 			w.dropPieces(i.upload.up.Pieces, i.upload.up.Chunks)
 			err = i.s.write(ctx, w)
 			i.upload.up = machine.Upload{}
@@ -211,7 +212,7 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 			return fmt.Errorf("%w: a piece of no blob", runfile.ErrInvalid)
 		}
 		var err error
-		i.upload.up, err = i.s.AppendUpload(ctx, i.ns, i.upload.key, i.upload.up, body, i.at)
+		i.upload.up, err = i.s.AppendUpload(ctx, i.Ns, i.upload.key, i.upload.up, body, i.at)
 		return err
 	}
 	return nil
@@ -227,7 +228,7 @@ func (i *importer) endBlob(ctx context.Context) error {
 	}
 	i.upload = nil
 	u.blob.Chunks, u.blob.Pieces = u.up.Chunks, u.up.Pieces
-	_, err := i.s.FinishUpload(ctx, i.ns, u.key, u.up, u.blob)
+	_, err := i.s.FinishUpload(ctx, i.Ns, u.key, u.up, u.blob)
 	return err
 }
 
@@ -251,7 +252,7 @@ func (s *Store) dropUnfinished() error {
 func (s *Store) dropUnfinishedOf(mark []byte) error {
 	var value []byte
 	err := s.view(func(txn *badger.Txn) (err error) {
-		value, err = get(txn, mark)
+		value, err = layout.Get(txn, mark)
 		return err
 	})
 	if err != nil || value == nil {
@@ -262,9 +263,9 @@ func (s *Store) dropUnfinishedOf(mark []byte) error {
 
 func (s *Store) marked() (marks [][]byte, err error) {
 	err = s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kindImport}})
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindImport}})
 		defer it.Close()
-		for it.Rewind(); has(it, []byte{kindImport}); it.Next() {
+		for it.Rewind(); layout.Has(it, []byte{layout.KindImport}); it.Next() {
 			marks = append(marks, it.Item().KeyCopy(nil))
 		}
 		return nil
@@ -273,20 +274,20 @@ func (s *Store) marked() (marks [][]byte, err error) {
 }
 
 func (s *Store) dropImport(mark []byte) error {
-	ns, run, err := runOf(mark)
+	ns, run, err := layout.RunOf(mark)
 	if err != nil {
 		return err
 	}
-	ops := []Op{}
+	ops := []layout.Op{}
 	err = s.view(func(txn *badger.Txn) error {
-		if head, err := get(txn, headKey(ns, run)); err != nil || head != nil {
+		if head, err := layout.Get(txn, layout.HeadKey(ns, run)); err != nil || head != nil {
 			return err
 		}
-		for _, kind := range perRun {
-			p := runKey(nil, kind, ns, run)
+		for _, kind := range check.PerRun {
+			p := layout.RunKey(nil, kind, ns, run)
 			it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
-			for it.Rewind(); has(it, p); it.Next() {
-				ops = append(ops, Op{Key: it.Item().KeyCopy(nil), Delete: true})
+			for it.Rewind(); layout.Has(it, p); it.Next() {
+				ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
 			}
 			it.Close()
 		}
@@ -295,7 +296,7 @@ func (s *Store) dropImport(mark []byte) error {
 	if err != nil {
 		return err
 	}
-	ops = append(ops, Op{Key: mark, Delete: true})
+	ops = append(ops, layout.Op{Key: mark, Delete: true})
 	for len(ops) > 0 {
 		n := min(len(ops), importKeys)
 		if err := s.write(context.Background(), &Writes{ns: ns, entry: -1, ops: ops[:n]}); err != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/inspect"
 )
 
 // keeper does the chores that no caller waits for and that write no row: the discard
@@ -48,9 +50,9 @@ func (k *keeper) run(ctx context.Context) {
 			return
 		case <-discard.C:
 			k.store.db.SetDiscardTs(k.store.reads.oldest())
-			k.damaged(k.store.head.look())
+			k.damaged(k.store.head.Look())
 		case <-mark.C:
-			k.damaged(k.store.head.sync())
+			k.damaged(k.store.head.Sync())
 			k.drop(ctx)
 		case <-gc.C:
 			k.collect(ctx)
@@ -63,7 +65,7 @@ func (k *keeper) run(ctx context.Context) {
 // drop ends removals whose caller met a full disk in the middle: until then nobody may
 // make anew what is removed.
 func (k *keeper) drop(ctx context.Context) {
-	if k.store.disk.check(0) != nil {
+	if k.store.disk.Check(0) != nil {
 		return
 	}
 	if err := k.store.dropMarked(ctx); err != nil && ctx.Err() == nil {
@@ -86,7 +88,7 @@ const collectRatio = 0.5
 // collect rewrites value-log files of which half is dead, until none is left or
 // the store closes. It writes, so it keeps away from a full disk.
 func (k *keeper) collect(ctx context.Context) {
-	for ctx.Err() == nil && k.store.disk.check(0) == nil {
+	for ctx.Err() == nil && k.store.disk.Check(0) == nil {
 		err := k.store.collectOne()
 		if errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected) {
 			return
@@ -100,11 +102,11 @@ func (k *keeper) collect(ctx context.Context) {
 
 // collectOne rewrites one file, and says in the HEAD file that it is at it.
 func (s *Store) collectOne() error {
-	if err := s.wholeGarbage(); err != nil {
+	if err := inspect.WholeGarbage(s.opts.Dir, collectRatio); err != nil {
 		return err
 	}
-	if err := s.head.collect(true); err != nil {
+	if err := s.head.Collect(true); err != nil {
 		return err
 	}
-	return errors.Join(s.db.RunValueLogGC(collectRatio), s.head.collect(false))
+	return errors.Join(s.db.RunValueLogGC(collectRatio), s.head.Collect(false))
 }

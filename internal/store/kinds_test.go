@@ -12,19 +12,20 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // keyConstants reads the kinds of keys out of the source: name and letter.
 func keyConstants(t *testing.T) map[string]byte {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "layout/keys.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := make(map[string]byte)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok || !strings.HasPrefix(spec.Names[0].Name, "kind") {
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Kind") {
 			return true
 		}
 		letter, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
@@ -40,14 +41,14 @@ func keyConstants(t *testing.T) map[string]byte {
 // tabled are the kinds that the table names; a composite literal has them by name.
 func tabled(t *testing.T) map[string]bool {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "kinds.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "layout/kinds.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := make(map[string]bool)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if pair, ok := n.(*ast.KeyValueExpr); ok {
-			if name, ok := pair.Key.(*ast.Ident); ok && strings.HasPrefix(name.Name, "kind") {
+			if name, ok := pair.Key.(*ast.Ident); ok && strings.HasPrefix(name.Name, "Kind") {
 				out[name.Name] = true
 			}
 		}
@@ -62,7 +63,7 @@ func TestEveryKindIsInTheTable(t *testing.T) {
 	t.Parallel()
 	named, have, letters := keyConstants(t), tabled(t), make(map[byte]string)
 	if len(named) < 25 {
-		t.Fatalf("only %d kinds found in keys.go", len(named))
+		t.Fatalf("only %d kinds found in layout/keys.go", len(named))
 	}
 	for name, letter := range named {
 		if !have[name] {
@@ -78,10 +79,10 @@ func TestEveryKindIsInTheTable(t *testing.T) {
 // guardedKeys makes a key of each guarded kind.
 func guardedKeys() map[string][]byte {
 	out := make(map[string][]byte)
-	for kind := range kinds {
-		if kinds[kind].guarded {
+	for kind := range layout.Kinds {
+		if layout.Kinds[kind].Guarded {
 			// Long enough for a queue's key.
-			out[fmt.Sprintf("%c", kind)] = append(prefix(nil, byte(kind), 0), "\x01\x80\x00\x00\x00\x00\x00\x00\x01key"...)
+			out[fmt.Sprintf("%c", kind)] = append(layout.Prefix(nil, byte(kind), 0), "\x01\x80\x00\x00\x00\x00\x00\x00\x01key"...)
 		}
 	}
 	return out
@@ -91,7 +92,7 @@ var errMiss = errors.New("the precondition does not hold")
 
 // putIf sets a key if it has a value; nil: if it is absent.
 func putIf(key, is, value []byte) *Writes {
-	return &Writes{entry: -1, ops: []Op{{Key: key, Value: value, Delete: value == nil}}, expects: []expect{{key: key, value: is, miss: errMiss}}}
+	return &Writes{entry: -1, ops: []layout.Op{{Key: key, Value: value, Delete: value == nil}}, expects: []expect{{key: key, value: is, miss: errMiss}}}
 }
 
 // TestGuardsHoldAtEveryDistance: for each guarded kind a precondition is judged by
@@ -204,10 +205,10 @@ func TestPreconditionsNeedAGuard(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
 	for name, letter := range keyConstants(t) {
-		if kinds[letter].guarded {
+		if layout.Kinds[letter].Guarded {
 			continue
 		}
-		key := append(prefix(nil, letter, 0), "\x01\x80\x00\x00\x00\x00\x00\x00\x01key"...)
+		key := append(layout.Prefix(nil, letter, 0), "\x01\x80\x00\x00\x00\x00\x00\x00\x01key"...)
 		w := &Writes{entry: -1, expects: []expect{{key: key, miss: machine.ErrConsumed}}}
 		if err := s.write(context.Background(), w); err == nil || errors.Is(err, machine.ErrConsumed) {
 			t.Errorf("%s: %v", name, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Bounds of one page of a list: heads returned, and heads looked at.
@@ -66,10 +67,10 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 // records after it: only what is returned is replayed, and what plainly stands in
 // another state is not even decoded. value is the stored head, or nil: it has to be read.
 func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run string, value []byte, f *machine.RunFilter) (*machine.State, error) {
-	key := headKey(ns, run)
+	key := layout.HeadKey(ns, run)
 	if value == nil {
 		var err error
-		if value, err = get(txn, key); err != nil {
+		if value, err = layout.Get(txn, key); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +88,7 @@ func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run st
 	if err != nil || !matches(head, &stored) {
 		return nil, err
 	}
-	tail, err := tailOf(txn, ns, head)
+	tail, err := layout.TailOf(txn, ns, head)
 	if err != nil || f.State != "" && f.State != visited(head, tail) {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func standsElsewhere(txn *badger.Txn, key, head []byte, state string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	_, err = txn.Get(entryOf(make([]byte, 0, len(key)+8), key, seq+1))
+	_, err = txn.Get(layout.EntryOf(make([]byte, 0, len(key)+8), key, seq+1))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return true, nil
 	}
@@ -164,7 +165,7 @@ const indexLook = 512
 func shortest(txn *badger.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	choices := indexChoices(ns, f)
 	if len(choices) == 0 {
-		return [][]byte{prefix(nil, kindHead, ns)}
+		return [][]byte{layout.Prefix(nil, layout.KindHead, ns)}
 	}
 	best, fewest := choices[0], indexLook+1
 	for _, c := range choices {
@@ -189,7 +190,7 @@ func indexChoices(ns uint32, f machine.RunFilter) [][][]byte {
 	add := func(index string, values ...string) {
 		var ps [][]byte
 		for _, v := range values {
-			ps = append(ps, indexPrefix(nil, ns, index, v))
+			ps = append(ps, layout.IndexPrefix(nil, ns, index, v))
 		}
 		choices = append(choices, ps)
 	}
@@ -218,7 +219,7 @@ func countRows(txn *badger.Txn, p []byte, most int) int {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	n := 0
-	for it.Rewind(); has(it, p) && n < most; it.Next() {
+	for it.Rewind(); layout.Has(it, p) && n < most; it.Next() {
 		n++
 	}
 	return n
@@ -253,7 +254,7 @@ func newWalk(txn *badger.Txn, prefixes [][]byte, id string, newest bool, after s
 		start := slices.Clone(p)
 		switch {
 		case after != "":
-			start = name(slices.Clone(base), after)
+			start = layout.AppendName(slices.Clone(base), after)
 		case newest:
 			start = append(start, 0xFF, 0xFF)
 		}
@@ -272,9 +273,9 @@ func newWalk(txn *badger.Txn, prefixes [][]byte, id string, newest bool, after s
 
 // read takes the run from the current row's key.
 func (src *source) read() {
-	src.run, src.ok = "", has(src.it, src.p)
+	src.run, src.ok = "", layout.Has(src.it, src.p)
 	if src.ok {
-		src.run, _, _ = cutName(src.it.Item().Key()[src.base:])
+		src.run, _, _ = layout.CutName(src.it.Item().Key()[src.base:])
 	}
 }
 
@@ -296,7 +297,7 @@ func (w *walk) next() (string, bool, error) {
 		return "", false, nil
 	}
 	run := best.run
-	if best.p[0] == kindHead {
+	if best.p[0] == layout.KindHead {
 		var err error
 		if w.head, err = best.it.Item().ValueCopy(w.head[:0]); err != nil {
 			return "", false, err

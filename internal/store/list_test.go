@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // variedRuns stores n runs that differ in everything a filter can ask for.
@@ -110,11 +111,11 @@ func TestShortestIndex(t *testing.T) {
 	txn := s.db.NewTransactionAt(s.reads.durable(), false)
 	defer txn.Discard()
 	f := machine.RunFilter{Pack: "codegen", Status: []machine.Status{machine.Running}, Labels: []machine.Label{{Key: "n", Value: "3"}}}
-	if got := shortest(txn, 0, f); len(got) != 1 || !slices.Equal(got[0], indexPrefix(nil, 0, "label", "n=3")) {
+	if got := shortest(txn, 0, f); len(got) != 1 || !slices.Equal(got[0], layout.IndexPrefix(nil, 0, "label", "n=3")) {
 		t.Fatalf("%q", got)
 	}
 	f.Parent = "nobody"
-	if got := shortest(txn, 0, f); !slices.Equal(got[0], indexPrefix(nil, 0, "parent", "nobody")) {
+	if got := shortest(txn, 0, f); !slices.Equal(got[0], layout.IndexPrefix(nil, 0, "parent", "nobody")) {
 		t.Fatalf("%q", got)
 	}
 }
@@ -124,7 +125,7 @@ func TestShortestIndex(t *testing.T) {
 func TestListLooksAtSoMany(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
-	var ops []Op
+	var ops []layout.Op
 	for i := range listLook + 10 {
 		b := startBatch(runID(i), "")
 		b.State.Namespace = 3

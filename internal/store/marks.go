@@ -6,16 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
-
-// timerQueue names the timers among the queues; the outbox kinds are the others.
-const timerQueue = 0
-
-type queueID struct {
-	kind byte
-	ns   uint32
-}
 
 // marks keep the low watermark of each queue: no live row is due before it. A
 // queue on an LSM leaves its dead keys behind until compaction, and a scan from
@@ -27,7 +19,7 @@ type queueID struct {
 // later below the mark lowers it in its own group.
 type marks struct {
 	mu     sync.Mutex
-	queues map[queueID]*mark
+	queues map[layout.QueueID]*mark
 }
 
 // markSlack keeps the stored mark away from rows that are due at once.
@@ -46,7 +38,7 @@ type mark struct {
 	scan                    sync.Mutex
 }
 
-func (m *marks) get(q queueID) *mark {
+func (m *marks) get(q layout.QueueID) *mark {
 	k := m.queues[q]
 	if k == nil {
 		k = &mark{low: math.MinInt64, stored: math.MinInt64, top: math.MinInt64, collected: math.MaxInt64, flying: math.MaxInt64, seen: math.MaxInt64}
@@ -57,7 +49,7 @@ func (m *marks) get(q queueID) *mark {
 
 // set notes a row due at the given time, before anybody can see it. It returns
 // the op that lowers the stored mark, if it must be.
-func (m *marks) set(q queueID, at int64) *Op {
+func (m *marks) set(q layout.QueueID, at int64) *layout.Op {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.get(q)
@@ -66,7 +58,7 @@ func (m *marks) set(q queueID, at int64) *Op {
 		return nil
 	}
 	k.stored = at - markSlack
-	return markOp(q, k.stored)
+	return layout.MarkOp(q, k.stored)
 }
 
 // sent: what was collected is in flight now.
@@ -89,7 +81,7 @@ func (m *marks) synced() {
 
 // begin starts a scan and says where; finish must follow. Scans of one queue run
 // one after the other.
-func (m *marks) begin(q queueID) (*mark, int64) {
+func (m *marks) begin(q layout.QueueID) (*mark, int64) {
 	m.mu.Lock()
 	k := m.get(q)
 	m.mu.Unlock()
@@ -129,22 +121,17 @@ func (m *marks) behind() (n int) {
 
 // moved lists the ops that bring the stored marks up to date, for the group that is
 // being made: between the two nothing else may be admitted.
-func (m *marks) moved() []Op {
+func (m *marks) moved() []layout.Op {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var ops []Op
+	var ops []layout.Op
 	for q, k := range m.queues {
 		if k.rises() {
 			k.stored = k.low - markSlack
-			ops = append(ops, *markOp(q, k.stored))
+			ops = append(ops, *layout.MarkOp(q, k.stored))
 		}
 	}
 	return ops
-}
-
-func markOp(q queueID, at int64) *Op {
-	key := append(prefix(make([]byte, 0, 8), kindWatermark, q.ns), q.kind)
-	return &Op{Key: key, Value: codec.EncodeNumber(uint64(at))}
 }
 
 // load takes a stored mark at opening.
@@ -152,6 +139,6 @@ func (m *marks) load(key []byte, at int64) {
 	if len(key) != 6 {
 		return
 	}
-	k := m.get(queueID{ns: binary.BigEndian.Uint32(key[1:]), kind: key[5]})
+	k := m.get(layout.QueueID{Ns: binary.BigEndian.Uint32(key[1:]), Kind: key[5]})
 	k.low, k.stored = at, at
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // rounds is how often a race is run: few, or what PAWL_ROUNDS says.
@@ -107,16 +108,16 @@ func TestMarksNeverHideARow(t *testing.T) {
 // marksHold: no queue's watermark is above a row of it.
 func marksHold(t *testing.T, s *Store) {
 	t.Helper()
-	stored := make(map[queueID]int64)
+	stored := make(map[layout.QueueID]int64)
 	for _, row := range rows(t, s) {
-		if row.Key[0] == kindWatermark {
+		if row.Key[0] == layout.KindWatermark {
 			s.marks.mu.Lock()
 			for q, k := range s.marks.queues {
 				stored[q] = k.stored
 			}
 			s.marks.mu.Unlock()
 		}
-		if queue := kinds[row.Key[0]].queue; queue != nil {
+		if queue := layout.Kinds[row.Key[0]].Queue; queue != nil {
 			q, at := queue(row.Key)
 			if low, known := stored[q]; known && at < low {
 				t.Errorf("a row due at %d lies below the mark %d", at, low)
@@ -133,7 +134,7 @@ func TestALookRaisesNothing(t *testing.T) {
 	low := func() int64 {
 		s.marks.mu.Lock()
 		defer s.marks.mu.Unlock()
-		return s.marks.get(queueID{kind: byte(machine.OutboxStep)}).low
+		return s.marks.get(layout.QueueID{Kind: byte(machine.OutboxStep)}).low
 	}
 	b := startBatch(runID(1), "")
 	mustCommit(t, s, b)

@@ -5,14 +5,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Migration is what became of a directory of an older format.
@@ -21,26 +23,18 @@ type Migration struct {
 	From, To uint32
 	// Rows were copied as they were, Repair made all others from the entries.
 	Rows   int64
-	Repair Repair
+	Repair check.Repair
 	// Dir has the store in the new format, Old is what was migrated: unchanged, but for
 	// the name where the new one took its place.
 	Dir, Old string
 }
 
-// migratingName is a file in a directory that a migration is making: "building" until
-// everything is there and proven, "complete" until the directory has its place.
-const (
-	migratingName = "MIGRATING"
-	building      = "building\n"
-	complete      = "complete\n"
-)
-
 // copied are the kinds of rows that a migration takes over: what is no function of the
 // entries, the entries, the heads, which name each run's pack, and outgoing work, of
 // which no entry says who holds it.
 var copied = []byte{
-	kindHead, kindEntry, kindOutbox, kindPack, kindPackName, kindPackRef, kindPackBare,
-	kindBlob, kindBlobPiece, kindUpload, kindImport, kindNamespace, kindSubscription, kindDeadLetter, kindDrop,
+	layout.KindHead, layout.KindEntry, layout.KindOutbox, layout.KindPack, layout.KindPackName, layout.KindPackRef, layout.KindPackBare,
+	layout.KindBlob, layout.KindBlobPiece, layout.KindUpload, layout.KindImport, layout.KindNamespace, layout.KindSubscription, layout.KindDeadLetter, layout.KindDrop,
 }
 
 // Migrate makes a store of this format, in the directory to, of the store of the format
@@ -51,11 +45,11 @@ var copied = []byte{
 // With to "" the new directory takes the old one's place, which is kept beside it under
 // its name and ".format1". Broken off at any moment, and called again, it goes on or
 // begins again.
-func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) Graphs) (Migration, error) {
+func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (Migration, error) {
 	dir := filepath.Clean(opts.Dir)
 	out := Migration{From: FormatVersion - 1, To: FormatVersion, Dir: to, Old: dir}
 	if to != "" {
-		err := migrate(ctx, opts, &out, graphs, func() error { return settleIn(to) })
+		err := migrate(ctx, opts, &out, graphs, func() error { return inspect.SettleIn(to) })
 		return out, migrateError(dir, err)
 	}
 	next, before := dir+fmt.Sprintf(".format%d", FormatVersion), dir+fmt.Sprintf(".format%d", FormatVersion-1)
@@ -83,11 +77,11 @@ func change(dir, before, next string, step func(string)) error {
 		return err
 	}
 	step("moved")
-	if err := errors.Join(os.Rename(next, dir), syncDir(filepath.Dir(dir))); err != nil {
+	if err := errors.Join(os.Rename(next, dir), inspect.SyncDir(filepath.Dir(dir))); err != nil {
 		return err
 	}
 	step("placed")
-	return settleIn(dir)
+	return inspect.SettleIn(dir)
 }
 
 // migrated tells tests how far a migration is.
@@ -106,70 +100,29 @@ func migrateError(dir string, err error) error {
 
 // goOn ends a migration that was broken off while the directories changed places.
 func goOn(dir, next string) (bool, error) {
-	if state(dir) == complete {
-		return true, settleIn(dir)
+	if inspect.Progress(dir) == inspect.Complete {
+		return true, inspect.SettleIn(dir)
 	}
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && state(next) == complete {
-		return true, errors.Join(os.Rename(next, dir), syncDir(filepath.Dir(dir)), settleIn(dir))
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && inspect.Progress(next) == inspect.Complete {
+		return true, errors.Join(os.Rename(next, dir), inspect.SyncDir(filepath.Dir(dir)), inspect.SettleIn(dir))
 	}
 	return false, nil
 }
 
-// state is what a directory's file says, "" without one.
-func state(dir string) string {
-	data, err := os.ReadFile(filepath.Join(dir, migratingName))
-	if err != nil {
-		return ""
-	}
-	return string(data)
-}
-
-// note says, synced, how far a directory is.
-func note(dir, how string) error {
-	file, err := os.OpenFile(filepath.Join(dir, migratingName), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(how)
-	return errors.Join(err, file.Sync(), file.Close(), syncDir(dir))
-}
-
-// settleIn makes a complete directory one like any other.
-func settleIn(dir string) error {
-	return errors.Join(os.Remove(filepath.Join(dir, migratingName)), syncDir(dir))
-}
-
-// clearFor empties the directory that is to be made; one that a migration has begun may go.
-func clearFor(dir string) error {
-	if state(dir) != "" {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	files, err := os.ReadDir(dir)
-	if len(files) > 0 {
-		return fmt.Errorf("%s is not empty", dir)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return errors.Join(os.MkdirAll(dir, 0o700), note(dir, building))
-}
-
 // migrate makes out.Dir and calls swap before the old directory is free for others.
-func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Store) Graphs, swap func() error) (err error) {
+func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Store) check.Graphs, swap func() error) (err error) {
 	old, found, err := openOld(opts)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, old.lock.release()) }()
+	defer func() { err = errors.Join(err, old.lock.Release()) }()
 	err = old.outdated()
 	if same, ok := errors.AsType[*FormatError](err); ok && same.Found == FormatVersion {
 		out.From, out.Dir, err = FormatVersion, opts.Dir, nil
 		return old.db.Close()
 	}
 	if err == nil {
-		err = clearFor(out.Dir)
+		err = inspect.ClearFor(out.Dir)
 	}
 	if err == nil {
 		opts.migrated("cleared")
@@ -179,7 +132,7 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 	if err = errors.Join(err, old.db.Close()); err != nil {
 		return err
 	}
-	if err := errors.Join(copyOthers(old.opts.Dir, out.Dir), note(out.Dir, complete)); err != nil {
+	if err := errors.Join(inspect.CopyOthers(old.opts.Dir, out.Dir), inspect.SetProgress(out.Dir, inspect.Complete)); err != nil {
 		return err
 	}
 	opts.migrated("complete")
@@ -187,12 +140,12 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 }
 
 // openOld opens the database of a directory, after the proofs of any start.
-func openOld(opts Options) (*Store, *acked, error) {
+func openOld(opts Options) (*Store, *inspect.Acked, error) {
 	opts = opts.withDefaults()
-	if held, err := Holds(opts.Dir); err != nil || !held {
+	if held, err := inspect.Holds(opts.Dir); err != nil || !held {
 		return nil, nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrFormat, opts.Dir), err)
 	}
-	s := &Store{opts: opts, log: &logger{log: opts.Logger, room: func() {}}}
+	s := &Store{opts: opts, log: &host.Logger{Log: opts.Logger, Room: func() {}}}
 	found, err := s.openDatabase()
 	return s, found, err
 }
@@ -202,7 +155,7 @@ func openOld(opts Options) (*Store, *acked, error) {
 func (s *Store) outdated() error {
 	txn := s.db.NewTransactionAt(s.db.MaxVersion(), false)
 	defer txn.Discard()
-	marker, err := get(txn, formatKey)
+	marker, err := layout.Get(txn, layout.FormatKey)
 	if err != nil || len(marker) != 4+len(s.epoch) {
 		return errors.Join(fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(marker)), err)
 	}
@@ -214,9 +167,9 @@ func (s *Store) outdated() error {
 }
 
 // into fills a new store from an old one, and proves it.
-func (s *Store) into(ctx context.Context, opts Options, found *acked, graphs func(*Store) Graphs, out *Migration) (err error) {
-	if found != nil && s.db.MaxVersion() < found.group {
-		return damage(headName, "group %d of commits was acknowledged, the database ends with %d", found.group, s.db.MaxVersion())
+func (s *Store) into(ctx context.Context, opts Options, found *inspect.Acked, graphs func(*Store) check.Graphs, out *Migration) (err error) {
+	if found != nil && s.db.MaxVersion() < found.Group {
+		return layout.Damaged(inspect.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, s.db.MaxVersion())
 	}
 	opts.migrating = true
 	fresh, err := Open(opts)
@@ -227,7 +180,7 @@ func (s *Store) into(ctx context.Context, opts Options, found *acked, graphs fun
 	for _, kind := range copied {
 		n, err := s.copyRows(ctx, kind, fresh)
 		if out.Rows += n; err != nil {
-			return fmt.Errorf("copy %s rows: %w", kinds[kind].row, err)
+			return fmt.Errorf("copy %s rows: %w", layout.Kinds[kind].Row, err)
 		}
 	}
 	opts.migrated("copied")
@@ -246,19 +199,19 @@ func (s *Store) into(ctx context.Context, opts Options, found *acked, graphs fun
 }
 
 // hasAcked looks for what the old directory says was acknowledged last.
-func (s *Store) hasAcked(found *acked) error {
-	if found == nil || found.cursor == 0 {
+func (s *Store) hasAcked(found *inspect.Acked) error {
+	if found == nil || found.Cursor == 0 {
 		return nil
 	}
 	return s.view(func(txn *badger.Txn) error {
 		seen := false
-		err := eachPlace(txn, found.ns, found.cursor, func(_ uint64, place codec.Place) (bool, error) {
-			e, _, err := entryAt(txn, found.ns, place)
-			seen = err == nil && e.Hash == found.hash
+		err := layout.EachPlace(txn, found.Ns, found.Cursor, func(_ uint64, place codec.Place) (bool, error) {
+			e, _, err := layout.EntryAt(txn, found.Ns, place)
+			seen = err == nil && e.Hash == found.Hash
 			return false, err
 		})
 		if err == nil && !seen {
-			err = damage(headName, "commit %d was acknowledged, the migrated store has another one or none", found.cursor)
+			err = layout.Damaged(inspect.HeadName, "commit %d was acknowledged, the migrated store has another one or none", found.Cursor)
 		}
 		return err
 	})
@@ -270,7 +223,7 @@ func (s *Store) copyRows(ctx context.Context, kind byte, to *Store) (n int64, er
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
 	defer it.Close()
-	var ops []Op
+	var ops []layout.Op
 	size := 0
 	flush := func() error {
 		n += int64(len(ops))
@@ -278,12 +231,12 @@ func (s *Store) copyRows(ctx context.Context, kind byte, to *Store) (n int64, er
 		ops, size = nil, 0
 		return to.write(ctx, &Writes{entry: -1, ops: batch})
 	}
-	for it.Rewind(); has(it, []byte{kind}); it.Next() {
-		value, err := copyOf(it.Item())
+	for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+		value, err := layout.CopyOf(it.Item())
 		if err != nil {
 			return n, err
 		}
-		ops = append(ops, Op{Key: it.Item().KeyCopy(nil), Value: value})
+		ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Value: value})
 		if size += len(value); size >= importBytes || len(ops) >= importKeys {
 			if err := flush(); err != nil {
 				return n, err
@@ -294,37 +247,4 @@ func (s *Store) copyRows(ctx context.Context, kind byte, to *Store) (n int64, er
 		return n, nil
 	}
 	return n, flush()
-}
-
-// copyOthers takes over files beside the store's own, such as a place in an export.
-func copyOthers(from, to string) error {
-	files, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	own := []string{headName, "LOCK", "KEYREGISTRY", "DISCARD", badger.ManifestFilename, migratingName}
-	for _, f := range files {
-		ext := filepath.Ext(f.Name())
-		if !f.Type().IsRegular() || slices.Contains(own, f.Name()) || slices.Contains([]string{".sst", ".mem", ".vlog"}, ext) {
-			continue
-		}
-		if err := copyFile(filepath.Join(from, f.Name()), filepath.Join(to, f.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
 }

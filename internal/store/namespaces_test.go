@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // TestNamespacesKeepTheirNumbers: a number is its name's for ever, whatever the order
@@ -53,7 +54,7 @@ func TestNamespacesShareNoNumber(t *testing.T) {
 	if err := look(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.write(t.Context(), putIf(namespaceKey("b"), nil, codec.EncodeNumber(1))); err != nil {
+	if err := s.write(t.Context(), putIf(layout.NamespaceKey("b"), nil, codec.EncodeNumber(1))); err != nil {
 		t.Fatal(err)
 	}
 	if err := look(); err == nil {

@@ -18,6 +18,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 func TestOptionsNameAllFaults(t *testing.T) {
@@ -90,7 +93,7 @@ func TestSecondOpenFailsLoudly(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
 	_, err := Open(s.opts)
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), s.opts.Dir) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+	if !errors.Is(err, inspect.ErrLocked) || !strings.Contains(err.Error(), s.opts.Dir) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Fatal(err)
 	}
 	mustCommit(t, s, startBatch(runID(1), ""))
@@ -104,7 +107,7 @@ func writeMarker(t *testing.T, dir string, value []byte) {
 		t.Fatal(err)
 	}
 	txn := db.NewTransactionAt(db.MaxVersion(), true)
-	if err := txn.Set(formatKey, value); err != nil {
+	if err := txn.Set(layout.FormatKey, value); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(txn.CommitAt(db.MaxVersion()+1, nil), db.Close()); err != nil {
@@ -319,7 +322,7 @@ func TestSIGKILL(t *testing.T) {
 func TestBadgersMessagesReachTheLogger(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	l := &logger{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	l := &host.Logger{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	l.Infof("info %d\n", 1)
 	l.Warningf("warning %d", 2)
 	l.Errorf("error %d", 3)
@@ -329,8 +332,8 @@ func TestBadgersMessagesReachTheLogger(t *testing.T) {
 			t.Errorf("no %s in %s", want, out.String())
 		}
 	}
-	if strings.Contains(out.String(), "debug 4") || l.failure() != nil {
-		t.Errorf("%s, %v", out.String(), l.failure())
+	if strings.Contains(out.String(), "debug 4") || l.Failure() != nil {
+		t.Errorf("%s, %v", out.String(), l.Failure())
 	}
 }
 
@@ -353,7 +356,7 @@ func TestKeeperWorksInTheBackground(t *testing.T) {
 	}
 	waitFor(t, "the stored watermark moves", func() bool {
 		for _, row := range rows(t, s) {
-			if row.Key[0] == kindWatermark && row.Key[5] == timerQueue && int64(binary.BigEndian.Uint64(row.Value[1:])) == latest-markSlack {
+			if row.Key[0] == layout.KindWatermark && row.Key[5] == layout.TimerQueue && int64(binary.BigEndian.Uint64(row.Value[1:])) == latest-markSlack {
 				return true
 			}
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/pawl-dev/pawl/internal/store/host"
 )
 
 // Options open a store. Only Dir is required.
@@ -89,7 +91,7 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.FreeSpace == nil {
-		o.FreeSpace = freeSpace
+		o.FreeSpace = host.FreeSpace
 	}
 	if o.GCInterval == 0 {
 		o.GCInterval = 10 * time.Minute
@@ -127,7 +129,7 @@ func (o Options) validate() error {
 const valueThreshold = 16 << 10
 
 // badger gives the reasons in docs/adr/0004-badger-options.md.
-func (o Options) badger(log *logger) badger.Options {
+func (o Options) badger(log *host.Logger) badger.Options {
 	return badger.DefaultOptions(o.Dir).
 		WithLogger(log).
 		WithSyncWrites(true).

@@ -3,9 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // errStale: a row was changed between its reading and the commit.
@@ -26,7 +25,7 @@ const packRetries = 16
 // are the same answer. A taken name with other bytes is a *machine.Refusal
 // PACK_VERSION_TAKEN unless put.Move.
 func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error) {
-	if err := checkPack(&put.Row); err != nil {
+	if err := layout.CheckPack(&put.Row); err != nil {
 		return machine.PackRow{}, err
 	}
 	for range packRetries {
@@ -51,29 +50,20 @@ func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (ma
 	}
 }
 
-// checkPack refuses a row that does not hold what its digest says.
-func checkPack(r *machine.PackRow) error {
-	sum := sha256.Sum256(r.Canonical)
-	if want := "sha256:" + hex.EncodeToString(sum[:]); r.Digest != want {
-		return fmt.Errorf("pack %s@%s: digest is %q, its bytes have %q", r.ID, r.Version, r.Digest, want)
-	}
-	return nil
-}
-
 // encodePack judges the put by what is stored now, and expects it unchanged.
 func (s *Store) encodePack(ns uint32, put machine.PackPut) (machine.PackRow, *Writes, error) {
 	row, w := put.Row, &Writes{ns: ns, entry: -1}
-	nameKey, refKey, bareKey := packKeys(ns, row.ID, row.Version, row.Digest)
+	nameKey, refKey, bareKey := layout.PackKeys(ns, row.ID, row.Version, row.Digest)
 	err := s.view(func(txn *badger.Txn) error {
-		named, err := get(txn, nameKey)
+		named, err := layout.Get(txn, nameKey)
 		if err != nil {
 			return err
 		}
-		known, err := get(txn, refKey)
+		known, err := layout.Get(txn, refKey)
 		if err != nil {
 			return err
 		}
-		bare, err := get(txn, bareKey)
+		bare, err := layout.Get(txn, bareKey)
 		if err != nil {
 			return err
 		}
@@ -106,35 +96,19 @@ func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, 
 		}
 	}
 	if value := codec.EncodePackName(row); !bytes.Equal(value, named) {
-		w.ops = append(w.ops, Op{Key: nameKey, Value: value})
+		w.ops = append(w.ops, layout.Op{Key: nameKey, Value: value})
 	}
 	if known == nil {
 		w.ops = append(w.ops,
-			Op{Key: refKey, Value: codec.EncodePackName(row)},
-			Op{Key: packKey(row.Digest), Value: codec.EncodePackBytes(row)})
+			layout.Op{Key: refKey, Value: codec.EncodePackName(row)},
+			layout.Op{Key: layout.PackKey(row.Digest), Value: codec.EncodePackBytes(row)})
 	}
-	if version := bareValue(row.Version); put.MakeDefault && !bytes.Equal(version, bare) {
-		w.ops = append(w.ops, Op{Key: bareKey, Value: version})
+	if version := layout.BareValue(row.Version); put.MakeDefault && !bytes.Equal(version, bare) {
+		w.ops = append(w.ops, layout.Op{Key: bareKey, Value: version})
 		bare = version
 	}
-	row.Default = bytes.Equal(bare, bareValue(row.Version))
+	row.Default = bytes.Equal(bare, layout.BareValue(row.Version))
 	return nil
-}
-
-func bareValue(version string) []byte { return append([]byte{codec.Format}, version...) }
-
-func packKey(digest string) []byte { return append([]byte{kindPack}, digest...) }
-
-func packNameKey(ns uint32, id, version string) []byte {
-	return name(name(prefix(nil, kindPackName, ns), id), version)
-}
-
-func packRefKey(ns uint32, digest string) []byte { return name(prefix(nil, kindPackRef, ns), digest) }
-
-func packBareKey(ns uint32, id string) []byte { return name(prefix(nil, kindPackBare, ns), id) }
-
-func packKeys(ns uint32, id, version, digest string) (byName, ref, bare []byte) {
-	return packNameKey(ns, id, version), packRefKey(ns, digest), packBareKey(ns, id)
 }
 
 // Pack resolves "id" (the version registered last with MakeDefault),
@@ -156,7 +130,7 @@ func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRo
 		if row.Default, err = isDefault(txn, ns, &row); err != nil {
 			return err
 		}
-		body, err := get(txn, packKey(row.Digest))
+		body, err := layout.Get(txn, layout.PackKey(row.Digest))
 		if err != nil {
 			return err
 		}
@@ -176,7 +150,7 @@ func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRo
 func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 	row := machine.PackRow{Digest: digest}
 	err := s.view(func(txn *badger.Txn) error {
-		body, err := get(txn, packKey(digest))
+		body, err := layout.Get(txn, layout.PackKey(digest))
 		if err != nil {
 			return err
 		}
@@ -194,17 +168,17 @@ func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 // findPack returns the name row that a reference means, nil if there is none. An
 // id may hold an @: every place where it could end is tried, the last first.
 func findPack(txn *badger.Txn, ns uint32, ref string) ([]byte, error) {
-	if value, err := get(txn, packRefKey(ns, ref)); err != nil || value != nil {
+	if value, err := layout.Get(txn, layout.PackRefKey(ns, ref)); err != nil || value != nil {
 		return value, err
 	}
-	if version, err := get(txn, packBareKey(ns, ref)); err != nil || version != nil {
+	if version, err := layout.Get(txn, layout.PackBareKey(ns, ref)); err != nil || version != nil {
 		if err != nil {
 			return nil, err
 		}
-		return get(txn, packNameKey(ns, ref, string(version[1:])))
+		return layout.Get(txn, layout.PackNameKey(ns, ref, string(version[1:])))
 	}
 	for at := strings.LastIndexByte(ref, '@'); at >= 0; at = strings.LastIndexByte(ref[:at], '@') {
-		if value, err := get(txn, packNameKey(ns, ref[:at], ref[at+1:])); err != nil || value != nil {
+		if value, err := layout.Get(txn, layout.PackNameKey(ns, ref[:at], ref[at+1:])); err != nil || value != nil {
 			return value, err
 		}
 	}
@@ -213,11 +187,11 @@ func findPack(txn *badger.Txn, ns uint32, ref string) ([]byte, error) {
 
 // isDefault reports whether the bare id leads to exactly this row.
 func isDefault(txn *badger.Txn, ns uint32, row *machine.PackRow) (bool, error) {
-	version, err := get(txn, packBareKey(ns, row.ID))
-	if err != nil || !bytes.Equal(version, bareValue(row.Version)) {
+	version, err := layout.Get(txn, layout.PackBareKey(ns, row.ID))
+	if err != nil || !bytes.Equal(version, layout.BareValue(row.Version)) {
 		return false, err
 	}
-	value, err := get(txn, packNameKey(ns, row.ID, row.Version))
+	value, err := layout.Get(txn, layout.PackNameKey(ns, row.ID, row.Version))
 	if err != nil || value == nil {
 		return false, err
 	}
@@ -241,16 +215,16 @@ func (s *Store) ListPacks(ctx context.Context, ns uint32, after string, limit in
 	}
 	var out []machine.PackRow
 	next := ""
-	p := prefix(nil, kindPackName, ns)
+	p := layout.Prefix(nil, layout.KindPackName, ns)
 	err = s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
-		for it.Seek(append(bytes.Clone(p), position...)); has(it, p) && ctx.Err() == nil; it.Next() {
+		for it.Seek(append(bytes.Clone(p), position...)); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
 			if len(out) == limit {
 				next = base64.RawURLEncoding.EncodeToString(it.Item().Key()[len(p):])
 				return nil
 			}
-			value, err := copyOf(it.Item())
+			value, err := layout.CopyOf(it.Item())
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // DueTimers returns the timers of all namespaces with Due <= now, earliest
@@ -20,12 +21,12 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 	var out []machine.Timer
 	next := int64(math.MaxInt64)
 	for _, ns := range s.reads.namespaces() {
-		later, err := s.scanQueue(ctx, queueID{kind: timerQueue, ns: ns}, now, limit, func(item *badger.Item) error {
-			t, err := readTimer(item.Key())
+		later, err := s.scanQueue(ctx, layout.QueueID{Kind: layout.TimerQueue, Ns: ns}, now, limit, func(item *badger.Item) error {
+			t, err := layout.ReadTimer(item.Key())
 			if err != nil {
 				return err
 			}
-			err = valueOf(item, func(v []byte) error {
+			err = layout.ValueOf(item, func(v []byte) error {
 				t.Turn, err = codec.DecodeNumber(v)
 				return err
 			})
@@ -53,8 +54,8 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
 	var out []machine.OutboxRow
 	for _, ns := range s.reads.namespaces() {
-		_, err := s.scanQueue(ctx, queueID{kind: byte(kind), ns: ns}, now, limit, func(item *badger.Item) error {
-			r, err := readOutbox(item.Key())
+		_, err := s.scanQueue(ctx, layout.QueueID{Kind: byte(kind), Ns: ns}, now, limit, func(item *badger.Item) error {
+			r, err := layout.ReadOutbox(item.Key())
 			out = append(out, r)
 			return err
 		})
@@ -66,28 +67,20 @@ func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, 
 	return out[:min(len(out), limit)], nil
 }
 
-// queuePrefix begins the keys of a queue's rows, followed by the due time.
-func queuePrefix(q queueID) []byte {
-	if q.kind == timerQueue {
-		return prefix(make([]byte, 0, 16), kindTimer, q.ns)
-	}
-	return append(prefix(make([]byte, 0, 16), kindOutbox, q.ns), q.kind)
-}
-
 // scanQueue visits at most limit rows due by now, from the queue's watermark on,
 // and returns when the first row after them is due (MaxInt64 = there is none).
 // The watermark moves up to the first live row, but neither past now, as rows set
 // from now on are then rarely below it, nor past the latest row that there ever was.
-func (s *Store) scanQueue(ctx context.Context, q queueID, now int64, limit int, visit func(*badger.Item) error) (int64, error) {
+func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limit int, visit func(*badger.Item) error) (int64, error) {
 	k, low := s.marks.begin(q)
 	first, next, met := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64)
 	defer func() { s.marks.finish(k, first, met) }()
-	p := queuePrefix(q)
+	p := layout.QueuePrefix(q)
 	err := s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		n := 0
-		for it.Seek(instant(slices.Clone(p), low)); has(it, p); it.Next() {
+		for it.Seek(layout.Instant(slices.Clone(p), low)); layout.Has(it, p); it.Next() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -95,7 +88,7 @@ func (s *Store) scanQueue(ctx context.Context, q queueID, now int64, limit int, 
 			if len(key) < len(p)+8 {
 				return fmt.Errorf("malformed queue key %x", key)
 			}
-			next = dueAt(key[len(p):])
+			next = layout.DueAt(key[len(p):])
 			met = next
 			if next > now || n == limit {
 				return nil
@@ -124,16 +117,16 @@ func (s *Store) scanQueue(ctx context.Context, q queueID, now int64, limit int, 
 // their ids, at most limit.
 func (s *Store) ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error) {
 	var out []string
-	p := prefix(nil, kindReady, ns)
+	p := layout.Prefix(nil, layout.KindReady, ns)
 	err := s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		start := p
 		if after != "" {
-			start = name(slices.Clone(p), after)
+			start = layout.AppendName(slices.Clone(p), after)
 		}
-		for it.Seek(start); has(it, p) && len(out) < limit && ctx.Err() == nil; it.Next() {
-			run, rest, ok := cutName(it.Item().Key()[len(p):])
+		for it.Seek(start); layout.Has(it, p) && len(out) < limit && ctx.Err() == nil; it.Next() {
+			run, rest, ok := layout.CutName(it.Item().Key()[len(p):])
 			if !ok || len(rest) != 0 {
 				return fmt.Errorf("malformed ready key %x", it.Item().Key())
 			}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // timerBatch is a batch that only moves timers of a run.
@@ -113,7 +115,7 @@ func TestWatermarkNeverHidesATimer(t *testing.T) {
 		// The heads know of no timers here, so the check ends at the first; that it
 		// must not be for the watermark.
 		if _, err := w.s.Check(t.Context(), nil); err != nil {
-			if fault, ok := errors.AsType[*Fault](err); !ok || strings.HasPrefix(fault.Detail, "due at") {
+			if fault, ok := errors.AsType[*check.Fault](err); !ok || strings.HasPrefix(fault.Detail, "due at") {
 				t.Fatal(err)
 			}
 		}
@@ -198,7 +200,7 @@ func TestTimerBelowTheStoredMark(t *testing.T) {
 	due := 5 * markSlack
 	mustCommit(t, s, timerBatch(cleared.State, []machine.Timer{{Due: due, RunID: runID(1), Kind: machine.TimerWall}}, nil))
 	crashed := openTemp(t, func(o *Options) { o.Dir = copyStore(t, s) })
-	if low := crashed.marks.get(queueID{kind: timerQueue}).low; low != due-markSlack {
+	if low := crashed.marks.get(layout.QueueID{Kind: layout.TimerQueue}).low; low != due-markSlack {
 		t.Errorf("the first scan starts at %d, want %d", low, due-markSlack)
 	}
 	if got, _ := dueTimers(t, crashed, 10*markSlack, 10); !slices.Equal(got, []int64{due}) {
@@ -259,7 +261,7 @@ func TestScanSkipsTheDead(t *testing.T) {
 		mustCommit(t, s, b)
 	}
 	dueTimers(t, s, 500, 10)
-	if low := s.marks.get(queueID{kind: timerQueue}).low; low != 199 {
+	if low := s.marks.get(layout.QueueID{Kind: layout.TimerQueue}).low; low != 199 {
 		t.Fatalf("the next scan starts at %d", low)
 	}
 	set := timerBatch(b.State, []machine.Timer{{Due: 100, RunID: runID(1), Kind: machine.TimerWall}}, nil)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 func TestKeysSortAsTheirNames(t *testing.T) {
@@ -20,20 +21,20 @@ func TestKeysSortAsTheirNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune{0, 1, 'a', 'b', 'ÿ'}))
 		a, b := text.Draw(t, "a"), text.Draw(t, "b")
-		ka, kb := name(nil, a), name(nil, b)
+		ka, kb := layout.AppendName(nil, a), layout.AppendName(nil, b)
 		if bytes.Compare(ka, kb) != bytes.Compare([]byte(a), []byte(b)) {
 			t.Fatalf("%q and %q sort otherwise as keys", a, b)
 		}
 		if a != b && bytes.HasPrefix(kb, ka) {
 			t.Fatalf("%q is the beginning of %q", ka, kb)
 		}
-		got, rest, ok := cutName(append(bytes.Clone(ka), kb...))
+		got, rest, ok := layout.CutName(append(bytes.Clone(ka), kb...))
 		if !ok || got != a || !bytes.Equal(rest, kb) {
 			t.Fatalf("%q reads back as %q, %v", a, got, ok)
 		}
 	})
 	for _, bad := range []string{"", "a", "a\x00", "a\x00\x02b\x00\x01", "\x00\xff"} {
-		if s, _, ok := cutName([]byte(bad)); ok {
+		if s, _, ok := layout.CutName([]byte(bad)); ok {
 			t.Errorf("%q reads as %q", bad, s)
 		}
 	}
@@ -196,7 +197,7 @@ func TestCheckpointsBoundTheReplay(t *testing.T) {
 	w, ctx := newWorld(t, openTemp(t)), context.Background()
 	st := w.start(runID(1))
 	states := map[uint64]*machine.State{st.Seq: st}
-	for st.Seq < 3*checkpointEvery {
+	for st.Seq < 3*layout.CheckpointEvery {
 		st = w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "plan", Value: []byte(`{}`)}}})
 		states[st.Seq] = st
 	}
@@ -209,7 +210,7 @@ func TestCheckpointsBoundTheReplay(t *testing.T) {
 		if from != nil {
 			next = from.Seq + 1
 		}
-		if seq+1-next > checkpointEvery {
+		if seq+1-next > layout.CheckpointEvery {
 			t.Fatalf("seq %d is replayed from %d", seq, next)
 		}
 		if seq%100 != 0 {

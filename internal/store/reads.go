@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // reads gives out timestamps to read at. In Badger's managed mode versions older
@@ -108,5 +110,5 @@ func (s *Store) view(read func(txn *badger.Txn) error) error {
 	defer s.reads.end(ts)
 	txn := s.db.NewTransactionAt(ts, false)
 	defer txn.Discard()
-	return typed(read(txn))
+	return layout.Typed(read(txn))
 }

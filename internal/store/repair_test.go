@@ -7,26 +7,28 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // repairWorld has every kind of row that entries make.
 func repairWorld(t *testing.T) *world {
 	t.Helper()
 	w := busyWorld(t)
-	for range 2*headEvery + 3 {
+	for range 2*layout.HeadEvery + 3 {
 		w.do(runID(3), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{
 			{Name: "report", Value: []byte("blob:sha256:" + string(bytes.Repeat([]byte("ab"), 32)))},
 		}})
 	}
-	for n := range checkpointEvery {
+	for n := range layout.CheckpointEvery {
 		w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte{byte('a' + n%7)}}}})
 	}
 	return w
 }
 
 // repair opens the store anew, repairs and checks it.
-func (w *world) repair() Repair {
+func (w *world) repair() check.Repair {
 	w.t.Helper()
 	dir := w.store.opts.Dir
 	if err := w.store.Close(); err != nil {
@@ -41,10 +43,12 @@ func (w *world) repair() Repair {
 }
 
 // mustEqual compares the store with what it was, byte for byte.
-func mustEqual(t *testing.T, s *Store, want []Op) {
+func mustEqual(t *testing.T, s *Store, want []layout.Op) {
 	t.Helper()
-	of := func(ops []Op) []Op {
-		return slices.DeleteFunc(slices.Clone(ops), func(op Op) bool { return op.Key[0] == kindWatermark || bytes.Equal(op.Key, groupKey) })
+	of := func(ops []layout.Op) []layout.Op {
+		return slices.DeleteFunc(slices.Clone(ops), func(op layout.Op) bool {
+			return op.Key[0] == layout.KindWatermark || bytes.Equal(op.Key, layout.GroupKey)
+		})
 	}
 	got, want := of(rows(t, s)), of(want)
 	if len(got) != len(want) {
@@ -52,7 +56,7 @@ func mustEqual(t *testing.T, s *Store, want []Op) {
 	}
 	for i := range min(len(got), len(want)) {
 		if !bytes.Equal(got[i].Key, want[i].Key) || !bytes.Equal(got[i].Value, want[i].Value) {
-			t.Fatalf("%s %q = %x, want %q = %x", rowName(got[i].Key), got[i].Key, got[i].Value, want[i].Key, want[i].Value)
+			t.Fatalf("%s %q = %x, want %q = %x", layout.RowName(got[i].Key), got[i].Key, got[i].Value, want[i].Key, want[i].Value)
 		}
 	}
 }
@@ -63,25 +67,25 @@ func TestRepairOfEachKindOfRow(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)
 	all := rows(t, w.store)
-	for _, kind := range append(slices.Clone(repaired), kindCursor) {
-		of := slices.DeleteFunc(slices.Clone(all), func(op Op) bool { return op.Key[0] != kind })
+	for _, kind := range append(slices.Clone(check.Repaired), layout.KindCursor) {
+		of := slices.DeleteFunc(slices.Clone(all), func(op layout.Op) bool { return op.Key[0] != kind })
 		if len(of) == 0 {
-			t.Fatalf("no %s row in the world", kinds[kind].row)
+			t.Fatalf("no %s row in the world", layout.Kinds[kind].Row)
 		}
 		gone, other := of[len(of)/2], of[0]
-		raw(t, w.store, Op{Key: gone.Key, Delete: true})
+		raw(t, w.store, layout.Op{Key: gone.Key, Delete: true})
 		if !bytes.Equal(gone.Key, other.Key) {
-			raw(t, w.store, Op{Key: other.Key, Value: []byte("damaged")})
+			raw(t, w.store, layout.Op{Key: other.Key, Value: []byte("damaged")})
 		}
 		stray := bytes.Clone(gone.Key)
 		stray[len(stray)-3] ^= 0x40
-		raw(t, w.store, Op{Key: stray, Value: codec.Mark})
+		raw(t, w.store, layout.Op{Key: stray, Value: codec.Mark})
 		if _, err := w.store.Check(context.Background(), w.graphs); err == nil {
-			t.Errorf("%s: the check finds nothing", kinds[kind].row)
+			t.Errorf("%s: the check finds nothing", layout.Kinds[kind].Row)
 		}
 		done := w.repair()
-		if n := done.Rows[kinds[kind].row]; n == nil || n.Made+n.Changed+n.Removed == 0 || len(done.Broken) > 0 {
-			t.Errorf("%s: %+v, broken %v", kinds[kind].row, n, done.Broken)
+		if n := done.Rows[layout.Kinds[kind].Row]; n == nil || n.Made+n.Changed+n.Removed == 0 || len(done.Broken) > 0 {
+			t.Errorf("%s: %+v, broken %v", layout.Kinds[kind].Row, n, done.Broken)
 		}
 		mustEqual(t, w.store, all)
 		w.check()
@@ -94,10 +98,10 @@ func TestRepairOfEverything(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)
 	all := rows(t, w.store)
-	var ops []Op
+	var ops []layout.Op
 	for _, row := range all {
-		if kind := row.Key[0]; kind != kindHead && kind != kindCursor && slices.Contains(repaired, kind) {
-			ops = append(ops, Op{Key: row.Key, Delete: true})
+		if kind := row.Key[0]; kind != layout.KindHead && kind != layout.KindCursor && slices.Contains(check.Repaired, kind) {
+			ops = append(ops, layout.Op{Key: row.Key, Delete: true})
 		}
 	}
 	raw(t, w.store, ops...)
@@ -118,15 +122,15 @@ func TestRepairLeavesBrokenRuns(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)
 	for _, row := range rows(t, w.store) {
-		if row.Key[0] == kindEntry && bytes.Contains(row.Key, []byte(runID(1))) {
+		if row.Key[0] == layout.KindEntry && bytes.Contains(row.Key, []byte(runID(1))) {
 			value := bytes.Clone(row.Value)
 			value[len(value)-1] ^= 1
-			raw(t, w.store, Op{Key: row.Key, Value: value})
+			raw(t, w.store, layout.Op{Key: row.Key, Value: value})
 			break
 		}
 	}
 	damaged := rows(t, w.store)
-	raw(t, w.store, Op{Key: headKey(0, runID(3)), Delete: true})
+	raw(t, w.store, layout.Op{Key: layout.HeadKey(0, runID(3)), Delete: true})
 	done := w.repair()
 	if len(done.Broken) != 1 || done.Broken[0].Run != runID(1) || done.Broken[0].Seq != 1 || done.Runs != 2 {
 		t.Errorf("%d runs, broken %v", done.Runs, done.Broken)
@@ -139,8 +143,8 @@ func TestRepairLeavesBrokenRuns(t *testing.T) {
 func TestRepairOfWatermarks(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)
-	queue := queueID{kind: timerQueue}
-	raw(t, w.store, *markOp(queue, 1<<62))
+	queue := layout.QueueID{Kind: layout.TimerQueue}
+	raw(t, w.store, *layout.MarkOp(queue, 1<<62))
 	if _, err := w.store.Check(context.Background(), w.graphs); err == nil {
 		t.Fatal("the check finds nothing")
 	}
@@ -148,7 +152,7 @@ func TestRepairOfWatermarks(t *testing.T) {
 		t.Errorf("%+v", done.Rows)
 	}
 	w.check()
-	raw(t, w.store, *markOp(queue, 1))
+	raw(t, w.store, *layout.MarkOp(queue, 1))
 	if done := w.repair(); len(done.Rows) > 0 {
 		t.Errorf("a sound watermark: %+v", done.Rows)
 	}

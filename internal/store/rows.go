@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Consumed returns the row of a used-up id: key names scope, kind, id and run or
@@ -22,7 +22,7 @@ func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (ma
 	}
 	found := false
 	err := s.view(func(txn *badger.Txn) error {
-		value, err := get(txn, dedupeKey(make([]byte, 0, 96), ns, &key))
+		value, err := layout.Get(txn, layout.DedupeKey(make([]byte, 0, 96), ns, &key))
 		if err != nil || value == nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, artif
 func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	var out []machine.ArtifactVersion
 	err := s.view(func(txn *badger.Txn) error {
-		head, err := storedHead(txn, ns, run)
+		head, err := layout.StoredHead(txn, ns, run)
 		if errors.Is(err, machine.ErrNoRun) {
 			return nil
 		}
@@ -61,8 +61,8 @@ func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, a
 		if out, err = listed(txn, ns, run, artifact, after, atSeq, newestOnly); err != nil || atSeq <= head.Seq {
 			return err
 		}
-		tail, err := tailOf(txn, ns, head)
-		for _, v := range unlisted(head, tail) {
+		tail, err := layout.TailOf(txn, ns, head)
+		for _, v := range layout.Unlisted(head, tail) {
 			if v.Name == artifact && v.Seq > after && v.Seq <= atSeq {
 				out = append(out, v)
 			}
@@ -82,7 +82,7 @@ func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, a
 // for the newest alone, those of the last row that has one. A row's key has the seq of
 // its last version.
 func listed(txn *badger.Txn, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) (out []machine.ArtifactVersion, err error) {
-	p := artifactPrefix(nil, ns, run, artifact)
+	p := layout.ArtifactPrefix(nil, ns, run, artifact)
 	if newestOnly {
 		if after, err = rowBefore(txn, p, atSeq); err != nil {
 			return nil, err
@@ -90,9 +90,9 @@ func listed(txn *badger.Txn, ns uint32, run, artifact string, after, atSeq uint6
 	}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
-	for it.Seek(number(bytes.Clone(p), after+1)); has(it, p); it.Next() {
+	for it.Seek(layout.Number(bytes.Clone(p), after+1)); layout.Has(it, p); it.Next() {
 		var versions []machine.ArtifactVersion
-		err := valueOf(it.Item(), func(v []byte) error {
+		err := layout.ValueOf(it.Item(), func(v []byte) error {
 			versions, err = codec.DecodeVersions(artifact, v)
 			return err
 		})
@@ -116,27 +116,27 @@ func listed(txn *badger.Txn, ns uint32, run, artifact string, after, atSeq uint6
 func rowBefore(txn *badger.Txn, p []byte, seq uint64) (uint64, error) {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
 	defer it.Close()
-	it.Seek(number(bytes.Clone(p), seq))
-	if !has(it, p) {
+	it.Seek(layout.Number(bytes.Clone(p), seq))
+	if !layout.Has(it, p) {
 		return 0, nil
 	}
-	last, err := lastNumber(it.Item().Key(), p)
+	last, err := layout.LastNumber(it.Item().Key(), p)
 	return last - 1, err
 }
 
 // MessageRows lists rows [from, next) of a state's conversation, in order.
 func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error) {
 	var out []machine.MessageRow
-	p := messagePrefix(nil, ns, run, state)
+	p := layout.MessagePrefix(nil, ns, run, state)
 	err := s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
-		for it.Seek(number(bytes.Clone(p), from)); has(it, p); it.Next() {
-			n, err := lastNumber(it.Item().Key(), p)
+		for it.Seek(layout.Number(bytes.Clone(p), from)); layout.Has(it, p); it.Next() {
+			n, err := layout.LastNumber(it.Item().Key(), p)
 			if err != nil || n >= next {
 				return err
 			}
-			err = valueOf(it.Item(), func(v []byte) error {
+			err = layout.ValueOf(it.Item(), func(v []byte) error {
 				seq, err := codec.DecodeNumber(v)
 				out = append(out, machine.MessageRow{State: state, N: n, Seq: seq})
 				return err
@@ -151,12 +151,4 @@ func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, f
 		return nil, fmt.Errorf("messages of state %q of run %q: %w", state, run, err)
 	}
 	return out, nil
-}
-
-// lastNumber reads the number that follows a prefix and ends the key.
-func lastNumber(key, p []byte) (uint64, error) {
-	if len(key) != len(p)+8 {
-		return 0, fmt.Errorf("malformed key %x", key)
-	}
-	return binary.BigEndian.Uint64(key[len(p):]), nil
 }

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Bounds of one read: no transaction stays open for longer than that takes.
@@ -53,7 +53,7 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 	var out []machine.Entry
 	err := s.view(func(txn *badger.Txn) error {
 		// Up to the head nothing may be missing.
-		last, err := headSeq(txn, headKey(ns, run))
+		last, err := layout.HeadSeq(txn, layout.HeadKey(ns, run))
 		if err != nil || last == 0 {
 			return err
 		}
@@ -62,11 +62,11 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 			return err
 		}
 		if first == 0 {
-			return damage("", "there is no entry at or before record %d", from)
+			return layout.Damaged("", "there is no entry at or before record %d", from)
 		}
 		bytes := 0
 		for len(out) < page.Records && bytes < page.Bytes && ctx.Err() == nil {
-			value, err := get(txn, entryKey(ns, run, first))
+			value, err := layout.Get(txn, layout.EntryKey(ns, run, first))
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 				if first > last {
 					return nil
 				}
-				return damage("", "entry %d is missing", first)
+				return layout.Damaged("", "entry %d is missing", first)
 			}
 			e, err := codec.DecodeEntry(run, value)
 			if err != nil {
@@ -93,23 +93,6 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 	return out, nil
 }
 
-// headSeq is the seq of a run's stored head, 0 if there is no such run.
-func headSeq(txn *badger.Txn, head []byte) (uint64, error) {
-	item, err := txn.Get(head)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	var seq uint64
-	err = valueOf(item, func(v []byte) error {
-		seq, err = codec.HeadSeq(v)
-		return err
-	})
-	return seq, err
-}
-
 // Entry returns the one entry that holds the record seq; machine.ErrNoRecord.
 func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error) {
 	var e machine.Entry
@@ -121,7 +104,7 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 		if err != nil {
 			return err
 		}
-		value, err := get(txn, entryKey(ns, run, first))
+		value, err := layout.Get(txn, layout.EntryKey(ns, run, first))
 		if err != nil {
 			return err
 		}
@@ -142,9 +125,9 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 
 // noRecord tells a record that there never was from one that is lost.
 func noRecord(txn *badger.Txn, ns uint32, run string, seq uint64) error {
-	last, err := lastSeq(txn, headKey(ns, run))
+	last, err := layout.LastSeq(txn, layout.HeadKey(ns, run))
 	if err == nil && seq >= 1 && seq <= last {
-		err = damage("", "the entry with record %d is missing", seq)
+		err = layout.Damaged("", "the entry with record %d is missing", seq)
 	}
 	if err == nil {
 		err = machine.ErrNoRecord
@@ -159,14 +142,14 @@ func firstOf(txn *badger.Txn, ns uint32, run string, seq uint64) (uint64, error)
 	if seq <= 1 {
 		return 1, nil
 	}
-	if item, err := txn.Get(entryKey(ns, run, seq)); err == nil && item != nil {
+	if item, err := txn.Get(layout.EntryKey(ns, run, seq)); err == nil && item != nil {
 		return seq, nil
 	}
-	p := runKey(nil, kindEntry, ns, run)
+	p := layout.RunKey(nil, layout.KindEntry, ns, run)
 	it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: p})
 	defer it.Close()
-	it.Seek(entryKey(ns, run, seq))
-	if !has(it, p) {
+	it.Seek(layout.EntryKey(ns, run, seq))
+	if !layout.Has(it, p) {
 		return 0, nil
 	}
 	key := it.Item().Key()
@@ -181,14 +164,14 @@ func firstOf(txn *badger.Txn, ns uint32, run string, seq uint64) (uint64, error)
 func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error) {
 	var st *machine.State
 	err := s.view(func(txn *badger.Txn) error {
-		p := runKey(nil, kindSnapshot, ns, run)
+		p := layout.RunKey(nil, layout.KindSnapshot, ns, run)
 		it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: p})
 		defer it.Close()
-		it.Seek(number(bytes.Clone(p), seq))
-		if !has(it, p) {
+		it.Seek(layout.Number(bytes.Clone(p), seq))
+		if !layout.Has(it, p) {
 			return ctx.Err()
 		}
-		value, err := copyOf(it.Item())
+		value, err := layout.CopyOf(it.Item())
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // allocated is what the files of a directory take on disk.
@@ -73,9 +75,9 @@ func TestKeysPerTransition(t *testing.T) {
 		}
 		want := "jd"
 		switch {
-		case (seq+1)%checkpointEvery == 0:
+		case (seq+1)%layout.CheckpointEvery == 0:
 			want = "jhkad"
-		case (seq+1)%headEvery == 0:
+		case (seq+1)%layout.HeadEvery == 0:
 			want = "jhad"
 		}
 		kinds := ""
@@ -92,7 +94,7 @@ func TestKeysPerTransition(t *testing.T) {
 // time: all tables in one level, without what was overwritten.
 func flatten(t *testing.T, opts Options) {
 	t.Helper()
-	db, err := openBadger(opts.badger(&logger{log: opts.Logger}))
+	db, err := openBadger(opts.badger(&host.Logger{Log: opts.Logger}))
 	if err != nil {
 		t.Fatal(err)
 	}

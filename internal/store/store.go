@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -15,6 +14,9 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // FormatVersion of the whole store, see docs/adr/0030-format-2.md and FORMAT.md. A store
@@ -26,11 +28,11 @@ const FormatVersion = 2
 type Store struct {
 	opts  Options
 	db    *badger.DB
-	lock  *dirLock
-	head  *headFile
-	log   *logger
+	lock  *inspect.DirLock
+	head  *inspect.HeadFile
+	log   *host.Logger
 	epoch [16]byte
-	disk  *disk
+	disk  *host.Disk
 	reads *reads
 	marks *marks
 	stats stats
@@ -73,16 +75,16 @@ func Open(opts Options) (*Store, error) {
 	}
 	s := &Store{
 		opts:   opts,
-		log:    &logger{log: opts.Logger},
-		disk:   &disk{dir: opts.Dir, min: opts.MinFree, free: opts.FreeSpace},
-		marks:  &marks{queues: make(map[queueID]*mark)},
+		log:    &host.Logger{Log: opts.Logger},
+		disk:   &host.Disk{Dir: opts.Dir, Min: opts.MinFree, Free: opts.FreeSpace},
+		marks:  &marks{queues: make(map[layout.QueueID]*mark)},
 		failed: make(chan struct{}),
 	}
 	// Opening replays and flushes the log: it needs room for the memtables.
-	if err := s.disk.look(s.tableRoom()); err != nil {
+	if err := s.disk.Look(s.tableRoom()); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s.log.room = func() { s.disk.awaitRoom(s.tableRoom()) }
+	s.log.Room = func() { s.disk.AwaitRoom(s.tableRoom()) }
 	found, err := s.openDatabase()
 	if err != nil {
 		return nil, openError(opts.Dir, err)
@@ -103,37 +105,37 @@ func (s *Store) giveUp() error {
 
 // openDatabase locks the directory, proves its files and only then lets Badger
 // have it. It returns what the HEAD file says.
-func (s *Store) openDatabase() (*acked, error) {
-	lock, err := lockDir(s.opts.Dir)
+func (s *Store) openDatabase() (*inspect.Acked, error) {
+	lock, err := inspect.LockDir(s.opts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	s.step("locked")
-	if state(s.opts.Dir) != "" && !s.opts.migrating {
-		return nil, errors.Join(fmt.Errorf("%w: a migration of it was broken off; call 'sidecar migrate' again", ErrFormat), lock.release())
+	if inspect.Progress(s.opts.Dir) != "" && !s.opts.migrating {
+		return nil, errors.Join(fmt.Errorf("%w: a migration of it was broken off; call 'sidecar migrate' again", ErrFormat), lock.Release())
 	}
-	found, err := inspect(s.opts.Dir)
+	found, err := inspect.Inspect(s.opts.Dir)
 	if err == nil {
 		s.step("inspected")
-		err = found.dropUnborn()
+		err = found.DropUnborn()
 	}
 	if err == nil {
 		s.step("cleared")
 		s.db, err = openBadger(s.opts.badger(s.log))
 	}
 	if err != nil {
-		return nil, errors.Join(err, lock.release())
+		return nil, errors.Join(err, lock.Release())
 	}
 	s.lock = lock
 	s.step("opened")
-	return found.head, nil
+	return found.Head, nil
 }
 
 // openBadger makes an error of a panic in files that nobody thought of.
 func openBadger(opts badger.Options) (db *badger.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = damage("", "the database does not open: %v", p)
+			err = layout.Damaged("", "the database does not open: %v", p)
 		}
 	}()
 	return badger.OpenManaged(opts)
@@ -148,7 +150,7 @@ func (s *Store) step(name string) {
 
 // closeDatabase closes the files and lets others in.
 func (s *Store) closeDatabase() error {
-	return errors.Join(s.db.Close(), s.lock.release())
+	return errors.Join(s.db.Close(), s.lock.Release())
 }
 
 // tableRoom is the free space without which no table is written: neither by a
@@ -157,7 +159,7 @@ func (s *Store) tableRoom() int64 { return min(s.opts.MinFree, 3*s.opts.MemTable
 
 // openError names the directory, and says what can be done about damage.
 func openError(dir string, err error) error {
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, layout.ErrDamaged) {
 		return fmt.Errorf("open store %s: %w; nothing was changed: keep a copy of the directory and restore a backup ('sidecar check --data DIR' names the damage; docs/operations.md, Damage)", dir, err)
 	}
 	return fmt.Errorf("open store %s: %w", dir, err)
@@ -165,7 +167,7 @@ func openError(dir string, err error) error {
 
 // start reads what the store must know before it serves; found is what the HEAD
 // file says, nil if there is none.
-func (s *Store) start(found *acked) error {
+func (s *Store) start(found *inspect.Acked) error {
 	s.maxTree = s.db.MaxBatchSize() - 64<<10
 	s.maxKeys = min(maxGroupKeys, int(s.db.MaxBatchCount())-64)
 	ts := s.db.MaxVersion()
@@ -203,7 +205,7 @@ func (s *Store) tidy(ctx context.Context) error {
 // unlessLow lets go of an error of a disk that is nearly full: what is there is served
 // nevertheless, and tidied up once there is room.
 func (s *Store) unlessLow(err error) error {
-	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == diskLow {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == host.DiskLow {
 		s.opts.Logger.Warn("what was broken off is removed later", "error", err)
 		return nil
 	}
@@ -211,52 +213,48 @@ func (s *Store) unlessLow(err error) error {
 }
 
 // confirm compares the database with what the HEAD file says was acknowledged.
-func (s *Store) confirm(found *acked, ts uint64) error {
+func (s *Store) confirm(found *inspect.Acked, ts uint64) error {
 	if found == nil {
 		return nil
 	}
-	if found.epoch != s.epoch {
-		return damage(headName, "it belongs to another store: epoch %x, the database has %x", found.epoch, s.epoch)
+	if found.Epoch != s.epoch {
+		return layout.Damaged(inspect.HeadName, "it belongs to another store: epoch %x, the database has %x", found.Epoch, s.epoch)
 	}
-	if ts < found.group {
-		return damage(headName, "group %d of commits was acknowledged, the database ends with %d", found.group, ts)
+	if ts < found.Group {
+		return layout.Damaged(inspect.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, ts)
 	}
-	if found.cursor == 0 || s.opts.Repair {
+	if found.Cursor == 0 || s.opts.Repair {
 		return nil
 	}
 	txn := s.db.NewTransactionAt(ts, false)
 	defer txn.Discard()
 	seen := false
-	err := eachPlace(txn, found.ns, found.cursor, func(cursor uint64, place codec.Place) (bool, error) {
+	err := layout.EachPlace(txn, found.Ns, found.Cursor, func(cursor uint64, place codec.Place) (bool, error) {
 		seen = true
-		e, _, err := entryAt(txn, found.ns, place)
-		if err == nil && e.Hash != found.hash {
-			err = damage(headName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, found.hash)
+		e, _, err := layout.EntryAt(txn, found.Ns, place)
+		if err == nil && e.Hash != found.Hash {
+			err = layout.Damaged(inspect.HeadName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, found.Hash)
 		}
 		return false, err
 	})
 	if err == nil && !seen {
-		err = damage(headName, "commit %d was acknowledged, the database has none of it", found.cursor)
+		err = layout.Damaged(inspect.HeadName, "commit %d was acknowledged, the database has none of it", found.Cursor)
 	}
-	return typed(err)
+	return layout.Typed(err)
 }
 
 // openHead makes the HEAD file anew for a store that is as it should be.
-func (s *Store) openHead(found *acked, ts uint64) (err error) {
-	now := acked{epoch: s.epoch, since: ts}
+func (s *Store) openHead(found *inspect.Acked, ts uint64) (err error) {
+	now := inspect.Acked{Epoch: s.epoch, Since: ts}
 	if found != nil {
 		now = *found
 	}
-	now.group, now.collecting = ts, false
-	files := &inspection{dir: s.opts.Dir, files: map[string]bool{}}
-	if err := files.list(); err != nil {
+	now.Group, now.Collecting = ts, false
+	newest, err := inspect.LastValues(s.opts.Dir)
+	if err != nil {
 		return err
 	}
-	newest := uint32(0)
-	if n := len(files.values); n > 0 {
-		newest = uint32(files.values[n-1].id)
-	}
-	s.head, err = newHeadFile(s.opts.Dir, now, newest)
+	s.head, err = inspect.NewHeadFile(s.opts.Dir, now, newest)
 	return err
 }
 
@@ -264,7 +262,7 @@ func (s *Store) openHead(found *acked, ts uint64) (err error) {
 func (s *Store) checkFormat(ts *uint64) error {
 	txn := s.db.NewTransactionAt(*ts, true)
 	defer txn.Discard()
-	item, err := txn.Get(formatKey)
+	item, err := txn.Get(layout.FormatKey)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		if *ts != 0 {
 			return fmt.Errorf("%w: the directory holds a Badger database of something else", ErrFormat)
@@ -274,7 +272,7 @@ func (s *Store) checkFormat(ts *uint64) error {
 	if err != nil {
 		return err
 	}
-	return valueOf(item, func(v []byte) error {
+	return layout.ValueOf(item, func(v []byte) error {
 		if len(v) < 4 {
 			return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(v))
 		}
@@ -297,7 +295,7 @@ func (s *Store) create(txn *badger.Txn, ts *uint64) error {
 		return err
 	}
 	value := append(binary.BigEndian.AppendUint32(nil, FormatVersion), s.epoch[:]...)
-	if err := txn.Set(formatKey, value); err != nil {
+	if err := txn.Set(layout.FormatKey, value); err != nil {
 		return err
 	}
 	*ts++
@@ -312,10 +310,10 @@ func (s *Store) loadCursors(ts uint64) (map[uint32]uint64, error) {
 	it := txn.NewIterator(opts)
 	defer it.Close()
 	cursors := make(map[uint32]uint64)
-	for it.Seek([]byte{kindCursor + 1}); it.Valid(); {
+	for it.Seek([]byte{layout.KindCursor + 1}); it.Valid(); {
 		key := it.Item().Key()
-		if key[0] != kindCursor {
-			if key[0] < kindCursor {
+		if key[0] != layout.KindCursor {
+			if key[0] < layout.KindCursor {
 				break
 			}
 			it.Next()
@@ -326,7 +324,7 @@ func (s *Store) loadCursors(ts uint64) (map[uint32]uint64, error) {
 		}
 		ns := binary.BigEndian.Uint32(key[1:])
 		cursors[ns] = binary.BigEndian.Uint64(key[5:])
-		it.Seek(prefix(nil, kindCursor, ns))
+		it.Seek(layout.Prefix(nil, layout.KindCursor, ns))
 	}
 	return cursors, nil
 }
@@ -334,10 +332,10 @@ func (s *Store) loadCursors(ts uint64) (map[uint32]uint64, error) {
 func (s *Store) loadMarks(ts uint64) error {
 	txn := s.db.NewTransactionAt(ts, false)
 	defer txn.Discard()
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kindWatermark}})
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindWatermark}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
-		err := valueOf(it.Item(), func(v []byte) error {
+		err := layout.ValueOf(it.Item(), func(v []byte) error {
 			at, err := codec.DecodeNumber(v)
 			s.marks.load(it.Item().Key(), int64(at))
 			return err
@@ -358,7 +356,7 @@ func (s *Store) loadMarks(ts uint64) error {
 // stored), machine.ErrIndeterminate (the store is read-only from then on),
 // [ErrClosed].
 func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error) {
-	w, err := encode(batch)
+	w, err := writesOf(batch)
 	if err != nil {
 		return machine.Committed{}, err
 	}
@@ -419,30 +417,13 @@ func (s *Store) close() error {
 	close(s.committer.stop)
 	<-s.committer.done
 	s.reads.shut()
-	if err := s.head.look(); err != nil {
+	if err := s.head.Look(); err != nil {
 		return fmt.Errorf("store closed: %w", err)
 	}
 	// Badger flushes its memtable when it closes, through a memory map: without
 	// room that ends the process. The log holds everything, so leave it as it is.
-	if err := s.disk.look(s.tableRoom()); err != nil {
+	if err := s.disk.Look(s.tableRoom()); err != nil {
 		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
 	}
-	return errors.Join(s.head.sync(), s.closeDatabase(), s.head.close())
-}
-
-// get reads one key into a copy; nil if there is none.
-func get(txn *badger.Txn, key []byte) ([]byte, error) {
-	item, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return copyOf(item)
-}
-
-// has reports whether the current key of an iterator begins with p.
-func has(it *badger.Iterator, p []byte) bool {
-	return it.Valid() && bytes.HasPrefix(it.Item().Key(), p)
+	return errors.Join(s.head.Sync(), s.closeDatabase(), s.head.Close())
 }

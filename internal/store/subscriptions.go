@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -11,32 +10,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
-
-func subscriptionKey(row byte, key machine.SubscriptionKey) []byte {
-	b := append(prefix(nil, row, key.Namespace), byte(key.Kind))
-	return name(name(b, key.Run), key.ID)
-}
-
-func deadLetterKey(key machine.SubscriptionKey, n uint64) []byte {
-	return number(subscriptionKey(kindDeadLetter, key), n)
-}
-
-// readSubscriptionKey is the inverse of subscriptionKey; rest is what follows.
-func readSubscriptionKey(b []byte) (key machine.SubscriptionKey, rest []byte, err error) {
-	if len(b) < 6 {
-		return key, nil, fmt.Errorf("malformed subscription key %x", b)
-	}
-	key.Namespace, key.Kind = binary.BigEndian.Uint32(b[1:5]), machine.SubscriptionKind(b[5])
-	var ok bool
-	if key.Run, rest, ok = cutName(b[6:]); ok {
-		key.ID, rest, ok = cutName(rest)
-	}
-	if !ok {
-		return key, nil, fmt.Errorf("malformed subscription key %x", b)
-	}
-	return key, rest, nil
-}
 
 // PutSubscription stores a subscription, synced. before is what it was read as, nil
 // = there must be none; [machine.ErrSubscriptionChanged].
@@ -51,12 +26,12 @@ func (s *Store) BuryDelivery(ctx context.Context, sub machine.Subscription, befo
 }
 
 func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
-	key, letters := subscriptionKey(kindSubscription, sub.SubscriptionKey), subscriptionKey(kindDeadLetter, sub.SubscriptionKey)
+	key, letters := layout.SubscriptionKey(layout.KindSubscription, sub.SubscriptionKey), layout.SubscriptionKey(layout.KindDeadLetter, sub.SubscriptionKey)
 	is := expect{key: key, miss: machine.ErrSubscriptionChanged}
 	if before != nil {
 		is.value = codec.EncodeSubscription(before)
 	}
-	w := &Writes{ns: sub.Namespace, entry: -1, expects: []expect{is}, ops: []Op{{Key: key, Value: codec.EncodeSubscription(&sub)}}}
+	w := &Writes{ns: sub.Namespace, entry: -1, expects: []expect{is}, ops: []layout.Op{{Key: key, Value: codec.EncodeSubscription(&sub)}}}
 	if before == nil {
 		// The letters of one that had the key before are not those of this one.
 		w.expects = append(w.expects, undropped(letters, machine.ErrSubscriptionChanged))
@@ -68,7 +43,7 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 	if err != nil {
 		return fmt.Errorf("dead letters of %q: %w", sub.ID, err)
 	}
-	w.ops = append(append(w.ops, old...), Op{Key: deadLetterKey(sub.SubscriptionKey, letter.N), Value: codec.EncodeDeadLetter(letter)})
+	w.ops = append(append(w.ops, old...), layout.Op{Key: layout.DeadLetterKey(sub.SubscriptionKey, letter.N), Value: codec.EncodeDeadLetter(letter)})
 	if err := s.write(ctx, w); err != nil || len(old) == 0 {
 		return err
 	}
@@ -90,15 +65,15 @@ type letterRoom struct {
 
 // oldLetters are the oldest letters, which have no room beside a new one: at most a
 // page of them, the next new one removes more.
-func (s *Store) oldLetters(p []byte, room letterRoom) (old []Op, err error) {
+func (s *Store) oldLetters(p []byte, room letterRoom) (old []layout.Op, err error) {
 	err = s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
 		defer it.Close()
 		rows, bytes := 1, int64(0)
-		for it.Seek(append(slices.Clone(p), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF)); has(it, p); it.Next() {
+		for it.Seek(append(slices.Clone(p), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF)); layout.Has(it, p); it.Next() {
 			rows, bytes = rows+1, bytes+it.Item().ValueSize()
 			if rows > room.rows || bytes > room.bytes {
-				old = append(old, Op{Key: it.Item().KeyCopy(nil), Delete: true})
+				old = append(old, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
 			}
 		}
 		return nil
@@ -111,7 +86,7 @@ func (s *Store) oldLetters(p []byte, room letterRoom) (old []Op, err error) {
 func (s *Store) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
 	var out *machine.Subscription
 	err := s.view(func(txn *badger.Txn) error {
-		value, err := get(txn, subscriptionKey(kindSubscription, key))
+		value, err := layout.Get(txn, layout.SubscriptionKey(layout.KindSubscription, key))
 		if err != nil || value == nil {
 			return err
 		}
@@ -128,15 +103,15 @@ func (s *Store) Subscription(ctx context.Context, key machine.SubscriptionKey) (
 // Subscriptions lists those of a kind in the order of run and id: of one run, or of
 // all runs for "".
 func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
-	p := append(prefix(nil, kindSubscription, ns), byte(kind))
+	p := append(layout.Prefix(nil, layout.KindSubscription, ns), byte(kind))
 	if run != "" {
-		p = name(p, run)
+		p = layout.AppendName(p, run)
 	}
 	var out []machine.Subscription
 	err := s.rows(ctx, p, func(key, value []byte) error {
 		sub, err := codec.DecodeSubscription(value)
 		if err == nil {
-			sub.SubscriptionKey, _, err = readSubscriptionKey(key)
+			sub.SubscriptionKey, _, err = layout.ReadSubscriptionKey(key)
 		}
 		out = append(out, sub)
 		return err
@@ -151,8 +126,8 @@ func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.Subsc
 // is not there is no error. From the first of these commits on it is gone for ever,
 // whatever becomes of the others.
 func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKey) error {
-	w := &Writes{ns: key.Namespace, entry: -1, ops: []Op{{Key: subscriptionKey(kindSubscription, key), Delete: true}}}
-	w.drop(subscriptionKey(kindDeadLetter, key))
+	w := &Writes{ns: key.Namespace, entry: -1, ops: []layout.Op{{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}}}
+	w.drop(layout.SubscriptionKey(layout.KindDeadLetter, key))
 	if err := s.write(ctx, w); err != nil {
 		return fmt.Errorf("drop subscription %q: %w", key.ID, err)
 	}
@@ -162,12 +137,12 @@ func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKe
 // DeadLetters lists those of a subscription behind the number after, at most limit.
 func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
 	var out []machine.DeadLetter
-	p := subscriptionKey(kindDeadLetter, key)
+	p := layout.SubscriptionKey(layout.KindDeadLetter, key)
 	err := s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
-		for it.Seek(number(slices.Clone(p), after+1)); after < math.MaxUint64 && has(it, p) && len(out) < limit; it.Next() {
-			n, err := lastNumber(it.Item().Key(), p)
+		for it.Seek(layout.Number(slices.Clone(p), after+1)); after < math.MaxUint64 && layout.Has(it, p) && len(out) < limit; it.Next() {
+			n, err := layout.LastNumber(it.Item().Key(), p)
 			if err != nil {
 				return err
 			}
@@ -192,26 +167,10 @@ func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, af
 
 // DropDeadLetter removes a letter that was delivered after all, synced.
 func (s *Store) DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
-	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, ops: []Op{{Key: deadLetterKey(key, n), Delete: true}}})
+	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, ops: []layout.Op{{Key: layout.DeadLetterKey(key, n), Delete: true}}})
 }
 
 // rows visits the rows under a prefix with copies of key and value.
 func (s *Store) rows(ctx context.Context, p []byte, visit func(key, value []byte) error) error {
-	return s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
-		defer it.Close()
-		for it.Rewind(); has(it, p); it.Next() {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			value, err := copyOf(it.Item())
-			if err == nil {
-				err = visit(slices.Clone(it.Item().Key()), value)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return layout.EachRow(ctx, s.view, p, visit)
 }

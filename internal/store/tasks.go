@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // The indexes of tasks; see machine.taskIndexes for their values.
@@ -55,12 +55,12 @@ func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, m
 // taskPrefix is what the rows of one owner begin with, whatever comes behind the
 // owner in their value.
 func taskPrefix(ns uint32, index, owner string) []byte {
-	p := name(prefix(nil, kindIndex, ns), index)
+	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), index)
 	if owner == "" {
 		return p
 	}
 	// A value goes on where a name would end.
-	return append(name(p, owner)[:len(name(p, owner))-1], 0xFF)
+	return append(layout.AppendName(p, owner)[:len(layout.AppendName(p, owner))-1], 0xFF)
 }
 
 // showTasks follows rows that are in the order wanted.
@@ -92,7 +92,7 @@ const taskAge = 16
 func (s *Store) showContext(ctx context.Context, txn *badger.Txn, ns uint32, owner, contextID string, most int, own, visit func(*machine.State) bool) error {
 	p := taskPrefix(ns, taskIndex, "")
 	if owner != "" {
-		p = indexPrefix(nil, ns, contextIndex, owner+"\x00"+contextID)
+		p = layout.IndexPrefix(nil, ns, contextIndex, owner+"\x00"+contextID)
 	}
 	newest := newestTasks{most: most}
 	err := s.showTasks(ctx, txn, ns, p, func(st *machine.State) bool {
@@ -153,8 +153,8 @@ func (n *newestTasks) show(ctx context.Context, s *Store, txn *badger.Txn, ns ui
 func eachTask(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, see func(value, run string) (bool, error)) error {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
-	for it.Rewind(); has(it, p) && ctx.Err() == nil; it.Next() {
-		value, run, err := taskRow(it.Item().Key(), ns)
+	for it.Rewind(); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
+		value, run, err := layout.TaskRow(it.Item().Key(), ns)
 		if err != nil {
 			return err
 		}
@@ -171,17 +171,4 @@ func (s *Store) headOf(ctx context.Context, txn *badger.Txn, ns uint32, run stri
 		return nil, fmt.Errorf("head of run %q: %w", run, err)
 	}
 	return st, nil
-}
-
-// taskRow takes value and run from a row's key: index, value, run.
-func taskRow(key []byte, ns uint32) (value, run string, err error) {
-	rest := key[len(prefix(nil, kindIndex, ns)):]
-	var names [3]string
-	for i := range names {
-		var ok bool
-		if names[i], rest, ok = cutName(rest); !ok {
-			return "", "", errors.New("malformed index key")
-		}
-	}
-	return names[1], names[2], nil
 }

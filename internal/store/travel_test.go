@@ -15,7 +15,9 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
@@ -53,12 +55,12 @@ func (w *world) prove(run string) machine.Proof {
 }
 
 // entriesOf are the stored entries of a run, by their keys.
-func entriesOf(t testing.TB, s *Store, run string) (ops []Op) {
+func entriesOf(t testing.TB, s *Store, run string) (ops []layout.Op) {
 	t.Helper()
 	err := s.view(func(txn *badger.Txn) error {
-		c := &checker{ended: context.Background().Err, txn: txn}
-		return c.each(runKey(nil, kindEntry, 0, run), func(key, value []byte) error {
-			ops = append(ops, Op{Key: key, Value: value})
+		c := &check.Checker{Ended: context.Background().Err, Txn: txn}
+		return c.Each(layout.RunKey(nil, layout.KindEntry, 0, run), func(key, value []byte) error {
+			ops = append(ops, layout.Op{Key: key, Value: value})
 			return nil
 		})
 	})
@@ -96,12 +98,12 @@ func TestProveNamesTheFirstBadRecord(t *testing.T) {
 		for at := 9; at < len(op.Value); at += 1 + len(op.Value)/23 { // behind format and cursor
 			bad := bytes.Clone(op.Value)
 			bad[at] ^= 0x10
-			raw(t, w.store, Op{Key: op.Key, Value: bad})
+			raw(t, w.store, layout.Op{Key: op.Key, Value: bad})
 			if proof := w.prove(run); proof.OK() || proof.BadSeq != first {
 				t.Fatalf("entry %d, byte %d: %+v, want record %d", i, at, proof, first)
 			}
 		}
-		raw(t, w.store, Op{Key: op.Key, Delete: true})
+		raw(t, w.store, layout.Op{Key: op.Key, Delete: true})
 		if proof := w.prove(run); proof.BadSeq != first {
 			t.Fatalf("entry %d is gone: %+v, want record %d", i, proof, first)
 		}
@@ -114,7 +116,7 @@ func TestProveNamesTheFirstBadRecord(t *testing.T) {
 }
 
 // forged replaces the last entry by one with another record and a chain that fits.
-func forged(t *testing.T, w *world, run string, entries []Op) {
+func forged(t *testing.T, w *world, run string, entries []layout.Op) {
 	t.Helper()
 	last := entries[len(entries)-1]
 	e, err := codec.DecodeEntry(run, bytes.Clone(last.Value))
@@ -126,7 +128,7 @@ func forged(t *testing.T, w *world, run string, entries []Op) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw(t, w.store, Op{Key: last.Key, Value: value})
+	raw(t, w.store, layout.Op{Key: last.Key, Value: value})
 	if proof := w.prove(run); proof.BadSeq != e.First || !strings.Contains(proof.Detail, "Principal") {
 		t.Fatalf("forged: %+v", proof)
 	}
@@ -137,7 +139,7 @@ func forged(t *testing.T, w *world, run string, entries []Op) {
 func TestProveAllNamesEachRun(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
-	raw(t, w.store, Op{Key: headKey(0, runID(2)), Value: []byte("damaged")})
+	raw(t, w.store, layout.Op{Key: layout.HeadKey(0, runID(2)), Value: []byte("damaged")})
 	var bad []string
 	count := 0
 	err := w.store.ProveAll(context.Background(), "", w.graphs, func(_ uint32, run string, p machine.Proof) error {
@@ -166,12 +168,12 @@ func (w *world) export(run string) []byte {
 
 // importInto unpacks and imports a file.
 func (w *world) importInto(s *Store, ns uint32, file []byte) (*machine.State, bool, error) {
-	x, err := Unpack(bytes.NewReader(file))
+	x, err := check.Unpack(bytes.NewReader(file))
 	if err != nil {
 		return nil, false, err
 	}
 	defer func() {
-		if err := Discard(x); err != nil {
+		if err := check.Discard(x); err != nil {
 			w.t.Error(err)
 		}
 	}()
@@ -204,7 +206,7 @@ func TestImportedRunIsReadAndNeverDriven(t *testing.T) {
 			t.Fatalf("proof: %+v, %v", proof, err)
 		}
 		for _, row := range rows(t, s) {
-			if bytes.IndexByte([]byte{kindCursor, kindTimer, kindOutbox, kindReady, kindRunID, kindCallerID, kindImport, kindPackName, kindPackBare, kindUpload}, row.Key[0]) >= 0 {
+			if bytes.IndexByte([]byte{layout.KindCursor, layout.KindTimer, layout.KindOutbox, layout.KindReady, layout.KindRunID, layout.KindCallerID, layout.KindImport, layout.KindPackName, layout.KindPackBare, layout.KindUpload}, row.Key[0]) >= 0 {
 				t.Errorf("row %q", row.Key)
 			}
 		}
@@ -326,21 +328,21 @@ func TestUnpackRefusesEveryDamage(t *testing.T) {
 	for at := 0; at < len(file); at += 3 {
 		bad := bytes.Clone(file)
 		bad[at] ^= 0x40
-		x, err := Unpack(bytes.NewReader(bad))
+		x, err := check.Unpack(bytes.NewReader(bad))
 		if refusal, ok := errors.AsType[*machine.Refusal](err); !ok || !strings.HasPrefix(refusal.Reason, "EXPORT_") {
 			t.Fatalf("byte %d: %v", at, err)
 		}
 		if _, err := os.Stat(x.Spool); x.Spool == "" || !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("byte %d: %q is left, %v", at, x.Spool, err)
 		}
-		_, err = Unpack(bytes.NewReader(file[:at]))
+		_, err = check.Unpack(bytes.NewReader(file[:at]))
 		wantRefusal(t, err, "EXPORT_TRUNCATED")
 	}
-	_, err := Unpack(bytes.NewReader(append(bytes.Clone(file), 'x')))
+	_, err := check.Unpack(bytes.NewReader(append(bytes.Clone(file), 'x')))
 	wantRefusal(t, err, "EXPORT_INVALID")
 	newer := bytes.Clone(file)
 	newer[9]++
-	_, err = Unpack(bytes.NewReader(newer))
+	_, err = check.Unpack(bytes.NewReader(newer))
 	if refusal := wantRefusal(t, err, "EXPORT_NEWER"); refusal.Code != machine.CodeFailedPrecondition {
 		t.Fatalf("newer: %v", err)
 	}
@@ -353,16 +355,16 @@ func TestUnfinishedImportIsRemoved(t *testing.T) {
 	w := travelWorld(t)
 	file, dir := w.export(runID(1)), t.TempDir()
 	s := openTemp(t, func(o *Options) { o.Dir = dir })
-	var left []Op
+	var left []layout.Op
 	for _, op := range rows(t, w.store) {
 		switch op.Key[0] {
-		case kindEntry, kindArtifact, kindMessage, kindSnapshot:
+		case layout.KindEntry, layout.KindArtifact, layout.KindMessage, layout.KindSnapshot:
 			if bytes.Contains(op.Key, []byte(runID(1))) {
 				left = append(left, op)
 			}
 		}
 	}
-	raw(t, s, append(left, Op{Key: runKey(nil, kindImport, 0, runID(1)), Value: codec.Mark})...)
+	raw(t, s, append(left, layout.Op{Key: layout.RunKey(nil, layout.KindImport, 0, runID(1)), Value: codec.Mark})...)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -384,18 +386,18 @@ func TestProveExportOfAnything(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
 	for seed := range uint64(300) {
-		x, err := Unpack(bytes.NewReader(mutate(t, w.export(runID(1+int(seed%2))), seed)))
+		x, err := check.Unpack(bytes.NewReader(mutate(t, w.export(runID(1+int(seed%2))), seed)))
 		if err != nil {
 			if _, ok := errors.AsType[*machine.Refusal](err); !ok {
 				t.Fatalf("seed %d: untyped: %v", seed, err)
 			}
 			continue
 		}
-		proof, err := ProveExport(x, w.graph)
+		proof, err := check.ProveExport(x, w.graph)
 		if _, ok := errors.AsType[*machine.Refusal](err); err != nil && !ok || err == nil && proof.OK() {
 			t.Errorf("seed %d: %+v, %v", seed, proof, err)
 		}
-		if err := Discard(x); err != nil {
+		if err := check.Discard(x); err != nil {
 			t.Fatal(err)
 		}
 	}

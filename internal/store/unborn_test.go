@@ -12,6 +12,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Every file that Badger and the store make at a start or when a log is full, as a
@@ -23,7 +27,7 @@ func TestOpenAfterACrashInTheBirthOfAFile(t *testing.T) {
 	putBlob(t, w.store, "large", testTime, string(make([]byte, 20<<10)))
 	before := w.check()
 	killed := copyStore(t, w.store)
-	content := map[string][]byte{"empty": nil, "zeros": make([]byte, 1<<20), "header": make([]byte, logHeader), "cut": []byte("Bdg")}
+	content := map[string][]byte{"empty": nil, "zeros": make([]byte, 1<<20), "header": make([]byte, inspect.LogHeader), "cut": []byte("Bdg")}
 	for name, births := range map[string][]string{
 		"00003.mem":           {"empty", "zeros", "header", "cut"},
 		"000002.vlog":         {"empty", "zeros", "header", "cut"},
@@ -67,7 +71,7 @@ func TestEmptiedLogIsNotTakenForUnborn(t *testing.T) {
 		if err := os.Truncate(filepath.Join(dir, name), 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20}); !errors.Is(err, ErrDamaged) {
+		if _, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20}); !errors.Is(err, layout.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() != 0 {
@@ -84,7 +88,7 @@ func TestEmptyLogOfALivingProcessIsLeftAlone(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(w.store.opts); !errors.Is(err, ErrLocked) {
+	if _, err := Open(w.store.opts); !errors.Is(err, inspect.ErrLocked) {
 		t.Fatalf("opened a directory in use: %v", err)
 	}
 	if err := os.Remove(empty); err != nil {
@@ -154,7 +158,7 @@ func TestStartKilledAtEachStep(t *testing.T) {
 	before := w.check()
 	for _, step := range []string{"locked", "inspected", "cleared", "opened", "marked", "confirmed"} {
 		t.Run(step, func(t *testing.T) {
-			for dir, want := range map[string]Report{filepath.Join(t.TempDir(), "new"): {}, copyStore(t, w.store): before} {
+			for dir, want := range map[string]check.Report{filepath.Join(t.TempDir(), "new"): {}, copyStore(t, w.store): before} {
 				if !startAndKill(t, dir, step, 0) {
 					t.Fatal("the step was never reached")
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/check"
 )
 
 // loopGraph has everything that makes rows: timers, steps, messages, artifacts.
@@ -118,7 +119,7 @@ func (w *world) live(run string) {
 // end drives a run to its end from anywhere.
 func (w *world) end(run string) { w.do(run, machine.Cancel{Note: "enough"}) }
 
-func (w *world) check() Report {
+func (w *world) check() check.Report {
 	w.t.Helper()
 	report, err := w.store.Check(context.Background(), w.graphs)
 	if err != nil {

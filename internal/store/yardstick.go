@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Yardstick is the committer over a store that holds nothing else, to be measured
@@ -29,7 +31,7 @@ func NewYardstick(opts Options) (*Yardstick, error) {
 }
 
 // Commit stores ops as they are, synced, in a group with those of other callers.
-func (y *Yardstick) Commit(ctx context.Context, ops []Op) error {
+func (y *Yardstick) Commit(ctx context.Context, ops []layout.Op) error {
 	return y.store.write(ctx, &Writes{ops: ops, entry: -1})
 }
 

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // TestYardstickIsAlone: it writes what it is given, but never into a store that is
@@ -15,10 +17,10 @@ func TestYardstickIsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := y.Commit(t.Context(), []Op{{Key: headKey(0, "run"), Value: []byte("v")}}); err != nil {
+	if err := y.Commit(t.Context(), []layout.Op{{Key: layout.HeadKey(0, "run"), Value: []byte("v")}}); err != nil {
 		t.Error(err)
 	}
-	if n := count(t, y.store, kindHead); n != 1 {
+	if n := count(t, y.store, layout.KindHead); n != 1 {
 		t.Errorf("%d rows, want 1", n)
 	}
 	if err := y.Close(); err != nil {

@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
@@ -71,7 +72,7 @@ func readExport(in io.Reader, out *machine.Export) error {
 		return fmt.Errorf("%w: no pack follows its header", runfile.ErrInvalid)
 	}
 	out.Pack = body
-	if err := checkPack(&machine.PackRow{Digest: h.Digest, Canonical: body}); err != nil {
+	if err := layout.CheckPack(&machine.PackRow{Digest: h.Digest, Canonical: body}); err != nil {
 		return fmt.Errorf("%w: %w", runfile.ErrInvalid, err)
 	}
 	for {
@@ -107,8 +108,8 @@ func exportRefusal(err error) error {
 	return r
 }
 
-// frames reads an unpacked file from its journal on.
-func frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) (err error) {
+// Frames reads an unpacked file from its journal on.
+func Frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) (err error) {
 	file, err := os.Open(x.Spool)
 	if err != nil {
 		return err
@@ -135,23 +136,23 @@ func frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) 
 // ProveExport proves the journal and the blobs of an unpacked file. What is wrong
 // with the journal is in the proof; anything else is a *machine.Refusal.
 func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
-	p := &prover{run: x.RunID, graph: g}
+	p := &Prover{Run: x.RunID, Graph: g}
 	blobs := &blobCheck{}
-	err := frames(x, func(kind runfile.Kind, body []byte) error {
+	err := Frames(x, func(kind runfile.Kind, body []byte) error {
 		if kind != runfile.KindEntry {
 			return blobs.take(kind, body)
 		}
 		if blobs.begun {
 			return fmt.Errorf("%w: an entry behind its blobs", runfile.ErrInvalid)
 		}
-		_, _, err := p.next(body)
+		_, _, err := p.Next(body)
 		return err
 	})
 	if err == nil {
 		err = blobs.end()
 	}
-	if err == nil && (p.seq != x.Records || p.chain != x.Hash) {
-		err = p.fault("entry", p.seq+1, "the journal ends at record %d with chain %x, the header says %d, %x", p.seq, p.chain, x.Records, x.Hash)
+	if err == nil && (p.seq != x.Records || p.Chain != x.Hash) {
+		err = p.fault("entry", p.seq+1, "the journal ends at record %d with chain %x, the header says %d, %x", p.seq, p.Chain, x.Records, x.Hash)
 	}
 	proof, err := p.proof(err)
 	if err != nil {
@@ -194,9 +195,3 @@ func (c *blobCheck) end() error {
 	}
 	return fmt.Errorf("%w: blob %s has other bytes", runfile.ErrInvalid, c.blob.SHA256)
 }
-
-// Unpack is the function [Unpack], for the engine.
-func (s *Store) Unpack(in io.Reader) (machine.Export, error) { return Unpack(in) }
-
-// Discard is the function [Discard], for the engine.
-func (s *Store) Discard(x machine.Export) error { return Discard(x) }

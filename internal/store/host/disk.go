@@ -1,4 +1,4 @@
-package store
+package host
 
 import (
 	"errors"
@@ -10,18 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// diskLow is the reason of the refusal while the disk is nearly full.
-const diskLow = "DISK_LOW"
+// DiskLow is the reason of the refusal while the disk is nearly full.
+const DiskLow = "DISK_LOW"
 
 // roomPoll is how often a held compaction looks for room.
 const roomPoll = 100 * time.Millisecond
 
-// awaitRoom returns when least bytes are free. Compactions wait here: they write
+// AwaitRoom returns when least bytes are free. Compactions wait here: they write
 // through memory maps too, and other programs may have filled the disk.
-func (d *disk) awaitRoom(least int64) {
-	for d.look(least) != nil {
+func (d *Disk) AwaitRoom(least int64) {
+	for d.Look(least) != nil {
 		time.Sleep(roomPoll)
 	}
 }
@@ -33,13 +34,13 @@ const diskMaxAge = 100 * time.Millisecond
 // next look: log, table, and the copies of a compaction.
 const amplification = 4
 
-// disk refuses work before the file system is full. Badger writes to sparse
+// Disk refuses work before the file system is full. Badger writes to sparse
 // files through memory maps: where the disk has no block left the process dies
 // of SIGBUS, which no recovery catches.
-type disk struct {
-	dir  string
-	min  int64
-	free func(dir string) (int64, error)
+type Disk struct {
+	Dir  string
+	Min  int64
+	Free func(dir string) (int64, error)
 
 	mu   sync.Mutex
 	seen time.Time
@@ -48,47 +49,54 @@ type disk struct {
 	left int64
 }
 
-// check returns a *machine.Refusal DISK_LOW while less than min bytes are free.
+// Check returns a *machine.Refusal DISK_LOW while less than min bytes are free.
 // The bytes are about to be written: a fast writer must not outrun the look.
-func (d *disk) check(bytes int64) error {
+func (d *Disk) Check(bytes int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left -= bytes * amplification
 	now := time.Now()
 	if age := now.Sub(d.seen); age >= diskMaxAge || age < 0 || d.left < 0 && d.last == nil {
 		d.seen = now
-		d.left, d.last = d.measure(d.min)
+		d.left, d.last = d.measure(d.Min)
 	}
 	return d.last
 }
 
-// look measures now and asks for least bytes.
-func (d *disk) look(least int64) error {
+// Forget has the next check look, whatever the age of the last look.
+func (d *Disk) Forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = time.Time{}
+}
+
+// Look measures now and asks for least bytes.
+func (d *Disk) Look(least int64) error {
 	_, err := d.measure(least)
 	return err
 }
 
 // measure returns how much more than least bytes is free.
-func (d *disk) measure(least int64) (int64, error) {
-	free, err := d.free(d.dir)
+func (d *Disk) measure(least int64) (int64, error) {
+	free, err := d.Free(d.Dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, damage("", "the data directory %s is gone", d.dir)
+		return 0, layout.Damaged("", "the data directory %s is gone", d.Dir)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", d.dir, err)
+		return 0, fmt.Errorf("free space of %s: %w", d.Dir, err)
 	}
 	if free >= least {
 		return free - least, nil
 	}
 	return 0, &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: diskLow,
+		Code: machine.CodeResourceExhausted, Reason: DiskLow,
 		Message: fmt.Sprintf("the file system of the data directory has %d bytes free, new work needs %d", free, least),
 		Limit:   least, Got: free, RetryAfter: int64(5 * time.Second),
 	}
 }
 
-// freeSpace is what an unprivileged process may still write.
-func freeSpace(dir string) (int64, error) {
+// FreeSpace is what an unprivileged process may still write.
+func FreeSpace(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err

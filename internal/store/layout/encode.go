@@ -1,4 +1,4 @@
-package store
+package layout
 
 import (
 	"fmt"
@@ -14,63 +14,35 @@ type Op struct {
 	Delete     bool
 }
 
-// expect is a precondition on one key: it has this value, or is absent if nil.
-type expect struct {
-	key, value []byte
-	// such judges the value in place of value, nil = there is none.
-	such func(value []byte) bool
-	// miss is the error when it does not hold.
-	miss error
-}
-
-// present takes any value.
-func present(value []byte) bool { return value != nil }
-
-// Writes is an encoded batch: what one commit sets, and on which conditions.
-type Writes struct {
-	ns  uint32
-	ops []Op
+// Made is what an entry makes: its own row, and all that follows from it.
+type Made struct {
+	Ns  uint32
+	Ops []Op
 	// keys is the arena that the ops' keys are parts of.
 	keys []byte
-
-	// entry is the value that the committer completes with the cursor, as an index
-	// into ops; < 0 = writes without a journal entry.
-	entry int
-	// run is the head key of the run whose last seq must be prev and becomes last;
-	// runID names it in the row of cursors.
-	run        []byte
-	runID      string
-	prev, last uint64
-	expects    []expect
-	// unreferred is a prefix under which there must be no key; nil: not asked.
-	unreferred []byte
-	// dropped is the prefix whose rows go afterwards; nil: none do.
-	dropped []byte
-	// raise: the watermarks that scans have moved are stored as well.
-	raise bool
-
-	size           size
-	prevHash, hash [32]byte
-	// unlisted are the run's artifact versions that are in no row after this batch.
-	unlisted []machine.ArtifactVersion
-	cursor   uint64
+	// Entry is the entry's own row, as an index into ops.
+	Entry int
+	// Run is the head key of the run whose last seq must be prev and becomes last.
+	Run        []byte
+	RunID      string
+	Prev, Last uint64
+	// Fresh are the keys of ids that must not have been used up before.
+	Fresh          [][]byte
+	PrevHash, Hash [32]byte
+	// Unlisted are the run's artifact versions that are in no row after the entry.
+	Unlisted []machine.ArtifactVersion
 }
 
-// Ops are the keys and values, the cursor's still open (zero).
-func (w *Writes) Ops() []Op { return w.ops }
-
-// Bytes counts keys and values.
-func (w *Writes) Bytes() int64 {
-	var n int64
-	for i := range w.ops {
-		n += int64(len(w.ops[i].Key) + len(w.ops[i].Value))
-	}
-	return n
+// ListedRows makes the rows of artifact versions that are in none yet.
+func ListedRows(ns uint32, run string, versions []machine.ArtifactVersion) []Op {
+	w := &Made{Ns: ns, RunID: run, Unlisted: versions}
+	w.listAll()
+	return w.Ops
 }
 
-// headEvery is how many records may follow the head that is stored of a run, less one:
+// HeadEvery is how many records may follow the head that is stored of a run, less one:
 // opening a run takes their inputs once more.
-const headEvery = 16
+const HeadEvery = 16
 
 // headDue reports whether the head is stored with a batch: at the beginning, whenever a
 // multiple of headEvery is passed, where the run ends or waits, and where any row
@@ -80,7 +52,7 @@ const headEvery = 16
 // of the batch, so that a check knows which heads there must be.
 func headDue(b *machine.Batch) bool {
 	moved := len(b.TimersCleared) + len(b.TimersSet) + len(b.OutboxRemoved) + len(b.OutboxAdded) + len(b.Index)
-	return b.Prev/headEvery != b.State.Seq/headEvery || b.Prev == 0 || moved > 0 || b.ReadyChanged ||
+	return b.Prev/HeadEvery != b.State.Seq/HeadEvery || b.Prev == 0 || moved > 0 || b.ReadyChanged ||
 		b.State.Status != machine.Running || b.State.Turn == nil || firstWrites(b)
 }
 
@@ -108,22 +80,13 @@ func firstWrites(b *machine.Batch) bool {
 // run's past replays at most that many records.
 const (
 	smallHead            = 16 << 10
-	checkpointEvery      = 256
+	CheckpointEvery      = 256
 	checkpointEveryLarge = 1024
 )
 
-// Encode makes the bytes of a batch without storing anything. It runs in the
-// caller's goroutine, so that the committer only checks, numbers and syncs.
+// Encode makes the rows of a batch. The head is among them where it is due, see headDue;
 // batch.State.PrevHash must be the hash of the run's last entry.
-func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
-	w, err := encode(batch)
-	if err != nil {
-		return nil, err
-	}
-	return w, s.checkSize(w)
-}
-
-func encode(batch *machine.Batch) (*Writes, error) {
+func Encode(batch *machine.Batch) (*Made, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
 	}
@@ -132,13 +95,13 @@ func encode(batch *machine.Batch) (*Writes, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writes{
-		ns: st.Namespace, runID: st.RunID, prev: batch.Prev, last: st.Seq, prevHash: st.PrevHash, hash: hash,
-		ops: make([]Op, 0, 8), keys: make([]byte, 0, 320),
+	w := &Made{
+		Ns: st.Namespace, RunID: st.RunID, Prev: batch.Prev, Last: st.Seq, PrevHash: st.PrevHash, Hash: hash,
+		Ops: make([]Op, 0, 8), keys: make([]byte, 0, 320),
 	}
-	w.keys = appendHeadKey(w.keys, w.ns, st.RunID)
-	w.run = slices.Clip(w.keys)
-	w.set(number(runKey(w.keys, kindEntry, w.ns, st.RunID), batch.Prev+1), entry)
+	w.keys = appendHeadKey(w.keys, w.Ns, st.RunID)
+	w.Run = slices.Clip(w.keys)
+	w.set(Number(RunKey(w.keys, KindEntry, w.Ns, st.RunID), batch.Prev+1), entry)
 	due := headDue(batch)
 	if due {
 		w.head(batch, codec.EncodeHead(st, hash))
@@ -152,83 +115,83 @@ func encode(batch *machine.Batch) (*Writes, error) {
 }
 
 // head stores the run's state, and a copy of it now and then.
-func (w *Writes) head(batch *machine.Batch, head []byte) {
-	w.ops = append(w.ops, Op{Key: w.run, Value: head})
-	if crossed(batch.Prev, w.last, len(head)) {
-		w.set(number(runKey(w.keys, kindSnapshot, w.ns, w.runID), w.last), head)
+func (w *Made) head(batch *machine.Batch, head []byte) {
+	w.Ops = append(w.Ops, Op{Key: w.Run, Value: head})
+	if crossed(batch.Prev, w.Last, len(head)) {
+		w.set(Number(RunKey(w.keys, KindSnapshot, w.Ns, w.RunID), w.Last), head)
 	}
 }
 
 // list puts the artifact versions that no row has into rows, one per artifact, together
 // with a head; without one they wait for the next.
-func (w *Writes) list(batch *machine.Batch, due bool) {
+func (w *Made) list(batch *machine.Batch, due bool) {
 	if batch.Prev > 0 {
-		w.unlisted = batch.State.Unlisted
+		w.Unlisted = batch.State.Unlisted
 	}
 	if len(batch.Writes) > 0 {
-		w.unlisted = append(slices.Clip(w.unlisted), batch.Writes...)
+		w.Unlisted = append(slices.Clip(w.Unlisted), batch.Writes...)
 	}
 	if due {
 		w.listAll()
 	}
 }
 
-func (w *Writes) listAll() {
-	for len(w.unlisted) > 0 {
-		name := w.unlisted[0].Name
+func (w *Made) listAll() {
+	for len(w.Unlisted) > 0 {
+		name := w.Unlisted[0].Name
 		var of, others []machine.ArtifactVersion
-		for _, v := range w.unlisted {
+		for _, v := range w.Unlisted {
 			if v.Name == name {
 				of = append(of, v)
 			} else {
 				others = append(others, v)
 			}
 		}
-		key := number(artifactPrefix(w.keys, w.ns, w.runID, name), of[len(of)-1].Seq)
+		key := Number(ArtifactPrefix(w.keys, w.Ns, w.RunID, name), of[len(of)-1].Seq)
 		w.set(key, codec.EncodeVersions(of))
-		w.unlisted = others
+		w.Unlisted = others
 	}
 }
 
 // set adds an op whose key was appended to w.keys, and returns the key.
-func (w *Writes) set(keys, value []byte) []byte {
+func (w *Made) set(keys, value []byte) []byte {
 	key := keys[len(w.keys):len(keys):len(keys)]
 	w.keys = keys
-	w.ops = append(w.ops, Op{Key: key, Value: value})
+	w.Ops = append(w.Ops, Op{Key: key, Value: value})
 	return key
 }
 
-func (w *Writes) remove(keys []byte) {
+func (w *Made) remove(keys []byte) {
 	w.set(keys, nil)
-	w.ops[len(w.ops)-1].Delete = true
+	w.Ops[len(w.Ops)-1].Delete = true
 }
 
 // crossed reports whether the batch passes a multiple of the interval.
 func crossed(prev, last uint64, headBytes int) bool {
-	every := uint64(checkpointEvery)
+	every := uint64(CheckpointEvery)
 	if headBytes > smallHead {
 		every = checkpointEveryLarge
 	}
 	return prev/every != last/every
 }
 
-func (w *Writes) consumed(batch *machine.Batch) {
+func (w *Made) consumed(batch *machine.Batch) {
 	for i := range batch.Consumed {
 		d := &batch.Consumed[i]
-		key := w.set(dedupeKey(w.keys, w.ns, d), codec.EncodeDedupe(d))
-		w.expects = append(w.expects, expect{key: key, miss: machine.ErrConsumed})
+		key := w.set(DedupeKey(w.keys, w.Ns, d), codec.EncodeDedupe(d))
+		w.Fresh = append(w.Fresh, key)
 	}
 }
 
 // rows writes the index rows that belong to the run.
-func (w *Writes) rows(batch *machine.Batch) {
+func (w *Made) rows(batch *machine.Batch) {
 	run := batch.State.RunID
 	for i := range batch.Messages {
 		m := &batch.Messages[i]
-		w.set(number(messagePrefix(w.keys, w.ns, run, m.State), m.N), codec.EncodeNumber(m.Seq))
+		w.set(Number(MessagePrefix(w.keys, w.Ns, run, m.State), m.N), codec.EncodeNumber(m.Seq))
 	}
 	if batch.ReadyChanged {
-		if key := runKey(w.keys, kindReady, w.ns, run); batch.Ready {
+		if key := RunKey(w.keys, KindReady, w.Ns, run); batch.Ready {
 			w.set(key, codec.Mark)
 		} else {
 			w.remove(key)
@@ -236,32 +199,32 @@ func (w *Writes) rows(batch *machine.Batch) {
 	}
 	for i := range batch.Index {
 		if !batch.Index[i].Add {
-			w.remove(indexKey(w.keys, w.ns, run, &batch.Index[i]))
+			w.remove(IndexKey(w.keys, w.Ns, run, &batch.Index[i]))
 		}
 	}
 	for i := range batch.Index {
 		if batch.Index[i].Add {
-			w.set(indexKey(w.keys, w.ns, run, &batch.Index[i]), codec.Mark)
+			w.set(IndexKey(w.keys, w.Ns, run, &batch.Index[i]), codec.Mark)
 		}
 	}
 }
 
 // queues writes timers and outbox rows: first what goes, then what comes, so
 // that a row in both lists stays.
-func (w *Writes) queues(batch *machine.Batch) {
+func (w *Made) queues(batch *machine.Batch) {
 	for i := range batch.TimersCleared {
-		w.remove(timerKey(w.keys, w.ns, &batch.TimersCleared[i]))
+		w.remove(TimerKey(w.keys, w.Ns, &batch.TimersCleared[i]))
 	}
 	for i := range batch.TimersSet {
 		t := &batch.TimersSet[i]
-		w.set(timerKey(w.keys, w.ns, t), codec.EncodeNumber(t.Turn))
+		w.set(TimerKey(w.keys, w.Ns, t), codec.EncodeNumber(t.Turn))
 	}
 	for i := range batch.OutboxRemoved {
-		w.remove(outboxKey(w.keys, w.ns, &batch.OutboxRemoved[i]))
+		w.remove(OutboxKey(w.keys, w.Ns, &batch.OutboxRemoved[i]))
 	}
 	for i := range batch.OutboxAdded {
 		r := &batch.OutboxAdded[i]
-		w.set(outboxKey(w.keys, w.ns, r), codec.Mark)
+		w.set(OutboxKey(w.keys, w.Ns, r), codec.Mark)
 	}
 }
 

@@ -1,4 +1,4 @@
-package store
+package inspect
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 func TestLockEndsWithTheClose(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lock, err := lockDir(dir)
+	lock, err := LockDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,17 +20,17 @@ func TestLockEndsWithTheClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(duplicate)
-	if _, err := lockDir(dir); err == nil {
+	if _, err := LockDir(dir); err == nil {
 		t.Fatal("two have the lock")
 	}
-	if err := lock.release(); err != nil {
+	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := lockDir(dir)
+	again, err := LockDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.release(); err != nil {
+	if err := again.Release(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package inspect
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // inspection looks at the files of a directory that is locked, before Badger
@@ -26,7 +28,7 @@ type inspection struct {
 	// names are the files by their endings, in the order of their numbers.
 	tables, logs, values []numbered
 	files                map[string]bool
-	head                 *acked
+	Head                 *Acked
 	// unborn are files that a crash caught before their first byte or after their
 	// last: they hold nothing and may go.
 	unborn []string
@@ -38,15 +40,15 @@ type numbered struct {
 	size int64
 }
 
-// inspect proves that everything that was acknowledged is there to be opened, and
+// Inspect proves that everything that was acknowledged is there to be opened, and
 // returns what the HEAD file says. Errors: *[Damage].
-func inspect(dir string) (*inspection, error) {
+func Inspect(dir string) (*inspection, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}}
 	if err := n.list(); err != nil {
 		return nil, err
 	}
 	var err error
-	if n.head, err = readAcked(dir); err != nil {
+	if n.Head, err = ReadAcked(dir); err != nil {
 		return nil, err
 	}
 	if !n.files[badger.ManifestFilename] {
@@ -68,7 +70,16 @@ func Holds(dir string) (bool, error) {
 	if err := n.list(); err != nil {
 		return false, err
 	}
-	return n.files[badger.ManifestFilename] || n.files[headName] || len(n.tables)+len(n.logs)+len(n.values) > 0, nil
+	return n.files[badger.ManifestFilename] || n.files[HeadName] || len(n.tables)+len(n.logs)+len(n.values) > 0, nil
+}
+
+// LastValues is the number of a directory's newest value log, 0 = there is none.
+func LastValues(dir string) (uint32, error) {
+	n := &inspection{dir: dir, files: map[string]bool{}}
+	if err := n.list(); err != nil || len(n.values) == 0 {
+		return 0, err
+	}
+	return uint32(n.values[len(n.values)-1].id), nil
 }
 
 // list sorts the directory's files by kind and number.
@@ -106,14 +117,14 @@ func (n *inspection) list() error {
 // file that Badger makes.
 func (n *inspection) begun() error {
 	held := slices.Concat(n.tables, n.logs, n.values)
-	if n.head == nil && len(held) == 0 {
+	if n.Head == nil && len(held) == 0 {
 		return nil
 	}
 	detail := fmt.Sprintf("it is missing, but the directory has %d files of a store", len(held))
-	if n.head != nil {
-		detail = fmt.Sprintf("it is missing, but %d groups of commits were acknowledged", n.head.group)
+	if n.Head != nil {
+		detail = fmt.Sprintf("it is missing, but %d groups of commits were acknowledged", n.Head.Group)
 	}
-	return damage(badger.ManifestFilename, "%s", detail)
+	return layout.Damaged(badger.ManifestFilename, "%s", detail)
 }
 
 // checkTables proves the tables that the MANIFEST lists and returns the newest
@@ -126,7 +137,7 @@ func (n *inspection) checkTables() (newest uint64, err error) {
 	defer file.Close()
 	manifest, _, err := badger.ReplayManifestFile(file, 0, badger.Options{})
 	if err != nil {
-		return 0, damage(badger.ManifestFilename, "%v", err)
+		return 0, layout.Damaged(badger.ManifestFilename, "%v", err)
 	}
 	ids := make(chan uint64, len(manifest.Tables))
 	for id := range manifest.Tables {
@@ -138,7 +149,7 @@ func (n *inspection) checkTables() (newest uint64, err error) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for id := range ids {
-				group, e := verifyTable(n.dir, id, manifest.Tables[id].Compression)
+				group, e := VerifyTable(n.dir, id, manifest.Tables[id].Compression)
 				mu.Lock()
 				newest, err = max(newest, group), errors.Join(err, e)
 				mu.Unlock()
@@ -170,14 +181,14 @@ func (n *inspection) checkLogs(flushed uint64) error {
 		have, newest = max(have, l.last), l
 		refs = append(refs, l.pointers...)
 	}
-	if n.head != nil && have < n.head.group {
-		return damage(newest.name, "readable up to byte %d, it leads to group %d of commits; group %d was acknowledged: it is damaged, or a log or a table is missing", newest.end, have, n.head.group)
+	if n.Head != nil && have < n.Head.Group {
+		return layout.Damaged(newest.name, "readable up to byte %d, it leads to group %d of commits; group %d was acknowledged: it is damaged, or a log or a table is missing", newest.end, have, n.Head.Group)
 	}
 	return n.checkValues(refs)
 }
 
 func (n *inspection) writeLog(name string) (l writeLog, err error) {
-	err = withFile(n.dir, name, func(data []byte) error {
+	err = WithFile(n.dir, name, func(data []byte) error {
 		l = readWriteLog(name, data)
 		return plainHeader(name, data)
 	})
@@ -186,11 +197,11 @@ func (n *inspection) writeLog(name string) (l writeLog, err error) {
 
 // follows refuses a gap between what came before and a log.
 func (n *inspection) follows(l *writeLog, have uint64) error {
-	if n.head == nil || l.first == 0 {
+	if n.Head == nil || l.first == 0 {
 		return nil
 	}
-	if have = max(have, n.head.since); l.first > have+1 {
-		return damage(l.name, "it begins with group %d of commits, what is before it ends with %d: a log or a table is missing or cut", l.first, have)
+	if have = max(have, n.Head.Since); l.first > have+1 {
+		return layout.Damaged(l.name, "it begins with group %d of commits, what is before it ends with %d: a log or a table is missing or cut", l.first, have)
 	}
 	return nil
 }
@@ -206,19 +217,19 @@ func (n *inspection) checkValues(refs []pointer) error {
 			continue
 		}
 		newest = f
-		err := withFile(n.dir, f.name, func(data []byte) error { return plainHeader(f.name, data[:min(len(data), logHeader)]) })
+		err := WithFile(n.dir, f.name, func(data []byte) error { return plainHeader(f.name, data[:min(len(data), LogHeader)]) })
 		if err != nil {
 			return err
 		}
 	}
-	if n.head != nil && n.head.values > 0 && (newest == nil || newest.id < uint64(n.head.values)) {
-		return damage(valueLogName(n.head.values), "it is missing or empty, and values in it were acknowledged")
+	if n.Head != nil && n.Head.values > 0 && (newest == nil || newest.id < uint64(n.Head.values)) {
+		return layout.Damaged(ValueLogName(n.Head.values), "it is missing or empty, and values in it were acknowledged")
 	}
 	if newest == nil {
 		return nil
 	}
 	refs = slices.DeleteFunc(refs, func(p pointer) bool { return uint64(p.file) != newest.id })
-	return withFile(n.dir, newest.name, func(data []byte) error { return inspectValues(newest.name, data, refs, n.head) })
+	return WithFile(n.dir, newest.name, func(data []byte) error { return inspectValues(newest.name, data, refs, n.Head) })
 }
 
 // checkRest looks at Badger's two files that hold nothing of ours. What is in them

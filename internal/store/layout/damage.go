@@ -1,6 +1,7 @@
-package store
+package layout
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
+
+// ErrDamaged: what is stored is not what was written; see [Damage].
+var ErrDamaged = errors.New("the store is damaged")
 
 // Damage says what of a store is not as it was written. At opening nothing was
 // changed by the time it is returned. It is [ErrDamaged], and a *machine.Refusal
@@ -21,6 +25,7 @@ type Damage struct {
 	Detail string
 }
 
+// Error tells the file and what is wrong with it.
 func (d *Damage) Error() string {
 	if d.File == "" {
 		return ErrDamaged.Error() + ": " + d.Detail
@@ -36,44 +41,62 @@ func (d *Damage) Unwrap() []error {
 	}}
 }
 
-func damage(file, format string, args ...any) error {
+// Damaged makes a *[Damage]: of a file, or of a value for "".
+func Damaged(file, format string, args ...any) error {
 	return &Damage{File: file, Detail: fmt.Sprintf(format, args...)}
 }
 
-// typed gives errors of stored bytes that make no sense their type.
-func typed(err error) error {
+// Typed gives errors of stored bytes that make no sense their type.
+func Typed(err error) error {
 	if errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w: %w", err, damage("", "%v", err))
+		return fmt.Errorf("%w: %w", err, Damaged("", "%v", err))
 	}
 	return err
 }
 
-// valueOf shows the value of an item, valid during the call. Every value is read
+// ValueOf shows the value of an item, valid during the call. Every value is read
 // through it: Badger only logs that a value is missing from its value log or fails
 // its checksum, and gives no bytes and no error.
-func valueOf(item *badger.Item, read func(value []byte) error) error {
+func ValueOf(item *badger.Item, read func(value []byte) error) error {
 	return item.Value(func(v []byte) error {
 		if len(v) == 0 && item.ValueSize() > 0 {
-			return damage("", "the value of a row %s is missing or fails its checksum", rowName(item.Key()))
+			return Damaged("", "the value of a row %s is missing or fails its checksum", RowName(item.Key()))
 		}
 		return read(v)
 	})
 }
 
-// copyOf is the value of an item; never nil without an error.
-func copyOf(item *badger.Item) ([]byte, error) {
+// CopyOf is the value of an item; never nil without an error.
+func CopyOf(item *badger.Item) ([]byte, error) {
 	var value []byte
-	err := valueOf(item, func(v []byte) error {
+	err := ValueOf(item, func(v []byte) error {
 		value = append(make([]byte, 0, len(v)), v...)
 		return nil
 	})
 	return value, err
 }
 
-// rowName names the kind of a key for people.
-func rowName(key []byte) string {
-	if len(key) > 0 && kinds[key[0]].row != "" {
-		return fmt.Sprintf("%q", kinds[key[0]].row)
+// RowName names the kind of a key for people.
+func RowName(key []byte) string {
+	if len(key) > 0 && Kinds[key[0]].Row != "" {
+		return fmt.Sprintf("%q", Kinds[key[0]].Row)
 	}
 	return "of no known kind"
+}
+
+// Get reads one key into a copy; nil if there is none.
+func Get(txn *badger.Txn, key []byte) ([]byte, error) {
+	item, err := txn.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return CopyOf(item)
+}
+
+// Has reports whether the current key of an iterator begins with p.
+func Has(it *badger.Iterator, p []byte) bool {
+	return it.Valid() && bytes.HasPrefix(it.Item().Key(), p)
 }

@@ -1,4 +1,4 @@
-package store
+package inspect
 
 import (
 	"encoding/binary"
@@ -14,6 +14,8 @@ import (
 	"github.com/dgraph-io/badger/v4/y"
 	"github.com/klauspost/compress/snappy"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // tableFile reads one of Badger's tables:
@@ -32,12 +34,12 @@ type tableFile struct {
 	raw, plain []byte
 }
 
-// verifyTable proves every byte of a table that counts, and returns the newest
+// VerifyTable proves every byte of a table that counts, and returns the newest
 // group in it.
-func verifyTable(dir string, id uint64, compression options.CompressionType) (newest uint64, err error) {
+func VerifyTable(dir string, id uint64, compression options.CompressionType) (newest uint64, err error) {
 	t := &tableFile{name: fmt.Sprintf("%06d.sst", id), compression: compression}
 	if t.file, err = os.Open(filepath.Join(dir, t.name)); errors.Is(err, os.ErrNotExist) {
-		return 0, damage(t.name, "it is missing")
+		return 0, layout.Damaged(t.name, "it is missing")
 	}
 	if err != nil {
 		return 0, err
@@ -51,7 +53,7 @@ func verifyTable(dir string, id uint64, compression options.CompressionType) (ne
 	// Flatbuffers are read without bounds; those of a foreign index may panic.
 	defer func() {
 		if p := recover(); p != nil {
-			err = damage(t.name, "its index makes no sense: %v", p)
+			err = layout.Damaged(t.name, "its index makes no sense: %v", p)
 		}
 	}()
 	raw, err := t.index()
@@ -62,7 +64,7 @@ func verifyTable(dir string, id uint64, compression options.CompressionType) (ne
 	var block fb.BlockOffset
 	for i := range index.OffsetsLength() {
 		if !index.Offsets(&block, i) {
-			return 0, damage(t.name, "its index has no block %d", i)
+			return 0, layout.Damaged(t.name, "its index has no block %d", i)
 		}
 		if err := t.block(int64(block.Offset()), int64(block.Len())); err != nil {
 			return 0, err
@@ -74,13 +76,13 @@ func verifyTable(dir string, id uint64, compression options.CompressionType) (ne
 // read is ReadAt within the file.
 func (t *tableFile) read(b []byte, at int64) error {
 	if at < 0 || at+int64(len(b)) > t.size {
-		return damage(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+int64(len(b)))
+		return layout.Damaged(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+int64(len(b)))
 	}
 	if _, err := t.file.ReadAt(b, at); err != nil {
 		if errors.Is(err, io.EOF) {
-			return damage(t.name, "it ends at once")
+			return layout.Damaged(t.name, "it ends at once")
 		}
-		return damage(t.name, "it cannot be read: %v", err)
+		return layout.Damaged(t.name, "it cannot be read: %v", err)
 	}
 	return nil
 }
@@ -93,7 +95,7 @@ func (t *tableFile) tail(end int64) (b []byte, start int64, err error) {
 	}
 	n := int64(binary.BigEndian.Uint32(length[:]))
 	if start = end - 4 - n; start < 0 {
-		return nil, 0, damage(t.name, "its end makes no sense")
+		return nil, 0, layout.Damaged(t.name, "its end makes no sense")
 	}
 	b = make([]byte, n)
 	return b, start, t.read(b, start)
@@ -114,10 +116,10 @@ func (t *tableFile) index() ([]byte, error) {
 func (t *tableFile) verify(what string, data, sum []byte) error {
 	var want pb.Checksum
 	if err := proto.Unmarshal(sum, &want); err != nil || want.Algo != pb.Checksum_CRC32C && want.Algo != pb.Checksum_XXHash64 {
-		return damage(t.name, "the checksum of its %s makes no sense", what)
+		return layout.Damaged(t.name, "the checksum of its %s makes no sense", what)
 	}
 	if err := y.VerifyChecksum(data, &want); err != nil {
-		return damage(t.name, "its %s fails its checksum", what)
+		return layout.Damaged(t.name, "its %s fails its checksum", what)
 	}
 	return nil
 }
@@ -133,12 +135,12 @@ func (t *tableFile) block(at, length int64) (err error) {
 	what := fmt.Sprintf("block at byte %d", at)
 	data, err := t.decompress()
 	if err != nil || len(data) < 8 {
-		return damage(t.name, "its %s cannot be decompressed: %v", what, err)
+		return layout.Damaged(t.name, "its %s cannot be decompressed: %v", what, err)
 	}
 	n := int64(binary.BigEndian.Uint32(data[len(data)-4:]))
 	end := int64(len(data)) - 4 - n
 	if end < 4 {
-		return damage(t.name, "its %s ends without a checksum", what)
+		return layout.Damaged(t.name, "its %s ends without a checksum", what)
 	}
 	return t.verify(what, data[:end], data[end:len(data)-4])
 }

@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"bytes"
@@ -6,12 +6,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // runCheck follows one run from its first entry to its head.
 type runCheck struct {
-	*checker
-	prover
+	*Checker
+	Prover
 	walks []*rowWalk
 	head  *machine.State
 	value []byte
@@ -21,10 +22,10 @@ type runCheck struct {
 
 func (r *runCheck) check() error {
 	var err error
-	if r.prover.graph, err = r.checker.graph(r.head); err != nil {
+	if r.Prover.Graph, err = r.Checker.graph(r.head); err != nil {
 		return err
 	}
-	if err := r.walks[0].of(r.ns, r.run, r.entry); err != nil {
+	if err := r.walks[0].of(r.Ns, r.Run, r.entry); err != nil {
 		return err
 	}
 	if r.seq < r.head.Seq {
@@ -43,25 +44,25 @@ func (r *runCheck) check() error {
 
 // entry checks one journal entry against what came before, and all that it made.
 func (r *runCheck) entry(key, value []byte) error {
-	if !bytes.Equal(key, entryKey(r.ns, r.run, r.seq+1)) {
-		if e, err := codec.DecodeEntry(r.run, value); err == nil {
+	if !bytes.Equal(key, layout.EntryKey(r.Ns, r.Run, r.seq+1)) {
+		if e, err := codec.DecodeEntry(r.Run, value); err == nil {
 			return r.fault("entry", r.seq+1, "missing: the next entry begins with record %d", e.First)
 		}
 	}
-	e, w, err := r.next(value)
+	e, w, err := r.Next(value)
 	if err != nil {
 		return err
 	}
 	r.report.Entries++
 	r.report.Records += int64(len(e.Records))
 	if !r.head.Imported {
-		r.checker.entries[r.ns]++
+		r.Checker.entries[r.Ns]++
 	}
 	if err := r.passed(e, w); err != nil || w == nil {
 		return err
 	}
-	for i := range w.ops {
-		if err := r.stored(e, &w.ops[i]); err != nil {
+	for i := range w.Ops {
+		if err := r.stored(e, &w.Ops[i]); err != nil {
 			return err
 		}
 	}
@@ -70,7 +71,7 @@ func (r *runCheck) entry(key, value []byte) error {
 
 // passed compares the state with the stored head where that was made, and looks behind
 // it for an entry that should have made a newer one.
-func (r *runCheck) passed(e *machine.Entry, w *Writes) error {
+func (r *runCheck) passed(e *machine.Entry, w *layout.Made) error {
 	switch {
 	case r.seq == r.head.Seq:
 		return r.atHead(r.head, r.value)
@@ -79,9 +80,9 @@ func (r *runCheck) passed(e *machine.Entry, w *Writes) error {
 	case e.First <= r.head.Seq:
 		return r.fault("head", r.head.Seq, "it stands in the middle of an entry")
 	}
-	due := r.head.Seq/headEvery != r.seq/headEvery
+	due := r.head.Seq/layout.HeadEvery != r.seq/layout.HeadEvery
 	if w != nil {
-		due = bytes.Equal(w.ops[min(1, len(w.ops)-1)].Key, w.run)
+		due = bytes.Equal(w.Ops[min(1, len(w.Ops)-1)].Key, w.Run)
 	}
 	if due {
 		return r.fault("head", r.head.Seq, "it is older than the one that record %d made", e.First)
@@ -95,13 +96,11 @@ func (r *runCheck) imported() error {
 	if r.seq != r.head.Seq {
 		return r.fault("head", r.head.Seq, "the imported journal ends at record %d", r.seq)
 	}
-	if r.prover.graph == nil {
+	if r.Prover.Graph == nil {
 		return nil
 	}
-	w := &Writes{ns: r.ns, runID: r.run, unlisted: r.state.Unlisted}
-	w.listAll()
-	for i := range w.ops {
-		if err := r.stored(&machine.Entry{First: r.seq}, &w.ops[i]); err != nil {
+	for _, op := range layout.ListedRows(r.Ns, r.Run, r.Progress.Unlisted) {
+		if err := r.stored(&machine.Entry{First: r.seq}, &op); err != nil {
 			return err
 		}
 	}
@@ -111,31 +110,31 @@ func (r *runCheck) imported() error {
 // stored compares one row that an entry made. Heads, timers, outbox, ready and
 // index rows change later: they are checked against the head.
 // An imported run uses up no ids.
-func (r *runCheck) stored(e *machine.Entry, op *Op) error {
+func (r *runCheck) stored(e *machine.Entry, op *layout.Op) error {
 	kind := op.Key[0]
 	switch kind {
-	case kindSnapshot, kindArtifact, kindMessage:
+	case layout.KindSnapshot, layout.KindArtifact, layout.KindMessage:
 		r.rows[string(op.Key)] = true
-	case kindBlobRef:
-	case kindRunID, kindCallerID:
+	case layout.KindBlobRef:
+	case layout.KindRunID, layout.KindCallerID:
 		if r.head.Imported {
 			return nil
 		}
-		if kind == kindRunID {
+		if kind == layout.KindRunID {
 			r.rows[string(op.Key)] = true
 		}
 	default:
 		return nil
 	}
-	value, err := get(r.txn, op.Key)
+	value, err := layout.Get(r.Txn, op.Key)
 	if err != nil {
 		return err
 	}
 	if value == nil {
-		return r.fault(kinds[kind].row, e.First, "missing")
+		return r.fault(layout.Kinds[kind].Row, e.First, "missing")
 	}
 	if !bytes.Equal(value, op.Value) {
-		return r.fault(kinds[kind].row, e.First, "is %x, its record makes %x", value, op.Value)
+		return r.fault(layout.Kinds[kind].Row, e.First, "is %x, its record makes %x", value, op.Value)
 	}
 	return nil
 }
@@ -143,32 +142,32 @@ func (r *runCheck) stored(e *machine.Entry, op *Op) error {
 // implied checks that the rows which the head implies are there.
 func (r *runCheck) implied() error {
 	for _, t := range rules.Timers(r.head) {
-		if err := r.want("timer", timerKey(nil, r.ns, &t), codec.EncodeNumber(t.Turn)); err != nil {
+		if err := r.want("timer", layout.TimerKey(nil, r.Ns, &t), codec.EncodeNumber(t.Turn)); err != nil {
 			return err
 		}
 	}
 	for _, c := range rules.Indexes(r.head) {
-		if err := r.want("index", indexKey(nil, r.ns, r.run, &c), codec.Mark); err != nil {
+		if err := r.want("index", layout.IndexKey(nil, r.Ns, r.Run, &c), codec.Mark); err != nil {
 			return err
 		}
 	}
-	if r.prover.graph == nil {
+	if r.Prover.Graph == nil {
 		return nil
 	}
-	for _, o := range rules.Outbox(r.prover.graph, r.head) {
-		if err := r.want("outbox", outboxKey(nil, r.ns, &o), nil); err != nil {
+	for _, o := range rules.Outbox(r.Prover.Graph, r.head) {
+		if err := r.want("outbox", layout.OutboxKey(nil, r.Ns, &o), nil); err != nil {
 			return err
 		}
 	}
-	if rules.Ready(r.prover.graph, r.head) {
-		return r.want("ready", runKey(nil, kindReady, r.ns, r.run), codec.Mark)
+	if rules.Ready(r.Prover.Graph, r.head) {
+		return r.want("ready", layout.RunKey(nil, layout.KindReady, r.Ns, r.Run), codec.Mark)
 	}
 	return nil
 }
 
 // want asks for a row, with any value if that is nil.
 func (r *runCheck) want(row string, key, value []byte) error {
-	got, err := get(r.txn, key)
+	got, err := layout.Get(r.Txn, key)
 	if err != nil {
 		return err
 	}
@@ -184,14 +183,14 @@ func (r *runCheck) want(row string, key, value []byte) error {
 // owned looks for rows of the run that no record made.
 func (r *runCheck) owned() error {
 	counts := map[byte]*int64{
-		kindSnapshot: &r.report.Checkpoints, kindArtifact: &r.report.Artifacts,
-		kindMessage: &r.report.Messages, kindRunID: &r.report.IDs,
+		layout.KindSnapshot: &r.report.Checkpoints, layout.KindArtifact: &r.report.Artifacts,
+		layout.KindMessage: &r.report.Messages, layout.KindRunID: &r.report.IDs,
 	}
 	for _, w := range r.walks[1:] {
-		err := w.of(r.ns, r.run, func(key, _ []byte) error {
+		err := w.of(r.Ns, r.Run, func(key, _ []byte) error {
 			*counts[w.kind]++
-			if r.prover.graph != nil && !r.rows[string(key)] {
-				return r.fault(kinds[w.kind].row, 0, "no record made the row %x", key)
+			if r.Prover.Graph != nil && !r.rows[string(key)] {
+				return r.fault(layout.Kinds[w.kind].Row, 0, "no record made the row %x", key)
 			}
 			return nil
 		})

@@ -1,4 +1,4 @@
-package store
+package inspect
 
 import (
 	"encoding/binary"
@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // The layout of Badger's log files, of memtables (.mem) and values (.vlog): a
@@ -20,7 +22,7 @@ import (
 //
 // with varints, zeros behind the last. A key ends in its version, inverted.
 const (
-	logHeader       = 20
+	LogHeader       = 20
 	metaPointer     = 1 << 1
 	metaTransaction = 1 << 6
 	metaEnd         = 1 << 7
@@ -105,10 +107,10 @@ type writeLog struct {
 // readWriteLog follows the log as Badger's replay does: whole transactions, until
 // the first record that is not whole.
 func readWriteLog(name string, data []byte) writeLog {
-	l := writeLog{name: name, end: logHeader}
+	l := writeLog{name: name, end: LogHeader}
 	var open uint64
 	var pending []pointer
-	for at := logHeader; ; {
+	for at := LogHeader; ; {
 		r, whole := recordAt(data, at)
 		if !whole {
 			return l
@@ -154,7 +156,7 @@ func (r *logRecord) pointTo(list []pointer) []pointer {
 // plainHeader refuses a log whose header names an encryption key: there are none.
 func plainHeader(name string, data []byte) error {
 	if len(data) >= 8 && binary.BigEndian.Uint64(data) != 0 {
-		return damage(name, "its header names an encryption key, which no store has")
+		return layout.Damaged(name, "its header names an encryption key, which no store has")
 	}
 	return nil
 }
@@ -162,21 +164,21 @@ func plainHeader(name string, data []byte) error {
 // inspectValues judges the newest value log, which Badger cuts at the first record
 // that is not whole: nothing that was answered may lie there or behind. refs are
 // the pointers of the write logs.
-func inspectValues(name string, data []byte, refs []pointer, head *acked) error {
-	end := logHeader
+func inspectValues(name string, data []byte, refs []pointer, head *Acked) error {
+	end := LogHeader
 	for r, whole := recordAt(data, end); whole; r, whole = recordAt(data, end) {
 		end = r.end
 	}
 	for _, p := range refs {
 		if uint64(p.offset)+uint64(p.length) > uint64(end) {
-			return damage(name, "the value at byte %d, which was acknowledged, is not whole: the file is readable up to byte %d of %d", p.offset, end, len(data))
+			return layout.Damaged(name, "the value at byte %d, which was acknowledged, is not whole: the file is readable up to byte %d of %d", p.offset, end, len(data))
 		}
 	}
-	if head == nil || head.collecting {
+	if head == nil || head.Collecting {
 		return nil
 	}
-	if at, found := ackedBehind(data, end, head.group); found {
-		return damage(name, "it is readable up to byte %d, but the value at byte %d was acknowledged", end, at)
+	if at, found := ackedBehind(data, end, head.Group); found {
+		return layout.Damaged(name, "it is readable up to byte %d, but the value at byte %d was acknowledged", end, at)
 	}
 	return nil
 }
@@ -208,17 +210,17 @@ func ackedBehind(data []byte, end int, group uint64) (int, bool) {
 
 // isValue: the key is one of ours, written by the given group or before.
 func (r *logRecord) isValue(group uint64) bool {
-	return len(r.key) > 8 && kinds[r.key[0]].row != "" && r.version() > 0 && r.version() <= group
+	return len(r.key) > 8 && layout.Kinds[r.key[0]].Row != "" && r.version() > 0 && r.version() <= group
 }
 
 // wholeValues proves a value log that is no longer written to, to its last byte.
 func wholeValues(dir, name string) error {
-	return withFile(dir, name, func(data []byte) error {
-		end := logHeader
+	return WithFile(dir, name, func(data []byte) error {
+		end := LogHeader
 		for end < len(data) {
 			r, whole := recordAt(data, end)
 			if !whole {
-				return damage(name, "it is readable up to byte %d of %d", end, len(data))
+				return layout.Damaged(name, "it is readable up to byte %d of %d", end, len(data))
 			}
 			end = r.end
 		}
@@ -226,15 +228,15 @@ func wholeValues(dir, name string) error {
 	})
 }
 
-// withFile shows the bytes of a file up to the hole at its end, which reads as
+// WithFile shows the bytes of a file up to the hole at its end, which reads as
 // zeros. Nobody may cut the file meanwhile.
-func withFile(dir, name string, read func(data []byte) error) error {
+func WithFile(dir, name string, read func(data []byte) error) error {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	size, err := writtenBytes(f)
+	size, err := WrittenBytes(f)
 	if err != nil {
 		return fmt.Errorf("size of %s: %w", name, err)
 	}
@@ -242,7 +244,7 @@ func withFile(dir, name string, read func(data []byte) error) error {
 		return read(nil)
 	}
 	if size > math.MaxUint32 {
-		return damage(name, "it has %d bytes, more than any log may have", size)
+		return layout.Damaged(name, "it has %d bytes, more than any log may have", size)
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -252,9 +254,9 @@ func withFile(dir, name string, read func(data []byte) error) error {
 	return read(data)
 }
 
-// writtenBytes is where the last byte of a sparse file ends that was written.
+// WrittenBytes is where the last byte of a sparse file ends that was written.
 // Looking at a hole takes a block on some file systems, and there may be none.
-func writtenBytes(f *os.File) (int64, error) {
+func WrittenBytes(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err

@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Repair counts what a repair has done.
@@ -29,23 +30,23 @@ type Repair struct {
 // RowRepair counts rows of one kind.
 type RowRepair struct{ Made, Changed, Removed int64 }
 
-// Repair makes every row anew that follows from entries and is not what they make:
+// Rebuild makes every row anew that follows from entries and is not what they make:
 // heads, checkpoints, ids, artifact and message rows, timers, outgoing work, turns to
 // offer, list entries, references to blobs, cursors. It never writes an entry. What is
 // held of a step's outgoing work stays, and so does a cancellation that waits; one that
 // is lost cannot be told from one that was sent.
 //
-// Open the store with Options.Repair, and nobody else may use it. Without graphs of a
-// run's pack the run is among the broken.
-func (s *Store) Repair(ctx context.Context, graphs Graphs) (Repair, error) {
+// Ops are given to write in parts, each to be stored whole; nobody else may write
+// meanwhile. A run whose graph is not found is among the broken.
+func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs) (Repair, error) {
 	r := &repairer{
-		checker: checker{ended: ctx.Err, store: s, graphs: graphs, report: &Report{}},
-		write:   func(ops []Op) error { return s.write(ctx, &Writes{entry: -1, ops: ops}) },
+		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}},
+		write:   write,
 		seed:    maphash.MakeSeed(), wanted: map[uint64]struct{}{}, broken: map[queueRun]bool{},
 		gaps: map[uint32][]gap{}, out: Repair{Rows: map[string]*RowRepair{}},
 	}
-	err := s.view(func(txn *badger.Txn) error {
-		r.txn = txn
+	err := view(func(txn *badger.Txn) error {
+		r.Txn = txn
 		for _, step := range []func() error{r.places, r.runs, r.fill, r.strays} {
 			if err := step(); err != nil {
 				return err
@@ -54,8 +55,8 @@ func (s *Store) Repair(ctx context.Context, graphs Graphs) (Repair, error) {
 		return r.flush()
 	})
 	if err == nil {
-		err = s.view(func(txn *badger.Txn) error {
-			r.txn = txn
+		err = view(func(txn *badger.Txn) error {
+			r.Txn = txn
 			return r.watermarks()
 		})
 	}
@@ -76,42 +77,42 @@ type gap struct {
 
 // repairer is one repair under way, over one snapshot.
 type repairer struct {
-	checker
+	Checker
 	// write stores ops in a commit of their own.
-	write func(ops []Op) error
+	write func(ops []layout.Op) error
 	seed  maphash.Seed
 	out   Repair
 	// wanted are the hashes of all keys that the entries make, and may have made.
 	wanted map[uint64]struct{}
 	broken map[queueRun]bool
 	gaps   map[uint32][]gap
-	ops    []Op
+	ops    []layout.Op
 	bytes  int
 	// digests are the packs of runs as list entries have them, nil until asked for.
 	digests map[queueRun]string
 }
 
-// repaired are the kinds of rows that entries make, besides cursors.
-var repaired = []byte{
-	kindHead, kindSnapshot, kindArtifact, kindMessage, kindRunID, kindCallerID,
-	kindTimer, kindOutbox, kindReady, kindIndex, kindBlobRef,
+// Repaired are the kinds of rows that entries make, besides cursors.
+var Repaired = []byte{
+	layout.KindHead, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID, layout.KindCallerID,
+	layout.KindTimer, layout.KindOutbox, layout.KindReady, layout.KindIndex, layout.KindBlobRef,
 }
 
 func (r *repairer) hash(key []byte) uint64 { return maphash.Bytes(r.seed, key) }
 
 // put sets or deletes a row, in commits of their own.
-func (r *repairer) put(op Op, count func(*RowRepair)) error {
-	if op.Key[0] == kindEntry {
+func (r *repairer) put(op layout.Op, count func(*RowRepair)) error {
+	if op.Key[0] == layout.KindEntry {
 		return fmt.Errorf("a repair writes no entry: %x", op.Key)
 	}
-	row := kinds[op.Key[0]].row
+	row := layout.Kinds[op.Key[0]].Row
 	if r.out.Rows[row] == nil {
 		r.out.Rows[row] = &RowRepair{}
 	}
 	count(r.out.Rows[row])
 	r.ops = append(r.ops, op)
 	r.bytes += len(op.Key) + len(op.Value)
-	if r.bytes < importBytes && len(r.ops) < importKeys {
+	if r.bytes < repairBytes && len(r.ops) < repairKeys {
 		return nil
 	}
 	return r.flush()
@@ -126,16 +127,16 @@ func (r *repairer) flush() error {
 	return r.write(ops)
 }
 
-func made(c *RowRepair)    { c.Made++ }
-func changed(c *RowRepair) { c.Changed++ }
-func removed(c *RowRepair) { c.Removed++ }
+func wasMade(c *RowRepair)    { c.Made++ }
+func wasChanged(c *RowRepair) { c.Changed++ }
+func wasRemoved(c *RowRepair) { c.Removed++ }
 
 // runs replays every run and compares its rows.
 func (r *repairer) runs() error {
-	it := r.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kindEntry}})
+	it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindEntry}})
 	defer it.Close()
-	for it.Rewind(); has(it, []byte{kindEntry}); {
-		ns, run, err := runOf(it.Item().Key())
+	for it.Rewind(); layout.Has(it, []byte{layout.KindEntry}); {
+		ns, run, err := layout.RunOf(it.Item().Key())
 		if err != nil {
 			return err
 		}
@@ -148,14 +149,14 @@ func (r *repairer) runs() error {
 
 // replayRun takes the entries of one run from an iterator that stands at the first.
 func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
-	p := runKey(nil, kindEntry, ns, run)
-	one := &runRepair{repairer: r, prover: prover{ns: ns, run: run}, rows: map[string][]byte{}}
+	p := layout.RunKey(nil, layout.KindEntry, ns, run)
+	one := &runRepair{repairer: r, Prover: Prover{Ns: ns, Run: run}, rows: map[string][]byte{}}
 	var fault error
-	for ; has(it, p); it.Next() {
-		if err := r.ended(); err != nil {
+	for ; layout.Has(it, p); it.Next() {
+		if err := r.Ended(); err != nil {
 			return err
 		}
-		value, err := copyOf(it.Item())
+		value, err := layout.CopyOf(it.Item())
 		if err == nil {
 			r.place(ns, run, value)
 			if fault == nil {
@@ -182,7 +183,7 @@ func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
 // runRepair folds what the entries of a run make into the rows that there must be.
 type runRepair struct {
 	*repairer
-	prover
+	Prover
 	// rows by key; nil: it may be there.
 	rows     map[string][]byte
 	imported bool
@@ -192,27 +193,27 @@ func (one *runRepair) entry(value []byte) error {
 	if one.seq == 0 {
 		one.imported = codec.EntryCursor(value) == 0
 		var err error
-		if one.prover.graph, err = one.graphOf(value); err != nil {
+		if one.Prover.Graph, err = one.graphOf(value); err != nil {
 			return one.fault("entry", 1, "its pack: %v", err)
 		}
 	}
-	_, w, err := one.next(value)
+	_, w, err := one.Next(value)
 	if err != nil {
 		return err
 	}
-	for i := range w.ops {
-		one.fold(&w.ops[i])
+	for i := range w.Ops {
+		one.fold(&w.Ops[i])
 	}
 	return nil
 }
 
-func (one *runRepair) fold(op *Op) {
+func (one *runRepair) fold(op *layout.Op) {
 	switch kind := op.Key[0]; {
-	case kind == kindEntry:
-	case one.imported && kind != kindSnapshot && kind != kindArtifact && kind != kindMessage && kind != kindBlobRef:
+	case kind == layout.KindEntry:
+	case one.imported && kind != layout.KindSnapshot && kind != layout.KindArtifact && kind != layout.KindMessage && kind != layout.KindBlobRef:
 	case op.Delete:
 		delete(one.rows, string(op.Key))
-	case kind == kindOutbox && machine.OutboxKind(op.Key[5]) == machine.OutboxCancel:
+	case kind == layout.KindOutbox && machine.OutboxKind(op.Key[5]) == machine.OutboxCancel:
 		// It was sent, or waits, or is lost.
 		one.rows[string(op.Key)] = nil
 	default:
@@ -225,16 +226,14 @@ func (one *runRepair) end() {
 	if !one.imported {
 		return
 	}
-	st := *one.state
+	st := *one.Progress
 	st.Imported = true
-	w := &Writes{ns: one.ns, runID: one.prover.run, unlisted: st.Unlisted}
-	w.listAll()
-	for i := range w.ops {
-		one.rows[string(w.ops[i].Key)] = w.ops[i].Value
+	for _, op := range layout.ListedRows(one.Ns, one.Prover.Run, st.Unlisted) {
+		one.rows[string(op.Key)] = op.Value
 	}
-	one.rows[string(headKey(one.ns, one.prover.run))] = codec.EncodeHead(&st, one.chain)
+	one.rows[string(layout.HeadKey(one.Ns, one.Prover.Run))] = codec.EncodeHead(&st, one.Chain)
 	for _, c := range rules.Indexes(&st) {
-		one.rows[string(indexKey(nil, one.ns, one.prover.run, &c))] = codec.Mark
+		one.rows[string(layout.IndexKey(nil, one.Ns, one.Prover.Run, &c))] = codec.Mark
 	}
 }
 
@@ -248,15 +247,15 @@ func (one *runRepair) compare() error {
 		}
 		got, there := one.stored([]byte(key))
 		if !there {
-			if err := one.put(Op{Key: []byte(key), Value: want}, made); err != nil {
+			if err := one.put(layout.Op{Key: []byte(key), Value: want}, wasMade); err != nil {
 				return err
 			}
 			continue
 		}
-		if bytes.Equal(got, want) || key[0] == kindOutbox && held(got) {
+		if bytes.Equal(got, want) || key[0] == layout.KindOutbox && held(got) {
 			continue
 		}
-		if err := one.put(Op{Key: []byte(key), Value: want}, changed); err != nil {
+		if err := one.put(layout.Op{Key: []byte(key), Value: want}, wasChanged); err != nil {
 			return err
 		}
 	}
@@ -271,7 +270,7 @@ func held(value []byte) bool {
 
 // stored reads a row; one whose value is damaged has none.
 func (r *repairer) stored(key []byte) (value []byte, there bool) {
-	value, err := get(r.txn, key)
+	value, err := layout.Get(r.Txn, key)
 	return value, value != nil || err != nil
 }
 
@@ -280,11 +279,11 @@ func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
 	if st := one.known(); st != nil {
 		return one.graphs(st.Digest, st.Entry, st.Agent, st.EntryOverride)
 	}
-	e, err := codec.DecodeEntry(one.prover.run, bytes.Clone(first))
+	e, err := codec.DecodeEntry(one.Prover.Run, bytes.Clone(first))
 	if err != nil {
 		return nil, err
 	}
-	digest, err := one.digest(one.ns, one.prover.run)
+	digest, err := one.digest(one.Ns, one.Prover.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -305,18 +304,18 @@ func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
 
 // known is the stored head of the run or its newest checkpoint, nil if neither is read.
 func (one *runRepair) known() *machine.State {
-	if st, err := storedHead(one.txn, one.ns, one.prover.run); err == nil && st.RunID == one.prover.run {
+	if st, err := layout.StoredHead(one.Txn, one.Ns, one.Prover.Run); err == nil && st.RunID == one.Prover.Run {
 		return st
 	}
-	p := runKey(nil, kindSnapshot, one.ns, one.prover.run)
-	it := one.txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	p := layout.RunKey(nil, layout.KindSnapshot, one.Ns, one.Prover.Run)
+	it := one.Txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
-	for it.Rewind(); has(it, p); it.Next() {
-		value, err := copyOf(it.Item())
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		value, err := layout.CopyOf(it.Item())
 		if err != nil {
 			continue
 		}
-		if st, err := codec.DecodeHead(value); err == nil && st.RunID == one.prover.run {
+		if st, err := codec.DecodeHead(value); err == nil && st.RunID == one.Prover.Run {
 			return st
 		}
 	}
@@ -327,12 +326,12 @@ func (one *runRepair) known() *machine.State {
 func (r *repairer) digest(ns uint32, run string) (string, error) {
 	if r.digests == nil {
 		r.digests = map[queueRun]string{}
-		err := r.each([]byte{kindIndex}, func(key, _ []byte) error {
-			ns, index, err := runOf(key)
+		err := r.Each([]byte{layout.KindIndex}, func(key, _ []byte) error {
+			ns, index, err := layout.RunOf(key)
 			if err != nil || index != "pack" {
 				return err
 			}
-			value, run, err := taskRow(key, ns)
+			value, run, err := layout.TaskRow(key, ns)
 			if err == nil && bytes.HasPrefix([]byte(value), []byte("sha256:")) {
 				r.digests[queueRun{ns, run}] = value
 			}
@@ -351,14 +350,14 @@ func (r *repairer) digest(ns uint32, run string) (string, error) {
 
 // strays removes the rows that no entry makes, but those of broken runs.
 func (r *repairer) strays() error {
-	for _, kind := range repaired {
-		it := r.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
-		for it.Rewind(); has(it, []byte{kind}); it.Next() {
+	for _, kind := range Repaired {
+		it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
 			key := it.Item().KeyCopy(nil)
 			if _, ok := r.wanted[r.hash(key)]; ok || r.brokens(it.Item()) {
 				continue
 			}
-			if err := r.put(Op{Key: key, Delete: true}, removed); err != nil {
+			if err := r.put(layout.Op{Key: key, Delete: true}, wasRemoved); err != nil {
 				it.Close()
 				return err
 			}
@@ -382,46 +381,46 @@ func ownerOf(item *badger.Item) (ns uint32, run string, err error) {
 	key := item.Key()
 	ns = binary.BigEndian.Uint32(key[1:5])
 	switch key[0] {
-	case kindTimer:
-		t, err := readTimer(key)
+	case layout.KindTimer:
+		t, err := layout.ReadTimer(key)
 		return ns, t.RunID, err
-	case kindOutbox:
-		o, err := readOutbox(key)
+	case layout.KindOutbox:
+		o, err := layout.ReadOutbox(key)
 		return ns, o.RunID, err
-	case kindIndex:
-		_, run, err = taskRow(key, ns)
+	case layout.KindIndex:
+		_, run, err = layout.TaskRow(key, ns)
 		return ns, run, err
-	case kindBlobRef:
-		run, _, ok := cutName(key[min(len(key), 5+32):])
+	case layout.KindBlobRef:
+		run, _, ok := layout.CutName(key[min(len(key), 5+32):])
 		if !ok {
 			err = fmt.Errorf("malformed key %x", key)
 		}
 		return ns, run, err
-	case kindCallerID:
-		err = valueOf(item, func(v []byte) error {
+	case layout.KindCallerID:
+		err = layout.ValueOf(item, func(v []byte) error {
 			d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, v)
 			run = d.RunID
 			return err
 		})
 		return ns, run, err
 	}
-	return runOf(key)
+	return layout.RunOf(key)
 }
 
 // watermarks removes those that are above a row of their queue: without one a scan
 // begins at the beginning.
 func (r *repairer) watermarks() error {
-	err := r.each([]byte{kindWatermark}, func(key, value []byte) error {
+	err := r.Each([]byte{layout.KindWatermark}, func(key, value []byte) error {
 		at, err := codec.DecodeNumber(value)
 		if err == nil && len(key) == 6 {
-			p := queuePrefix(queueID{ns: binary.BigEndian.Uint32(key[1:]), kind: key[5]})
-			it := r.txn.NewIterator(badger.IteratorOptions{Prefix: p})
+			p := layout.QueuePrefix(layout.QueueID{Ns: binary.BigEndian.Uint32(key[1:]), Kind: key[5]})
+			it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: p})
 			defer it.Close()
-			if it.Rewind(); !has(it, p) || dueAt(it.Item().Key()[len(p):]) >= int64(at) {
+			if it.Rewind(); !layout.Has(it, p) || layout.DueAt(it.Item().Key()[len(p):]) >= int64(at) {
 				return nil
 			}
 		}
-		return r.put(Op{Key: key, Delete: true}, removed)
+		return r.put(layout.Op{Key: key, Delete: true}, wasRemoved)
 	})
 	if err != nil {
 		return err
@@ -433,14 +432,14 @@ func (r *repairer) watermarks() error {
 // and notes what is missing.
 func (r *repairer) places() error {
 	next := map[uint32]uint64{}
-	it := r.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kindCursor}})
+	it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindCursor}})
 	defer it.Close()
-	for it.Rewind(); has(it, []byte{kindCursor}); it.Next() {
+	for it.Rewind(); layout.Has(it, []byte{layout.KindCursor}); it.Next() {
 		key := it.Item().KeyCopy(nil)
-		value, err := copyOf(it.Item())
+		value, err := layout.CopyOf(it.Item())
 		first, ok := r.sound(key, value)
 		if err != nil || !ok {
-			if err := r.put(Op{Key: key, Delete: true}, removed); err != nil {
+			if err := r.put(layout.Op{Key: key, Delete: true}, wasRemoved); err != nil {
 				return err
 			}
 			continue
@@ -452,7 +451,7 @@ func (r *repairer) places() error {
 		next[ns] = last
 	}
 	r.ends(next)
-	return r.ended()
+	return r.Ended()
 }
 
 // ends: behind the last row there may be entries, too.
@@ -511,7 +510,13 @@ func (r *repairer) fill() error {
 	return nil
 }
 
-const placesMost = 4096
+// placesMost bounds a row of cursors; repairBytes and repairKeys are about what is
+// written at once.
+const (
+	placesMost  = 4096
+	repairBytes = 2 << 20
+	repairKeys  = 4096
+)
 
 func (r *repairer) fillGap(ns uint32, g *gap) error {
 	var row []byte
@@ -526,14 +531,14 @@ func (r *repairer) fillGap(ns uint32, g *gap) error {
 		if n+1 < uint64(len(g.found)) && (n+1)%placesMost != 0 {
 			continue
 		}
-		key := cursorKey(nil, ns, cursor)
-		count := made
+		key := layout.CursorKey(nil, ns, cursor)
+		count := wasMade
 		if _, there := r.stored(key); there {
 			// What stood there was removed above.
 			r.out.Rows["cursor"].Removed--
-			count = changed
+			count = wasChanged
 		}
-		if err := r.put(Op{Key: key, Value: row}, count); err != nil {
+		if err := r.put(layout.Op{Key: key, Value: row}, count); err != nil {
 			return err
 		}
 		row = nil

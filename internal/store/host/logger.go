@@ -1,23 +1,25 @@
-package store
+package host
 
 import (
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// logger hands Badger's messages to slog. Badger reports a failed sync of the
+// Logger hands Badger's messages to slog. Badger reports a failed sync of the
 // value log only here: the commit itself returns without error, although its
 // large values may be lost. The committer therefore asks syncFailed before it
 // answers a group.
 //
 // The logger is also the one place where a compaction can be held: Badger calls
 // it before it writes each table.
-type logger struct {
-	log *slog.Logger
-	// room returns when there is room to write a table; nil = always.
-	room       func()
+type Logger struct {
+	Log *slog.Logger
+	// Room returns when there is room to write a table; nil = always.
+	Room       func()
 	syncFailed atomic.Pointer[string]
 }
 
@@ -25,7 +27,8 @@ type logger struct {
 // and is about to write it.
 const beforeTable = "[%d] LOG Compact. Added"
 
-func (l *logger) Errorf(format string, args ...any) {
+// Errorf takes an error of Badger, which may be one that no call returns.
+func (l *Logger) Errorf(format string, args ...any) {
 	// Of a value that it cannot read Badger says this, with the key in decimal bytes,
 	// and then one line for each version.
 	switch {
@@ -39,33 +42,34 @@ func (l *logger) Errorf(format string, args ...any) {
 	if strings.Contains(msg, "sync") {
 		l.syncFailed.CompareAndSwap(nil, &msg)
 	}
-	l.log.Error("badger: " + msg)
+	l.Log.Error("badger: " + msg)
 }
 
-func (l *logger) damagedValue(args []any) {
+func (l *Logger) damagedValue(args []any) {
 	kind, cause := "", any(nil)
 	if len(args) > 0 {
 		cause = args[len(args)-1]
 		if key, ok := args[0].([]byte); ok {
-			kind = rowName(key)
+			kind = layout.RowName(key)
 		}
 	}
-	l.log.Error("a stored value is damaged or missing", "row", kind, "error", cause)
+	l.Log.Error("a stored value is damaged or missing", "row", kind, "error", cause)
 }
 
-func (l *logger) Warningf(format string, args ...any) {
-	l.log.Warn("badger: " + message(format, args))
+// Warningf takes a warning of Badger.
+func (l *Logger) Warningf(format string, args ...any) {
+	l.Log.Warn("badger: " + message(format, args))
 }
 
 // Infof is for developers of the store.
-func (l *logger) Infof(format string, args ...any) {
-	l.log.Debug("badger: " + message(format, args))
+func (l *Logger) Infof(format string, args ...any) {
+	l.Log.Debug("badger: " + message(format, args))
 }
 
 // Debugf drops the message: there are several for each commit.
-func (l *logger) Debugf(format string, _ ...any) {
-	if l.room != nil && strings.HasPrefix(format, beforeTable) {
-		l.room()
+func (l *Logger) Debugf(format string, _ ...any) {
+	if l.Room != nil && strings.HasPrefix(format, beforeTable) {
+		l.Room()
 	}
 }
 
@@ -73,8 +77,8 @@ func message(format string, args []any) string {
 	return strings.TrimSpace(fmt.Sprintf(format, args...))
 }
 
-// failure is the sync error that Badger swallowed, nil if there was none.
-func (l *logger) failure() error {
+// Failure is the sync error that Badger swallowed, nil if there was none.
+func (l *Logger) Failure() error {
 	if msg := l.syncFailed.Load(); msg != nil {
 		return fmt.Errorf("badger: %s", *msg)
 	}

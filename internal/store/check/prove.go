@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"bytes"
@@ -12,29 +12,39 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// prover follows the entries of one run in their stored form, from the first on:
+// Bounds of one read of a proof: no transaction stays open for longer than that takes.
+const (
+	provenRecords = 256
+	provenBytes   = 1 << 20
+)
+
+// View reads at the last synced group.
+type View func(read func(txn *badger.Txn) error) error
+
+// Prover follows the entries of one run in their stored form, from the first on:
 // seqs without a gap, the chain, and that each input makes exactly these bytes.
-type prover struct {
-	ns  uint32
-	run string
-	// graph nil: nothing is replayed.
-	graph *machine.Graph
-	// state is the replayed one, nil before the first entry and without a graph.
-	state   *machine.State
-	seq     uint64
-	chain   [32]byte
-	entries int64
+type Prover struct {
+	Ns  uint32
+	Run string
+	// Graph nil: nothing is replayed.
+	Graph *machine.Graph
+	// Progress is the replayed one, nil before the first entry and without a graph.
+	Progress *machine.State
+	seq      uint64
+	Chain    [32]byte
+	entries  int64
 }
 
-func (p *prover) fault(row string, seq uint64, format string, args ...any) error {
-	return &Fault{Namespace: p.ns, Run: p.run, Seq: seq, Row: row, Detail: fmt.Sprintf(format, args...)}
+func (p *Prover) fault(row string, seq uint64, format string, args ...any) error {
+	return &Fault{Namespace: p.Ns, Run: p.Run, Seq: seq, Row: row, Detail: fmt.Sprintf(format, args...)}
 }
 
-// next proves one entry; the writes are what its input makes, nil without a graph.
-func (p *prover) next(value []byte) (*machine.Entry, *Writes, error) {
-	e, err := codec.DecodeEntry(p.run, value)
+// Next proves one entry; the writes are what its input makes, nil without a graph.
+func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
+	e, err := codec.DecodeEntry(p.Run, value)
 	if err != nil {
 		return nil, nil, p.fault("entry", p.seq+1, "%v", err)
 	}
@@ -44,23 +54,23 @@ func (p *prover) next(value []byte) (*machine.Entry, *Writes, error) {
 	if !codec.Chained(value) {
 		return nil, nil, p.fault("entry", e.First, "its hash does not follow from its bytes")
 	}
-	if e.PrevHash != p.chain {
-		return nil, nil, p.fault("entry", e.First, "it does not follow the entry before: chain is %x, entry says %x", p.chain, e.PrevHash)
+	if e.PrevHash != p.Chain {
+		return nil, nil, p.fault("entry", e.First, "it does not follow the entry before: chain is %x, entry says %x", p.Chain, e.PrevHash)
 	}
-	var w *Writes
-	if p.graph != nil {
+	var w *layout.Made
+	if p.Graph != nil {
 		if w, err = p.replay(&e, value); err != nil {
 			return nil, nil, err
 		}
 	}
-	p.seq, p.chain = e.First+uint64(len(e.Records))-1, e.Hash
+	p.seq, p.Chain = e.First+uint64(len(e.Records))-1, e.Hash
 	p.entries++
 	return &e, w, nil
 }
 
 // replay makes the entry anew from its input and compares its bytes.
-func (p *prover) replay(e *machine.Entry, value []byte) (*Writes, error) {
-	result, err := rules.Repeat(p.graph, p.state, e)
+func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
+	result, err := rules.Repeat(p.Graph, p.Progress, e)
 	if bad, ok := errors.AsType[*rules.ReplayError](err); ok {
 		return nil, p.fault("entry", bad.Seq, "%s", bad.Detail)
 	}
@@ -69,26 +79,26 @@ func (p *prover) replay(e *machine.Entry, value []byte) (*Writes, error) {
 	}
 	state := *result.State
 	// An imported run lies in the namespace that it was imported into.
-	state.PrevHash, state.Namespace = e.PrevHash, p.ns
+	state.PrevHash, state.Namespace = e.PrevHash, p.Ns
 	batch := *result.Batch
 	batch.State = &state
-	w, err := encode(&batch)
+	w, err := layout.Encode(&batch)
 	if err != nil {
 		return nil, p.fault("entry", e.First, "%v", err)
 	}
-	codec.SetCursor(w.ops[w.entry].Value, e.Cursor)
-	if !bytes.Equal(w.ops[w.entry].Value, value) {
+	codec.SetCursor(w.Ops[w.Entry].Value, e.Cursor)
+	if !bytes.Equal(w.Ops[w.Entry].Value, value) {
 		return nil, p.fault("entry", e.First, "its bytes differ from what its input makes")
 	}
-	state.PrevHash, state.Unlisted = e.Hash, w.unlisted
-	p.state = &state
+	state.PrevHash, state.Unlisted = e.Hash, w.Unlisted
+	p.Progress = &state
 	return w, nil
 }
 
 // proof tells how far it came; a fault is a finding, any other error is not.
-func (p *prover) proof(err error) (machine.Proof, error) {
-	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.chain}
-	if d, ok := errors.AsType[*Damage](err); ok {
+func (p *Prover) proof(err error) (machine.Proof, error) {
+	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.Chain}
+	if d, ok := errors.AsType[*layout.Damage](err); ok {
 		out.BadSeq, out.Detail = p.seq+1, "damaged: "+d.Detail
 		return out, nil
 	}
@@ -102,9 +112,9 @@ func (p *prover) proof(err error) (machine.Proof, error) {
 // Prove proves the journal of one run up to its last entry as it is now, and that the
 // stored head is what the records up to it make. Errors: machine.ErrNoRun. What is wrong is in the
 // proof. It only reads and may run while the store works.
-func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
-	p := &prover{ns: ns, run: run, graph: g}
-	head, value, err := s.toProve(ns, run)
+func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
+	p := &Prover{Ns: ns, Run: run, Graph: g}
+	head, value, err := toProve(view, ns, run)
 	if errors.Is(err, codec.ErrCorrupt) {
 		return p.proof(p.fault("head", 1, "%v", err))
 	}
@@ -112,16 +122,16 @@ func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Gra
 		return machine.Proof{}, fmt.Errorf("prove run %q: %w", run, err)
 	}
 	for err == nil && p.seq < head.Seq {
-		_, err = s.provePage(ctx, p, head.Seq, head.Seq)
+		_, err = provePage(ctx, view, p, head.Seq, head.Seq)
 	}
 	if err == nil {
 		err = p.atHead(head, value)
 	}
 	for more := true; err == nil && more; {
-		more, err = s.provePage(ctx, p, head.Seq, math.MaxUint64)
+		more, err = provePage(ctx, view, p, head.Seq, math.MaxUint64)
 	}
 	if err == nil {
-		err = s.proveEnd(ctx, p)
+		err = proveEnd(ctx, view, p)
 	}
 	return p.proof(err)
 }
@@ -130,8 +140,8 @@ func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Gra
 // stored head nothing else of the run says how long it is. (That no entry is missing at
 // all, one without an id, is known from the order of everything, and what a check
 // proves.)
-func (s *Store) proveEnd(ctx context.Context, p *prover) error {
-	return s.rows(ctx, runKey(nil, kindRunID, p.ns, p.run), func(_, value []byte) error {
+func proveEnd(ctx context.Context, view View, p *Prover) error {
+	return layout.EachRow(ctx, view, layout.RunKey(nil, layout.KindRunID, p.Ns, p.Run), func(_, value []byte) error {
 		d, err := codec.DecodeDedupe(machine.Dedupe{}, value)
 		if err != nil {
 			return p.fault("id", p.seq, "%v", err)
@@ -140,7 +150,7 @@ func (s *Store) proveEnd(ctx context.Context, p *prover) error {
 			return nil
 		}
 		// The run may have gone on since its last entry was read.
-		if later, err := s.has(entryKey(p.ns, p.run, p.seq+1)); later || err != nil {
+		if later, err := isThere(view, layout.EntryKey(p.Ns, p.Run, p.seq+1)); later || err != nil {
 			return err
 		}
 		return p.fault("entry", p.seq+1, "missing: an id was used up by record %d", d.Last)
@@ -148,9 +158,9 @@ func (s *Store) proveEnd(ctx context.Context, p *prover) error {
 }
 
 // toProve is the stored head of a run, and its bytes.
-func (s *Store) toProve(ns uint32, run string) (head *machine.State, value []byte, err error) {
-	err = s.view(func(txn *badger.Txn) error {
-		if value, err = get(txn, headKey(ns, run)); err != nil {
+func toProve(view View, ns uint32, run string) (head *machine.State, value []byte, err error) {
+	err = view(func(txn *badger.Txn) error {
+		if value, err = layout.Get(txn, layout.HeadKey(ns, run)); err != nil {
 			return err
 		}
 		if value == nil {
@@ -162,9 +172,9 @@ func (s *Store) toProve(ns uint32, run string) (head *machine.State, value []byt
 	return head, value, err
 }
 
-func (s *Store) has(key []byte) (found bool, err error) {
-	err = s.view(func(txn *badger.Txn) error {
-		value, err := get(txn, key)
+func isThere(view View, key []byte) (found bool, err error) {
+	err = view(func(txn *badger.Txn) error {
+		value, err := layout.Get(txn, key)
 		found = value != nil
 		return err
 	})
@@ -173,24 +183,24 @@ func (s *Store) has(key []byte) (found bool, err error) {
 
 // provePage proves the next entries up to the last seq, in one bounded read, and says
 // whether there may be more. Up to the head none may be missing.
-func (s *Store) provePage(ctx context.Context, p *prover, head, last uint64) (more bool, err error) {
-	err = s.view(func(txn *badger.Txn) error {
+func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (more bool, err error) {
+	err = view(func(txn *badger.Txn) error {
 		read := 0
-		for n := 0; n < pageRecords && read < pageBytes && p.seq < last; n++ {
+		for n := 0; n < provenRecords && read < provenBytes && p.seq < last; n++ {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			value, err := get(txn, entryKey(p.ns, p.run, p.seq+1))
+			value, err := layout.Get(txn, layout.EntryKey(p.Ns, p.Run, p.seq+1))
 			if err != nil {
 				return err
 			}
-			if value == nil && (p.seq < head || anyFrom(txn, runKey(nil, kindEntry, p.ns, p.run), p.seq+1)) {
+			if value == nil && (p.seq < head || anyFrom(txn, layout.RunKey(nil, layout.KindEntry, p.Ns, p.Run), p.seq+1)) {
 				return p.fault("entry", p.seq+1, "missing")
 			}
 			if value == nil {
 				return nil
 			}
-			if _, _, err := p.next(value); err != nil {
+			if _, _, err := p.Next(value); err != nil {
 				return err
 			}
 			read += len(value)
@@ -205,24 +215,24 @@ func (s *Store) provePage(ctx context.Context, p *prover, head, last uint64) (mo
 func anyFrom(txn *badger.Txn, p []byte, n uint64) bool {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
-	it.Seek(number(bytes.Clone(p), n))
-	return has(it, p)
+	it.Seek(layout.Number(bytes.Clone(p), n))
+	return layout.Has(it, p)
 }
 
 // atHead compares the end of the journal with the head.
-func (p *prover) atHead(head *machine.State, value []byte) error {
+func (p *Prover) atHead(head *machine.State, value []byte) error {
 	if p.seq != head.Seq {
 		return p.fault("head", head.Seq, "the journal ends at record %d", p.seq)
 	}
-	if p.chain != head.PrevHash {
-		return p.fault("head", p.seq, "its chain %x is not the last entry's %x", head.PrevHash, p.chain)
+	if p.Chain != head.PrevHash {
+		return p.fault("head", p.seq, "its chain %x is not the last entry's %x", head.PrevHash, p.Chain)
 	}
-	if p.graph == nil {
+	if p.Graph == nil {
 		return nil
 	}
-	state := *p.state
+	state := *p.Progress
 	state.Imported = head.Imported
-	if !bytes.Equal(codec.EncodeHead(&state, p.chain), value) {
+	if !bytes.Equal(codec.EncodeHead(&state, p.Chain), value) {
 		return p.fault("head", p.seq, "it differs from the replay of its records")
 	}
 	return nil
@@ -230,13 +240,13 @@ func (p *prover) atHead(head *machine.State, value []byte) error {
 
 // ProveAll proves the journals of all runs, or of those with the given id, in the
 // order of namespaces and ids, and reports each.
-func (s *Store) ProveAll(ctx context.Context, run string, graphs Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
+func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	var heads []*machine.State
-	err := s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kindHead}})
+	err := view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindHead}})
 		defer it.Close()
-		for it.Rewind(); has(it, []byte{kindHead}); it.Next() {
-			ns, id, err := runOf(it.Item().Key())
+		for it.Rewind(); layout.Has(it, []byte{layout.KindHead}); it.Next() {
+			ns, id, err := layout.RunOf(it.Item().Key())
 			if err != nil {
 				return err
 			}
@@ -248,7 +258,7 @@ func (s *Store) ProveAll(ctx context.Context, run string, graphs Graphs, report 
 	})
 	for i := 0; err == nil && i < len(heads); i++ {
 		var proof machine.Proof
-		if proof, err = s.proveStored(ctx, heads[i].Namespace, heads[i].RunID, graphs); err == nil {
+		if proof, err = proveStored(ctx, view, heads[i].Namespace, heads[i].RunID, graphs); err == nil {
 			err = report(heads[i].Namespace, heads[i].RunID, proof)
 		}
 	}
@@ -259,8 +269,8 @@ func (s *Store) ProveAll(ctx context.Context, run string, graphs Graphs, report 
 }
 
 // proveStored proves one run whose head may be damaged, too.
-func (s *Store) proveStored(ctx context.Context, ns uint32, run string, graphs Graphs) (machine.Proof, error) {
-	head, _, err := s.toProve(ns, run)
+func proveStored(ctx context.Context, view View, ns uint32, run string, graphs Graphs) (machine.Proof, error) {
+	head, _, err := toProve(view, ns, run)
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, ctx.Err()
 	}
@@ -268,5 +278,5 @@ func (s *Store) proveStored(ctx context.Context, ns uint32, run string, graphs G
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "pack: " + err.Error()}, ctx.Err()
 	}
-	return s.Prove(ctx, ns, run, g)
+	return Prove(ctx, view, ns, run, g)
 }

@@ -1,17 +1,18 @@
-package store
+package check
 
 import (
 	"encoding/binary"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // subscriptions checks that subscriptions can be read, and that each dead letter
 // belongs to one.
-func (c *checker) subscriptions() error {
-	err := c.each([]byte{kindSubscription}, func(key, value []byte) error {
-		_, _, err := readSubscriptionKey(key)
+func (c *Checker) subscriptions() error {
+	err := c.Each([]byte{layout.KindSubscription}, func(key, value []byte) error {
+		_, _, err := layout.ReadSubscriptionKey(key)
 		if err == nil {
 			_, err = codec.DecodeSubscription(value)
 		}
@@ -23,11 +24,11 @@ func (c *checker) subscriptions() error {
 	if err != nil {
 		return err
 	}
-	return c.each([]byte{kindDeadLetter}, c.letter)
+	return c.Each([]byte{layout.KindDeadLetter}, c.letter)
 }
 
-func (c *checker) letter(key, value []byte) error {
-	of, rest, err := readSubscriptionKey(key)
+func (c *Checker) letter(key, value []byte) error {
+	of, rest, err := layout.ReadSubscriptionKey(key)
 	if err == nil && len(rest) != 8 {
 		err = fmt.Errorf("malformed key %x", key)
 	}
@@ -37,18 +38,18 @@ func (c *checker) letter(key, value []byte) error {
 	if err != nil {
 		return &Fault{Row: "dead letter", Detail: err.Error()}
 	}
-	owner, err := get(c.txn, subscriptionKey(kindSubscription, of))
+	owner, err := layout.Get(c.Txn, layout.SubscriptionKey(layout.KindSubscription, of))
 	if err != nil || owner != nil {
 		return err
 	}
-	if going, err := c.going(subscriptionKey(kindDeadLetter, of)); going || err != nil {
+	if going, err := c.going(layout.SubscriptionKey(layout.KindDeadLetter, of)); going || err != nil {
 		return err
 	}
 	return &Fault{Namespace: of.Namespace, Run: of.Run, Row: "dead letter", Detail: fmt.Sprintf("there is no subscription %q", of.ID)}
 }
 
 // going: the rows under the prefix are being removed.
-func (c *checker) going(p []byte) (bool, error) {
-	mark, err := get(c.txn, dropKey(p))
+func (c *Checker) going(p []byte) (bool, error) {
+	mark, err := layout.Get(c.Txn, layout.DropKey(p))
 	return mark != nil, err
 }

@@ -1,4 +1,4 @@
-package store
+package inspect
 
 import (
 	"errors"
@@ -10,17 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirLock keeps others out of a data directory, from the first look at its files
+// ErrLocked: the directory is in use.
+var ErrLocked = errors.New("the data directory is in use")
+
+// DirLock keeps others out of a data directory, from the first look at its files
 // to the close of the database: Badger is told not to take it. It is the lock that
 // Badger would take, so that older programs respect it.
-type dirLock struct {
+type DirLock struct {
 	dir  *os.File
 	note string
 }
 
-// lockDir takes the lock. Errors: [ErrLocked], with the id of the process that
+// LockDir takes the lock. Errors: [ErrLocked], with the id of the process that
 // holds it.
-func lockDir(dir string) (*dirLock, error) {
+func LockDir(dir string) (*DirLock, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -32,7 +35,7 @@ func lockDir(dir string) (*dirLock, error) {
 	if err := os.WriteFile(note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	return &dirLock{dir: d, note: note}, nil
+	return &DirLock{dir: d, note: note}, nil
 }
 
 func heldBy(note string, err error) error {
@@ -45,10 +48,10 @@ func heldBy(note string, err error) error {
 	return fmt.Errorf("%w by another process", ErrLocked)
 }
 
-// release lets others in. The note goes first: after that it is theirs to write. The lock
+// Release lets others in. The note goes first: after that it is theirs to write. The lock
 // is given back by name and not by the close alone: a program that this process is just
 // starting has a copy of the descriptor until it runs.
-func (l *dirLock) release() error {
+func (l *DirLock) Release() error {
 	err := os.Remove(l.note)
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil

@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"crypto/sha256"
@@ -7,13 +7,14 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // blobs checks that each blob has its pieces and the hash that it is stored
 // under, each upload its pieces, and that no piece belongs to neither.
-func (c *checker) blobs() error {
+func (c *Checker) blobs() error {
 	owned := make(map[string]bool)
-	err := c.each([]byte{kindBlob}, func(key, value []byte) error {
+	err := c.Each([]byte{layout.KindBlob}, func(key, value []byte) error {
 		if len(key) != 5+sha256.Size {
 			return &Fault{Row: "blob", Detail: fmt.Sprintf("malformed key %x", key)}
 		}
@@ -31,7 +32,7 @@ func (c *checker) blobs() error {
 	if err != nil {
 		return err
 	}
-	err = c.each([]byte{kindUpload}, func(key, value []byte) error {
+	err = c.Each([]byte{layout.KindUpload}, func(key, value []byte) error {
 		ns := binary.BigEndian.Uint32(key[1:])
 		up, err := codec.DecodeUpload(value)
 		if err != nil {
@@ -43,7 +44,7 @@ func (c *checker) blobs() error {
 	if err != nil {
 		return err
 	}
-	return c.each([]byte{kindBlobPiece}, func(key, _ []byte) error {
+	return c.Each([]byte{layout.KindBlobPiece}, func(key, _ []byte) error {
 		if owned[string(key)] {
 			return nil
 		}
@@ -56,11 +57,11 @@ func (c *checker) blobs() error {
 }
 
 // pieces hashes the pieces and compares their sizes with what the row says.
-func (c *checker) pieces(row string, ns uint32, of machine.Upload, owned map[string]bool) (sum [32]byte, err error) {
+func (c *Checker) pieces(row string, ns uint32, of machine.Upload, owned map[string]bool) (sum [32]byte, err error) {
 	hash, size := sha256.New(), int64(0)
 	for n := range of.Chunks {
-		key := pieceKey(ns, of.Pieces, n)
-		piece, err := get(c.txn, key)
+		key := layout.PieceKey(ns, of.Pieces, n)
+		piece, err := layout.Get(c.Txn, key)
 		if err != nil {
 			return sum, err
 		}

@@ -1,9 +1,8 @@
-package store
+package check
 
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Graphs finds the graph that a run was started with.
@@ -56,10 +56,10 @@ func (f *Fault) Error() string {
 //
 // With graphs nil nothing is replayed: chain, seqs, heads, cursors and owners are
 // still checked.
-func (s *Store) Check(ctx context.Context, graphs Graphs) (Report, error) {
+func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 	var report Report
-	err := s.view(func(txn *badger.Txn) error {
-		c := &checker{ended: ctx.Err, store: s, txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
+	err := view(func(txn *badger.Txn) error {
+		c := &Checker{Ended: ctx.Err, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
 		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces} {
 			if err := step(); err != nil {
 				return err
@@ -72,14 +72,14 @@ func (s *Store) Check(ctx context.Context, graphs Graphs) (Report, error) {
 
 // asFault makes damage that a check met a finding.
 func asFault(err error) error {
-	if d, ok := errors.AsType[*Damage](err); ok {
-		return errors.Join(d.Fault(), err)
+	if d, ok := errors.AsType[*layout.Damage](err); ok {
+		return errors.Join(FaultOf(d), err)
 	}
 	return err
 }
 
-// Fault is the damage as what a check found.
-func (d *Damage) Fault() *Fault {
+// FaultOf is the damage as what a check found.
+func FaultOf(d *layout.Damage) *Fault {
 	row := d.File
 	if row == "" {
 		row = "value"
@@ -87,12 +87,11 @@ func (d *Damage) Fault() *Fault {
 	return &Fault{Row: row, Detail: d.Detail}
 }
 
-// checker is one check under way, over one snapshot.
-type checker struct {
-	// ended is the context's error.
-	ended  func() error
-	store  *Store
-	txn    *badger.Txn
+// Checker is one check under way, over one snapshot.
+type Checker struct {
+	// Ended is the context's error.
+	Ended  func() error
+	Txn    *badger.Txn
 	graphs Graphs
 	report *Report
 	// entries counts the journal entries of each namespace.
@@ -102,15 +101,15 @@ type checker struct {
 	last *machine.State
 }
 
-// each walks the rows under a prefix.
-func (c *checker) each(p []byte, visit func(key, value []byte) error) error {
-	it := c.txn.NewIterator(badger.IteratorOptions{Prefix: p})
+// Each walks the rows under a prefix.
+func (c *Checker) Each(p []byte, visit func(key, value []byte) error) error {
+	it := c.Txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
-	for it.Rewind(); has(it, p); it.Next() {
-		if err := c.ended(); err != nil {
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		if err := c.Ended(); err != nil {
 			return err
 		}
-		value, err := copyOf(it.Item())
+		value, err := layout.CopyOf(it.Item())
 		if err != nil {
 			return err
 		}
@@ -121,22 +120,22 @@ func (c *checker) each(p []byte, visit func(key, value []byte) error) error {
 	return nil
 }
 
-// perRun are the kinds of rows that begin with their run, in the order in which
+// PerRun are the kinds of rows that begin with their run, in the order in which
 // a run is checked: entries first, they say which of the others there must be.
-var perRun = []byte{kindEntry, kindSnapshot, kindArtifact, kindMessage, kindRunID}
+var PerRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID}
 
 // runs checks every head with everything that belongs to its run. Heads and the
 // rows of each kind come in the same order, so that one walk over each meets all
 // rows, and a row that is passed over has no head.
-func (c *checker) runs() error {
-	walks := make([]*rowWalk, len(perRun))
-	for i, kind := range perRun {
-		walks[i] = &rowWalk{checker: c, kind: kind, it: c.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})}
+func (c *Checker) runs() error {
+	walks := make([]*rowWalk, len(PerRun))
+	for i, kind := range PerRun {
+		walks[i] = &rowWalk{Checker: c, kind: kind, it: c.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})}
 		defer walks[i].it.Close()
 		walks[i].it.Rewind()
 	}
-	err := c.each([]byte{kindHead}, func(key, value []byte) error {
-		ns, run, err := runOf(key)
+	err := c.Each([]byte{layout.KindHead}, func(key, value []byte) error {
+		ns, run, err := layout.RunOf(key)
 		if err != nil {
 			return err
 		}
@@ -148,7 +147,7 @@ func (c *checker) runs() error {
 			return &Fault{Namespace: ns, Run: run, Row: "head", Detail: fmt.Sprintf("holds run %s of namespace %d", st.RunID, st.Namespace)}
 		}
 		c.report.Runs++
-		r := &runCheck{checker: c, walks: walks, prover: prover{ns: ns, run: run}, head: st, value: value, rows: make(map[string]bool)}
+		r := &runCheck{Checker: c, walks: walks, Prover: Prover{Ns: ns, Run: run}, head: st, value: value, rows: make(map[string]bool)}
 		return r.check()
 	})
 	for _, w := range walks {
@@ -161,34 +160,34 @@ func (c *checker) runs() error {
 
 // rowWalk steps through all rows of one kind, run by run.
 type rowWalk struct {
-	*checker
+	*Checker
 	kind byte
 	it   *badger.Iterator
 }
 
 // upTo reports a row before the given key, nil = any row: its run has no head.
 func (w *rowWalk) upTo(key []byte) error {
-	if !has(w.it, []byte{w.kind}) || key != nil && bytes.Compare(w.it.Item().Key(), key) >= 0 {
+	if !layout.Has(w.it, []byte{w.kind}) || key != nil && bytes.Compare(w.it.Item().Key(), key) >= 0 {
 		return nil
 	}
-	ns, run, err := runOf(w.it.Item().Key())
+	ns, run, err := layout.RunOf(w.it.Item().Key())
 	if err != nil {
 		return err
 	}
-	return &Fault{Namespace: ns, Run: run, Row: kinds[w.kind].row, Detail: "the run has no head"}
+	return &Fault{Namespace: ns, Run: run, Row: layout.Kinds[w.kind].Row, Detail: "the run has no head"}
 }
 
 // of visits the rows of one run, which must be the next in order.
 func (w *rowWalk) of(ns uint32, run string, visit func(key, value []byte) error) error {
-	p := runKey(nil, w.kind, ns, run)
+	p := layout.RunKey(nil, w.kind, ns, run)
 	if err := w.upTo(p); err != nil {
 		return err
 	}
-	for ; has(w.it, p); w.it.Next() {
-		if err := w.ended(); err != nil {
+	for ; layout.Has(w.it, p); w.it.Next() {
+		if err := w.Ended(); err != nil {
 			return err
 		}
-		value, err := copyOf(w.it.Item())
+		value, err := layout.CopyOf(w.it.Item())
 		if err != nil {
 			return err
 		}
@@ -199,23 +198,13 @@ func (w *rowWalk) of(ns uint32, run string, visit func(key, value []byte) error)
 	return nil
 }
 
-// runOf reads namespace and run of a key that begins with them.
-func runOf(key []byte) (uint32, string, error) {
-	if len(key) > 5 {
-		if run, _, ok := cutName(key[5:]); ok {
-			return binary.BigEndian.Uint32(key[1:]), run, nil
-		}
-	}
-	return 0, "", &Fault{Row: "key", Detail: fmt.Sprintf("malformed key %x", key)}
-}
-
 // strays looks for keys of no kind.
-func (c *checker) strays() error {
-	it := c.txn.NewIterator(badger.IteratorOptions{})
+func (c *Checker) strays() error {
+	it := c.Txn.NewIterator(badger.IteratorOptions{})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); {
 		kind := it.Item().Key()[0]
-		if kinds[kind].row == "" && kind != kindFormat {
+		if layout.Kinds[kind].Row == "" && kind != layout.KindFormat {
 			return &Fault{Row: "key", Detail: fmt.Sprintf("of no known kind: %x", it.Item().Key())}
 		}
 		it.Seek([]byte{kind + 1})
@@ -224,11 +213,11 @@ func (c *checker) strays() error {
 }
 
 // owner is the head that a row's run has.
-func (c *checker) owner(row string, ns uint32, run string) (*machine.State, error) {
+func (c *Checker) owner(row string, ns uint32, run string) (*machine.State, error) {
 	if c.last != nil && c.last.RunID == run && c.last.Namespace == ns {
 		return c.last, nil
 	}
-	value, err := get(c.txn, headKey(ns, run))
+	value, err := layout.Get(c.Txn, layout.HeadKey(ns, run))
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +229,7 @@ func (c *checker) owner(row string, ns uint32, run string) (*machine.State, erro
 }
 
 // graph is the graph of a run, nil when nothing is to be replayed.
-func (c *checker) graph(st *machine.State) (*machine.Graph, error) {
+func (c *Checker) graph(st *machine.State) (*machine.Graph, error) {
 	if c.graphs == nil {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"bytes"
@@ -10,13 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // cursors checks that every namespace's cursors are dense from 1, each at an
 // entry that knows it, and that no entry is without.
-func (c *checker) cursors() error {
+func (c *Checker) cursors() error {
 	next := make(map[uint32]uint64)
-	err := c.each([]byte{kindCursor}, func(key, value []byte) error {
+	err := c.Each([]byte{layout.KindCursor}, func(key, value []byte) error {
 		if len(key) != 13 {
 			return &Fault{Row: "cursor", Detail: fmt.Sprintf("malformed key %x", key)}
 		}
@@ -48,8 +49,8 @@ func (c *checker) cursors() error {
 }
 
 // placed checks that the entry at a cursor knows it.
-func (c *checker) placed(ns uint32, cursor uint64, at codec.Place) error {
-	entry, err := get(c.txn, entryKey(ns, at.Run, at.First))
+func (c *Checker) placed(ns uint32, cursor uint64, at codec.Place) error {
+	entry, err := layout.Get(c.Txn, layout.EntryKey(ns, at.Run, at.First))
 	if err == nil && codec.EntryCursor(entry) != cursor {
 		err = &Fault{Namespace: ns, Run: at.Run, Seq: at.First, Row: "cursor", Detail: fmt.Sprintf("%d points at no entry of that cursor", cursor)}
 	}
@@ -58,14 +59,14 @@ func (c *checker) placed(ns uint32, cursor uint64, at codec.Place) error {
 
 // queues checks that timers and outbox rows are implied by a head, and lie above
 // their queue's watermark.
-func (c *checker) queues() error {
-	err := c.each([]byte{kindTimer}, func(key, _ []byte) error {
-		t, err := readTimer(key)
+func (c *Checker) queues() error {
+	err := c.Each([]byte{layout.KindTimer}, func(key, _ []byte) error {
+		t, err := layout.ReadTimer(key)
 		if err != nil {
 			return &Fault{Row: "timer", Detail: err.Error()}
 		}
 		c.report.Timers++
-		if err := c.aboveMark("timer", queueID{kind: timerQueue, ns: t.Namespace}, t.RunID, t.Due); err != nil {
+		if err := c.aboveMark("timer", layout.QueueID{Kind: layout.TimerQueue, Ns: t.Namespace}, t.RunID, t.Due); err != nil {
 			return err
 		}
 		st, err := c.owner("timer", t.Namespace, t.RunID)
@@ -81,11 +82,11 @@ func (c *checker) queues() error {
 	if err != nil {
 		return err
 	}
-	return c.each([]byte{kindOutbox}, c.outboxRow)
+	return c.Each([]byte{layout.KindOutbox}, c.outboxRow)
 }
 
-func (c *checker) outboxRow(key, value []byte) error {
-	o, err := readOutbox(key)
+func (c *Checker) outboxRow(key, value []byte) error {
+	o, err := layout.ReadOutbox(key)
 	if err == nil {
 		_, err = codec.DecodeHolder(value)
 	}
@@ -93,7 +94,7 @@ func (c *checker) outboxRow(key, value []byte) error {
 		return &Fault{Row: "outbox", Detail: err.Error()}
 	}
 	c.report.Outbox++
-	if err := c.aboveMark("outbox", queueID{kind: byte(o.Kind), ns: o.Namespace}, o.RunID, o.Due); err != nil {
+	if err := c.aboveMark("outbox", layout.QueueID{Kind: byte(o.Kind), Ns: o.Namespace}, o.RunID, o.Due); err != nil {
 		return err
 	}
 	st, err := c.owner("outbox", o.Namespace, o.RunID)
@@ -120,8 +121,8 @@ func (c *checker) outboxRow(key, value []byte) error {
 
 // aboveMark: a row below the stored watermark would never be found after a
 // restart.
-func (c *checker) aboveMark(row string, q queueID, run string, due int64) error {
-	value, err := get(c.txn, markOp(q, 0).Key)
+func (c *Checker) aboveMark(row string, q layout.QueueID, run string, due int64) error {
+	value, err := layout.Get(c.Txn, layout.MarkOp(q, 0).Key)
 	if err != nil || value == nil {
 		return err
 	}
@@ -129,13 +130,13 @@ func (c *checker) aboveMark(row string, q queueID, run string, due int64) error 
 	if err == nil && due >= int64(at) {
 		return nil
 	}
-	return &Fault{Namespace: q.ns, Run: run, Row: row, Detail: fmt.Sprintf("due at %d, below the watermark %d of its queue", due, int64(at))}
+	return &Fault{Namespace: q.Ns, Run: run, Row: row, Detail: fmt.Sprintf("due at %d, below the watermark %d of its queue", due, int64(at))}
 }
 
 // indexes checks that ready and list rows are implied by a head.
-func (c *checker) indexes() error {
-	err := c.each([]byte{kindReady}, func(key, _ []byte) error {
-		ns, run, err := runOf(key)
+func (c *Checker) indexes() error {
+	err := c.Each([]byte{layout.KindReady}, func(key, _ []byte) error {
+		ns, run, err := layout.RunOf(key)
 		if err != nil {
 			return err
 		}
@@ -156,17 +157,17 @@ func (c *checker) indexes() error {
 	if err != nil {
 		return err
 	}
-	return c.each([]byte{kindIndex}, c.indexRow)
+	return c.Each([]byte{layout.KindIndex}, c.indexRow)
 }
 
-func (c *checker) indexRow(key, _ []byte) error {
-	ns, index, err := runOf(key)
+func (c *Checker) indexRow(key, _ []byte) error {
+	ns, index, err := layout.RunOf(key)
 	if err != nil {
 		return err
 	}
-	_, rest, _ := cutName(key[5:])
-	value, rest, ok := cutName(rest)
-	run, rest, ok2 := cutName(rest)
+	_, rest, _ := layout.CutName(key[5:])
+	value, rest, ok := layout.CutName(rest)
+	run, rest, ok2 := layout.CutName(rest)
 	if !ok || !ok2 || len(rest) != 0 {
 		return &Fault{Namespace: ns, Row: "index", Detail: fmt.Sprintf("malformed key %x", key)}
 	}
@@ -182,15 +183,15 @@ func (c *checker) indexRow(key, _ []byte) error {
 }
 
 // callers checks that the ids of principals belong to the runs that they began.
-func (c *checker) callers() error {
-	return c.each([]byte{kindCallerID}, func(key, value []byte) error {
+func (c *Checker) callers() error {
+	return c.Each([]byte{layout.KindCallerID}, func(key, value []byte) error {
 		d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
 		if err != nil {
 			return &Fault{Row: "id", Detail: err.Error()}
 		}
 		ns := binary.BigEndian.Uint32(key[1:])
 		c.report.IDs++
-		entry, err := get(c.txn, entryKey(ns, d.RunID, d.First))
+		entry, err := layout.Get(c.Txn, layout.EntryKey(ns, d.RunID, d.First))
 		if err != nil {
 			return err
 		}
@@ -200,7 +201,7 @@ func (c *checker) callers() error {
 			return fault
 		}
 		used := machine.Dedupe{Scope: machine.PerPrincipal, Kind: machine.KindOf(e.Input.Command), Principal: e.Input.Principal, ID: e.Input.ID}
-		if !bytes.Equal(key, dedupeKey(nil, ns, &used)) || e.Input.BodyHash != d.BodyHash {
+		if !bytes.Equal(key, layout.DedupeKey(nil, ns, &used)) || e.Input.BodyHash != d.BodyHash {
 			return fault
 		}
 		return nil
@@ -209,54 +210,54 @@ func (c *checker) callers() error {
 
 // packs checks that names lead to digests, digests to bytes, and bytes to their
 // digest.
-func (c *checker) packs() error {
-	err := c.each([]byte{kindPackName}, func(key, value []byte) error {
+func (c *Checker) packs() error {
+	err := c.Each([]byte{layout.KindPackName}, func(key, value []byte) error {
 		row, err := codec.DecodePackName(value)
 		if err != nil {
 			return &Fault{Row: "pack name", Detail: err.Error()}
 		}
 		c.report.Packs++
 		ns := binary.BigEndian.Uint32(key[1:])
-		if !bytes.Equal(key, packNameKey(ns, row.ID, row.Version)) {
+		if !bytes.Equal(key, layout.PackNameKey(ns, row.ID, row.Version)) {
 			return &Fault{Namespace: ns, Row: "pack name", Detail: fmt.Sprintf("holds %s@%s", row.ID, row.Version)}
 		}
-		return c.needs("pack name", ns, row.ID+"@"+row.Version, packRefKey(ns, row.Digest))
+		return c.needs("pack name", ns, row.ID+"@"+row.Version, layout.PackRefKey(ns, row.Digest))
 	})
 	if err != nil {
 		return err
 	}
-	err = c.each([]byte{kindPackRef}, func(key, value []byte) error {
+	err = c.Each([]byte{layout.KindPackRef}, func(key, value []byte) error {
 		row, err := codec.DecodePackName(value)
 		if err != nil {
 			return &Fault{Row: "pack digest", Detail: err.Error()}
 		}
-		return c.needs("pack digest", binary.BigEndian.Uint32(key[1:]), row.Digest, packKey(row.Digest))
+		return c.needs("pack digest", binary.BigEndian.Uint32(key[1:]), row.Digest, layout.PackKey(row.Digest))
 	})
 	if err != nil {
 		return err
 	}
-	err = c.each([]byte{kindPackBare}, func(key, value []byte) error {
-		ns, id, err := runOf(key)
+	err = c.Each([]byte{layout.KindPackBare}, func(key, value []byte) error {
+		ns, id, err := layout.RunOf(key)
 		if err != nil {
 			return err
 		}
-		return c.needs("pack default", ns, id, packNameKey(ns, id, string(value[min(1, len(value)):])))
+		return c.needs("pack default", ns, id, layout.PackNameKey(ns, id, string(value[min(1, len(value)):])))
 	})
 	if err != nil {
 		return err
 	}
-	return c.each([]byte{kindPack}, func(key, value []byte) error {
+	return c.Each([]byte{layout.KindPack}, func(key, value []byte) error {
 		row := machine.PackRow{Digest: string(key[1:])}
 		err := codec.DecodePackBytes(&row, value)
-		if err = errors.Join(err, checkPack(&row)); err != nil {
+		if err = errors.Join(err, layout.CheckPack(&row)); err != nil {
 			return &Fault{Row: "pack", Detail: err.Error()}
 		}
 		return nil
 	})
 }
 
-func (c *checker) needs(row string, ns uint32, what string, key []byte) error {
-	value, err := get(c.txn, key)
+func (c *Checker) needs(row string, ns uint32, what string, key []byte) error {
+	value, err := layout.Get(c.Txn, key)
 	if err == nil && value == nil {
 		return &Fault{Namespace: ns, Row: row, Detail: what + " leads to nothing"}
 	}

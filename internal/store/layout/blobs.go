@@ -1,0 +1,73 @@
+package layout
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// BlobKey is the key of a blob by its hash.
+func BlobKey(ns uint32, sum [32]byte) []byte { return append(Prefix(nil, KindBlob, ns), sum[:]...) }
+
+// PiecesPrefix begins the keys of all pieces of a blob or an upload.
+func PiecesPrefix(ns uint32, pieces [16]byte) []byte {
+	return append(Prefix(nil, KindBlobPiece, ns), pieces[:]...)
+}
+
+// PieceKey is the key of a piece, counted from 0.
+func PieceKey(ns uint32, pieces [16]byte, n int) []byte {
+	return binary.BigEndian.AppendUint32(PiecesPrefix(ns, pieces), uint32(n))
+}
+
+// UploadKey is the key of an upload under way.
+func UploadKey(ns uint32, key machine.UploadKey) []byte {
+	return AppendName(AppendName(Prefix(nil, KindUpload, ns), key.Principal), key.ID)
+}
+
+// blobRef begins every reference to a blob in what a run stores.
+var blobRef = []byte("blob:sha256:")
+
+// BlobRefsOf begins the keys of all references to a blob.
+func BlobRefsOf(ns uint32, sum [32]byte) []byte {
+	return append(Prefix(nil, KindBlobRef, ns), sum[:]...)
+}
+
+func blobRefKey(ns uint32, sum [32]byte, run string) []byte {
+	return AppendName(BlobRefsOf(ns, sum), run)
+}
+
+// RefsIn finds the references to blobs in stored bytes, each once.
+func RefsIn(value []byte) [][32]byte {
+	var refs [][32]byte
+	var seen map[[32]byte]bool
+	for {
+		i := bytes.Index(value, blobRef)
+		if i < 0 {
+			return refs
+		}
+		value = value[i+len(blobRef):]
+		var sum [32]byte
+		if len(value) < 2*len(sum) {
+			return refs
+		}
+		if _, err := hex.Decode(sum[:], value[:2*len(sum)]); err != nil || seen[sum] {
+			continue
+		}
+		if seen == nil {
+			seen = make(map[[32]byte]bool)
+		}
+		seen[sum] = true
+		refs = append(refs, sum)
+	}
+}
+
+// refers adds a row for each blob that the entry's bytes refer to, to the commit of
+// the entry: a sweep cannot come between the two.
+func (w *Made) refers(run string, entry []byte) {
+	for _, sum := range RefsIn(entry) {
+		w.Ops = append(w.Ops, Op{Key: blobRefKey(w.Ns, sum, run), Value: codec.Mark})
+	}
+}

@@ -1,0 +1,186 @@
+package layout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// StoredHead is the last head that was stored of a run, see headDue; machine.ErrNoRun.
+func StoredHead(txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
+	value, err := Get(txn, HeadKey(ns, run))
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return nil, machine.ErrNoRun
+	}
+	return codec.DecodeHead(value)
+}
+
+// TailOf reads the entries after a stored head.
+func TailOf(txn *badger.Txn, ns uint32, head *machine.State) ([]machine.Entry, error) {
+	var tail []machine.Entry
+	err := EachAfter(txn, HeadKey(ns, head.RunID), head.Seq, func(value []byte) (int, error) {
+		e, err := codec.DecodeEntry(head.RunID, value)
+		tail = append(tail, e)
+		return len(e.Records), err
+	})
+	return tail, err
+}
+
+// EachAfter visits the entries that follow a record of a run; visit says how many
+// records one has.
+func EachAfter(txn *badger.Txn, head []byte, seq uint64, visit func(value []byte) (records int, err error)) error {
+	key := make([]byte, 0, len(head)+8)
+	for {
+		value, err := Get(txn, EntryOf(key, head, seq+1))
+		if err != nil || value == nil {
+			return err
+		}
+		records, err := visit(value)
+		if err != nil {
+			return err
+		}
+		seq += uint64(records)
+	}
+}
+
+// LastSeq is the seq of a run's last record, 0 if there is no such run.
+func LastSeq(txn *badger.Txn, head []byte) (uint64, error) {
+	seq, err := HeadSeq(txn, head)
+	if err != nil || seq == 0 {
+		return seq, err
+	}
+	err = EachAfter(txn, head, seq, func(value []byte) (int, error) {
+		_, records, err := codec.EntrySpan(value)
+		seq += uint64(records)
+		return records, err
+	})
+	return seq, err
+}
+
+// Unlisted are the artifact versions of entries after a stored head: rows have none of
+// them. The head knows every artifact, see firstWrites.
+func Unlisted(head *machine.State, tail []machine.Entry) []machine.ArtifactVersion {
+	var versions []machine.ArtifactVersion
+	for i := range tail {
+		for j := range tail[i].Records {
+			r := &tail[i].Records[j]
+			for _, w := range machine.Written(r.Body) {
+				versions = append(versions, machine.ArtifactVersion{
+					Name: w.Name, Seq: r.Seq, Mode: modeOf(head, w.Name), Bytes: int64(len(w.Value)),
+				})
+			}
+		}
+	}
+	return versions
+}
+
+func modeOf(head *machine.State, artifact string) machine.Mode {
+	for i := range head.Artifacts {
+		if head.Artifacts[i].Name == artifact {
+			return head.Artifacts[i].Mode
+		}
+	}
+	return 0
+}
+
+// HeadSeq is the seq of a run's stored head, 0 if there is no such run.
+func HeadSeq(txn *badger.Txn, head []byte) (uint64, error) {
+	item, err := txn.Get(head)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var seq uint64
+	err = ValueOf(item, func(v []byte) error {
+		seq, err = codec.HeadSeq(v)
+		return err
+	})
+	return seq, err
+}
+
+// EachPlace visits the entries of a namespace from a cursor on, in order, until visit
+// says false. A cursor that no row has is damage.
+func EachPlace(txn *badger.Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.Place) (bool, error)) error {
+	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	for it.Seek(CursorKey(nil, ns, from)); Has(it, p); it.Next() {
+		cursor, places, err := readPlaces(it.Item())
+		if err != nil {
+			return err
+		}
+		if cursor > from {
+			return Damaged("", "a row of the order of everything is missing: cursor %d, the next is %d", from, cursor)
+		}
+		for i := from - cursor; i < uint64(len(places)); i++ {
+			if more, err := visit(from, places[i]); err != nil || !more {
+				return err
+			}
+			from++
+		}
+	}
+	return nil
+}
+
+// readPlaces reads a row of cursors and the cursor of its first entry.
+func readPlaces(item *badger.Item) (first uint64, places []codec.Place, err error) {
+	last, err := LastNumber(item.Key(), item.Key()[:min(5, len(item.Key()))])
+	if err != nil {
+		return 0, nil, err
+	}
+	err = ValueOf(item, func(v []byte) error {
+		places, err = codec.DecodePlaces(v)
+		return err
+	})
+	if err == nil && uint64(len(places)) > last {
+		err = Damaged("", "the row of cursor %d has %d entries", last, len(places))
+	}
+	return last + 1 - uint64(len(places)), places, err
+}
+
+// EntryAt reads the entry at a place that was given out, and its size.
+func EntryAt(txn *badger.Txn, ns uint32, at codec.Place) (machine.Entry, int, error) {
+	value, err := Get(txn, EntryKey(ns, at.Run, at.First))
+	if err == nil && value == nil {
+		err = Damaged("", "run %q, entry %d is missing", at.Run, at.First)
+	}
+	if err != nil {
+		return machine.Entry{}, 0, err
+	}
+	e, err := codec.DecodeEntry(at.Run, value)
+	if err != nil {
+		return e, 0, fmt.Errorf("run %q, entry %d: %w", at.Run, at.First, err)
+	}
+	return e, len(value), nil
+}
+
+// EachRow visits the rows under a prefix with copies of key and value.
+func EachRow(ctx context.Context, view func(func(txn *badger.Txn) error) error, p []byte, visit func(key, value []byte) error) error {
+	return view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		defer it.Close()
+		for it.Rewind(); Has(it, p); it.Next() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			value, err := CopyOf(it.Item())
+			if err == nil {
+				err = visit(it.Item().KeyCopy(nil), value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,286 @@
+package layout
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// The first byte of every key. All but kindFormat and kindPack are followed by
+// the namespace in four bytes; numbers are big-endian, so that keys sort as the
+// numbers do.
+const (
+	KindFormat    = 'F' // F                          format version and epoch
+	KindPack      = 'p' // p <digest>                 pack bytes
+	KindPackName  = 'n' // n <id> <version>           name -> digest
+	KindPackRef   = 'q' // q <digest>                 registered in this namespace as
+	KindPackBare  = 'f' // f <id>                     version that the bare id means
+	KindHead      = 'h' // h <run>                    state, see headDue
+	KindEntry     = 'j' // j <run> <first seq>        entry
+	KindSnapshot  = 'k' // k <run> <seq>              checkpoint
+	KindArtifact  = 'a' // a <run> <name> <seq>       artifact versions up to seq
+	KindMessage   = 'm' // m <run> <state> <n>        conversation row
+	KindRunID     = 'd' // d <run> <kind> <id>        idempotency in a run
+	KindCallerID  = 's' // s <principal> <kind> <id>  idempotency of a principal
+	KindTimer     = 't' // t <due> <run> <kind> <step>
+	KindOutbox    = 'o' // o <kind> <due> <run> <step> <attempt>; a step's value is its holder
+	KindReady     = 'r' // r <run>
+	KindIndex     = 'i' // i <index> <value> <run>
+	KindCursor    = 'g' // g <cursor>                 order of everything: a group's entries up to cursor
+	KindWatermark = 'w' // w <queue>                  where a queue's scan starts
+	KindBlob      = 'b' // b <sha256>                 blob
+	KindBlobPiece = 'c' // c <pieces> <n>             piece of a blob or an upload
+	KindBlobRef   = 'e' // e <sha256> <run>           the run refers to the blob
+	KindUpload    = 'u' // u <principal> <id>         upload under way
+	KindImport    = 'x' // x <run>                    import under way
+
+	KindSubscription = 'l' // l <kind> <run> <id>      subscription
+	KindDeadLetter   = 'y' // y <kind> <run> <id> <n>  delivery that was given up
+
+	KindNamespace = 'z' // z <name>                 number of a namespace; in namespace 0
+
+	KindDrop = 'v' // v <prefix>               rows under the prefix are being removed
+)
+
+// MaxKey bounds a key in bytes: keys are held in memory, and Badger takes 65 000.
+const MaxKey = 8192
+
+// NameField is the request field to blame for a key that is too long.
+func NameField(kind byte) string {
+	switch kind {
+	case KindRunID, KindCallerID:
+		return "id"
+	case KindArtifact:
+		return "artifacts"
+	case KindIndex:
+		return "labels"
+	case KindPackName, KindPackRef, KindPackBare:
+		return "pack"
+	}
+	return "run_id"
+}
+
+// FormatKey is the key of the marker: format number and epoch.
+var FormatKey = []byte{KindFormat}
+
+// GroupKey holds the number of the newest group that has no entries. It is never
+// compacted away: what tables and logs have tells the group they end with.
+var GroupKey = []byte{KindFormat, 'g'}
+
+// Prefix begins a key of a kind in a namespace.
+func Prefix(b []byte, kind byte, ns uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(b, kind), ns)
+}
+
+// AppendName appends a string so that keys sort as the strings do and no string is
+// mistaken for the beginning of another: 0x00 becomes 0x00 0xFF, the end is
+// 0x00 0x01.
+func AppendName(b []byte, s string) []byte {
+	for {
+		i := strings.IndexByte(s, 0)
+		if i < 0 {
+			return append(append(b, s...), 0, 1)
+		}
+		b = append(append(b, s[:i]...), 0, 0xFF)
+		s = s[i+1:]
+	}
+}
+
+// CutName is the inverse of name; false if the bytes do not begin with one.
+func CutName(b []byte) (s string, rest []byte, ok bool) {
+	i := bytes.IndexByte(b, 0)
+	if i >= 0 && i+1 < len(b) && b[i+1] == 1 {
+		return string(b[:i]), b[i+2:], true
+	}
+	var out []byte
+	for i >= 0 && i+1 < len(b) {
+		switch b[i+1] {
+		case 1:
+			return string(append(out, b[:i]...)), b[i+2:], true
+		case 0xFF:
+			out = append(append(out, b[:i]...), 0)
+			b = b[i+2:]
+		default:
+			return "", nil, false
+		}
+		i = bytes.IndexByte(b, 0)
+	}
+	return "", nil, false
+}
+
+// Number appends a number so that keys sort as the numbers do.
+func Number(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }
+
+// Instant appends Unix nanoseconds so that times before 1970 sort first.
+func Instant(b []byte, at int64) []byte { return Number(b, uint64(at)^(1<<63)) }
+
+// HeadKey is the key of a run's head.
+func HeadKey(ns uint32, run string) []byte { return appendHeadKey(make([]byte, 0, 40), ns, run) }
+
+func appendHeadKey(b []byte, ns uint32, run string) []byte {
+	return AppendName(Prefix(b, KindHead, ns), run)
+}
+
+// EntryOf makes the key of an entry from the head key of its run.
+func EntryOf(b, head []byte, first uint64) []byte {
+	b = append(b[:0], head...)
+	b[0] = KindEntry
+	return Number(b, first)
+}
+
+// RunKey appends kind, namespace and run: what the keys of a run's rows begin with.
+func RunKey(b []byte, kind byte, ns uint32, run string) []byte {
+	return AppendName(Prefix(b, kind, ns), run)
+}
+
+// EntryKey is the key of an entry by its first record.
+func EntryKey(ns uint32, run string, first uint64) []byte {
+	return Number(RunKey(make([]byte, 0, 48), KindEntry, ns, run), first)
+}
+
+// CursorKey appends the key of a row of cursors by the last of them.
+func CursorKey(b []byte, ns uint32, cursor uint64) []byte {
+	return Number(Prefix(b, KindCursor, ns), cursor)
+}
+
+// DedupeKey appends the key of a used-up id.
+func DedupeKey(b []byte, ns uint32, d *machine.Dedupe) []byte {
+	if d.Scope == machine.PerPrincipal {
+		b = AppendName(Prefix(b, KindCallerID, ns), d.Principal)
+	} else {
+		b = RunKey(b, KindRunID, ns, d.RunID)
+	}
+	return AppendName(append(b, byte(d.Kind)), d.ID)
+}
+
+// TimerKey appends the key of a timer.
+func TimerKey(b []byte, ns uint32, t *machine.Timer) []byte {
+	b = AppendName(Instant(Prefix(b, KindTimer, ns), t.Due), t.RunID)
+	return binary.BigEndian.AppendUint32(append(b, byte(t.Kind)), t.Step)
+}
+
+// ReadTimer reads a timer's key; the turn is in the value.
+func ReadTimer(key []byte) (machine.Timer, error) {
+	var t machine.Timer
+	if len(key) >= 13 {
+		t.Namespace = binary.BigEndian.Uint32(key[1:])
+		t.Due = DueAt(key[5:])
+		if run, rest, ok := CutName(key[13:]); ok && len(rest) == 5 {
+			t.RunID, t.Kind, t.Step = run, machine.TimerKind(rest[0]), binary.BigEndian.Uint32(rest[1:])
+			return t, nil
+		}
+	}
+	return t, fmt.Errorf("malformed timer key %x", key)
+}
+
+// OutboxKey appends the key of outgoing work.
+func OutboxKey(b []byte, ns uint32, r *machine.OutboxRow) []byte {
+	b = append(Prefix(b, KindOutbox, ns), byte(r.Kind))
+	b = AppendName(Instant(b, r.Due), r.RunID)
+	b = binary.BigEndian.AppendUint32(b, r.Step)
+	return binary.BigEndian.AppendUint32(b, uint32(r.Attempt))
+}
+
+// ReadOutbox is the inverse of [OutboxKey].
+func ReadOutbox(key []byte) (machine.OutboxRow, error) {
+	var r machine.OutboxRow
+	if len(key) >= 14 {
+		r.Namespace = binary.BigEndian.Uint32(key[1:])
+		r.Kind = machine.OutboxKind(key[5])
+		r.Due = DueAt(key[6:])
+		if run, rest, ok := CutName(key[14:]); ok && len(rest) == 8 {
+			r.RunID, r.Step = run, binary.BigEndian.Uint32(rest)
+			r.Attempt = int(binary.BigEndian.Uint32(rest[4:]))
+			return r, nil
+		}
+	}
+	return r, fmt.Errorf("malformed outbox key %x", key)
+}
+
+// IndexPrefix begins the keys of one value of one index, sorted by run.
+func IndexPrefix(b []byte, ns uint32, index, value string) []byte {
+	return AppendName(AppendName(Prefix(b, KindIndex, ns), index), value)
+}
+
+// IndexKey appends the key of a run's row in a list index.
+func IndexKey(b []byte, ns uint32, run string, c *machine.IndexChange) []byte {
+	return AppendName(IndexPrefix(b, ns, c.Index, c.Value), run)
+}
+
+// ArtifactPrefix appends what the keys of an artifact's rows begin with.
+func ArtifactPrefix(b []byte, ns uint32, run, artifact string) []byte {
+	return AppendName(RunKey(b, KindArtifact, ns, run), artifact)
+}
+
+// MessagePrefix appends what the keys of a conversation's rows begin with.
+func MessagePrefix(b []byte, ns uint32, run, state string) []byte {
+	return AppendName(RunKey(b, KindMessage, ns, run), state)
+}
+
+// TaskRow takes value and run from a row's key: index, value, run.
+func TaskRow(key []byte, ns uint32) (value, run string, err error) {
+	rest := key[len(Prefix(nil, KindIndex, ns)):]
+	var names [3]string
+	for i := range names {
+		var ok bool
+		if names[i], rest, ok = CutName(rest); !ok {
+			return "", "", errors.New("malformed index key")
+		}
+	}
+	return names[1], names[2], nil
+}
+
+// RunOf reads namespace and run of a key that begins with them.
+func RunOf(key []byte) (uint32, string, error) {
+	if len(key) > 5 {
+		if run, _, ok := CutName(key[5:]); ok {
+			return binary.BigEndian.Uint32(key[1:]), run, nil
+		}
+	}
+	return 0, "", Damaged("", "malformed key %x", key)
+}
+
+// LastNumber reads the number that follows a prefix and ends the key.
+func LastNumber(key, p []byte) (uint64, error) {
+	if len(key) != len(p)+8 {
+		return 0, fmt.Errorf("malformed key %x", key)
+	}
+	return binary.BigEndian.Uint64(key[len(p):]), nil
+}
+
+// DropKey is the mark of a removal of all rows under a prefix, which has a kind and a
+// namespace.
+func DropKey(p []byte) []byte {
+	ns := binary.BigEndian.Uint32(p[1:])
+	return append(append(Prefix(make([]byte, 0, len(p)+1), KindDrop, ns), p[0]), p[5:]...)
+}
+
+// Dropped is the inverse of dropKey.
+func Dropped(key []byte) ([]byte, error) {
+	if len(key) < 7 {
+		return nil, fmt.Errorf("malformed removal key %x", key)
+	}
+	return append(Prefix(nil, key[5], binary.BigEndian.Uint32(key[1:])), key[6:]...), nil
+}
+
+// NamespaceKey is the key of a namespace's number.
+func NamespaceKey(ns string) []byte { return AppendName(Prefix(nil, KindNamespace, 0), ns) }
+
+// ReadNamespace reads a row of a namespace.
+func ReadNamespace(key, value []byte) (ns string, number uint32, err error) {
+	ns, rest, ok := CutName(key[min(5, len(key)):])
+	n, err := codec.DecodeNumber(value)
+	if err != nil {
+		return ns, 0, err
+	}
+	if !ok || len(rest) > 0 || n == 0 || n > math.MaxUint32 {
+		return ns, 0, fmt.Errorf("malformed namespace %x with number %d", key, n)
+	}
+	return ns, uint32(n), nil
+}

@@ -1,0 +1,102 @@
+package layout
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// keyKind is what the store has to know of one kind of key. A kind that is not in
+// [kinds] is in no store: a test reads the constants of keys.go.
+type keyKind struct {
+	// Row names it in faults; "" = check has nothing to say about it.
+	Row string
+	// Guarded: a precondition may ask for keys of this kind. The committer then keeps
+	// what it set under them until that is visible to who looks into the store.
+	Guarded bool
+	// Queue finds queue and due time of a key, for the watermarks; nil = no queue.
+	Queue func(key []byte) (QueueID, int64)
+}
+
+// Kinds has each kind of key. Those without a guard are written by one path whose
+// precondition is the head's seq or a row of another kind, or by nobody else.
+var Kinds = [256]keyKind{
+	KindFormat:    {},
+	KindWatermark: {Row: "watermark"},
+
+	KindHead:     {Row: "head"}, // guarded by its seq: checkSeq
+	KindEntry:    {Row: "entry"},
+	KindSnapshot: {Row: "checkpoint"},
+	KindArtifact: {Row: "artifact"},
+	KindMessage:  {Row: "message"},
+	KindReady:    {Row: "ready"},
+	KindIndex:    {Row: "index"},
+	KindCursor:   {Row: "cursor"},
+	KindTimer:    {Row: "timer", Queue: timerDue},
+	KindOutbox:   {Row: "outbox", Guarded: true, Queue: outboxDue},
+
+	KindRunID:    {Row: "id", Guarded: true},
+	KindCallerID: {Row: "id", Guarded: true},
+
+	KindPack:     {Row: "pack"},
+	KindPackName: {Row: "pack name", Guarded: true},
+	KindPackRef:  {Row: "pack digest", Guarded: true},
+	KindPackBare: {Row: "pack default", Guarded: true},
+
+	KindBlob:      {Row: "blob", Guarded: true},
+	KindBlobPiece: {Row: "piece of a blob"},
+	KindBlobRef:   {Row: "reference to a blob", Guarded: true},
+	KindUpload:    {Row: "upload", Guarded: true},
+	KindImport:    {Row: "import"},
+
+	KindNamespace: {Row: "namespace", Guarded: true},
+
+	KindSubscription: {Row: "subscription", Guarded: true},
+	KindDeadLetter:   {Row: "dead letter"},
+	KindDrop:         {Row: "removal", Guarded: true},
+}
+
+// Guard refuses a precondition on a key that nobody keeps: it would be judged by
+// what was stored before the group in flight.
+func Guard(key []byte) error {
+	if !Kinds[key[0]].Guarded {
+		return fmt.Errorf("precondition on a key of kind %q, which is not guarded", key[0])
+	}
+	return nil
+}
+
+// timerDue and outboxDue read keys that this process made.
+func timerDue(key []byte) (QueueID, int64) {
+	return QueueID{Kind: TimerQueue, Ns: binary.BigEndian.Uint32(key[1:])}, DueAt(key[5:])
+}
+
+func outboxDue(key []byte) (QueueID, int64) {
+	return QueueID{Kind: key[5], Ns: binary.BigEndian.Uint32(key[1:])}, DueAt(key[6:])
+}
+
+// DueAt is the inverse of instant.
+func DueAt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ (1 << 63)) }
+
+// TimerQueue names the timers among the queues; the outbox kinds are the others.
+const TimerQueue = 0
+
+// QueueID names a queue: the timers, or outgoing work of a kind, of a namespace.
+type QueueID struct {
+	Kind byte
+	Ns   uint32
+}
+
+// MarkOp stores a queue's watermark: no row of it is due before.
+func MarkOp(q QueueID, at int64) *Op {
+	key := append(Prefix(make([]byte, 0, 8), KindWatermark, q.Ns), q.Kind)
+	return &Op{Key: key, Value: codec.EncodeNumber(uint64(at))}
+}
+
+// QueuePrefix begins the keys of a queue's rows, followed by the due time.
+func QueuePrefix(q QueueID) []byte {
+	if q.Kind == TimerQueue {
+		return Prefix(make([]byte, 0, 16), KindTimer, q.Ns)
+	}
+	return append(Prefix(make([]byte, 0, 16), KindOutbox, q.Ns), q.Kind)
+}

@@ -1,0 +1,43 @@
+package layout
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// CheckPack refuses a row that does not hold what its digest says.
+func CheckPack(r *machine.PackRow) error {
+	sum := sha256.Sum256(r.Canonical)
+	if want := "sha256:" + hex.EncodeToString(sum[:]); r.Digest != want {
+		return fmt.Errorf("pack %s@%s: digest is %q, its bytes have %q", r.ID, r.Version, r.Digest, want)
+	}
+	return nil
+}
+
+// BareValue is the value under a pack's bare id: the version that it means.
+func BareValue(version string) []byte { return append([]byte{codec.Format}, version...) }
+
+// PackKey is the key of a pack's bytes.
+func PackKey(digest string) []byte { return append([]byte{KindPack}, digest...) }
+
+// PackNameKey is the key of a pack by id and version.
+func PackNameKey(ns uint32, id, version string) []byte {
+	return AppendName(AppendName(Prefix(nil, KindPackName, ns), id), version)
+}
+
+// PackRefKey is the key of a pack by its digest in a namespace.
+func PackRefKey(ns uint32, digest string) []byte {
+	return AppendName(Prefix(nil, KindPackRef, ns), digest)
+}
+
+// PackBareKey is the key of what a bare id means.
+func PackBareKey(ns uint32, id string) []byte { return AppendName(Prefix(nil, KindPackBare, ns), id) }
+
+// PackKeys are the three keys of a pack in a namespace.
+func PackKeys(ns uint32, id, version, digest string) (byName, ref, bare []byte) {
+	return PackNameKey(ns, id, version), PackRefKey(ns, digest), PackBareKey(ns, id)
+}

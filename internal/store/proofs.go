@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"io"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Check proves every invariant of the store as it was at the last synced commit and
+// returns the first *[Fault]; see [check.Check].
+func (s *Store) Check(ctx context.Context, graphs check.Graphs) (check.Report, error) {
+	return check.Check(ctx, s.view, graphs)
+}
+
+// Repair makes every row anew that follows from entries and is not as they make it; see
+// [check.Rebuild]. Open the store with Options.Repair.
+func (s *Store) Repair(ctx context.Context, graphs check.Graphs) (check.Repair, error) {
+	return check.Rebuild(ctx, s.view, func(ops []layout.Op) error { return s.write(ctx, &Writes{entry: -1, ops: ops}) }, graphs)
+}
+
+// Prove proves the journal of one run; see [check.Prove].
+func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
+	return check.Prove(ctx, s.view, ns, run, g)
+}
+
+// ProveAll proves the journals of all runs, or of those with the given id, in the order
+// of namespaces and ids, and reports each.
+func (s *Store) ProveAll(ctx context.Context, run string, graphs check.Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
+	return check.ProveAll(ctx, s.view, run, graphs, report)
+}
+
+// Unpack is the function [check.Unpack], for the engine.
+func (s *Store) Unpack(in io.Reader) (machine.Export, error) { return check.Unpack(in) }
+
+// Discard is the function [check.Discard], for the engine.
+func (s *Store) Discard(x machine.Export) error { return check.Discard(x) }

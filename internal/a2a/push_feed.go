@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // pushType is the media type of pushed events (S§4.3.3).
@@ -45,12 +46,12 @@ func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*P
 func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	for {
 		events, err := p.tail.next(ctx)
-		if errors.Is(err, runtime.ErrWatchEnded) && p.tail.final == 0 {
+		if errors.Is(err, watch.ErrEnded) && p.tail.final == 0 {
 			// The engine is going, not the task; what is left is for its successor.
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		if errors.Is(err, runtime.ErrWatchEnded) {
+		if errors.Is(err, watch.ErrEnded) {
 			return nil, io.EOF
 		}
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // Engine is what the service needs of [runtime.Engine].
@@ -23,7 +24,7 @@ type Engine interface {
 	HandedOut(s *machine.State) bool
 	StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error)
 	ListTasks(ctx context.Context, req runtime.ListTasksRequest) (runtime.TaskPage, error)
-	Watch(ctx context.Context, req runtime.WatchRequest) (*runtime.Watch, error)
+	Watch(ctx context.Context, req watch.Request) (*watch.Watch, error)
 	Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error)
 	PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error)
 	PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // everyKind is what a projector has to be fed.
@@ -32,7 +33,7 @@ var (
 
 // tail reads the events of one task as they are committed.
 type tail struct {
-	watch *runtime.Watch
+	watch *watch.Watch
 	*projector
 }
 
@@ -47,8 +48,8 @@ func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.
 }
 
 func (t *tail) open(ctx context.Context, engine Engine, caller runtime.Call, after uint64, with reading) (err error) {
-	t.watch, err = engine.Watch(ctx, runtime.WatchRequest{
-		Call: caller, Filter: runtime.WatchFilter{RunID: t.taskID, Kinds: everyKind}, AfterSeq: after, Follow: with.follow,
+	t.watch, err = engine.Watch(ctx, watch.Request{
+		Call: caller, Filter: watch.Filter{RunID: t.taskID, Kinds: everyKind}, AfterSeq: after, Follow: with.follow,
 		HandOuts: with.handOuts,
 	})
 	return err
@@ -61,7 +62,7 @@ func (t *tail) close() {
 }
 
 // next waits for the next commits and returns their events. None: nothing happened
-// for a while. [runtime.ErrWatchEnded] is the end.
+// for a while. [watch.ErrEnded] is the end.
 func (t *tail) next(ctx context.Context) ([]event, error) {
 	page, err := t.watch.Next(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // Bounds of ListTasks (S§3.1.4).
@@ -83,7 +84,7 @@ func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.
 	f := newFold(t.projector)
 	for {
 		events, err := t.next(ctx)
-		if errors.Is(err, runtime.ErrWatchEnded) {
+		if errors.Is(err, watch.ErrEnded) {
 			return f, nil
 		}
 		if err != nil {

@@ -128,7 +128,7 @@ func houseConfig(opts options, s *store.Store) house.Config {
 			MaxWorkerTurns: limits.WorkerTurns,
 			MaxWorkerSteps: limits.WorkerSteps,
 		},
-		Archive: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
+		WatchBytes: int64(limits.WatchBytes), Archive: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
 	}
 }
 
@@ -153,7 +153,6 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		},
 		QueueLimit:       limits.RunQueue,
 		CacheBytes:       int64(limits.CacheBytes),
-		WatchBytes:       int64(limits.WatchBytes),
 		MaxVariableBytes: int(limits.VariablesBytes),
 		MaxLabels:        limits.Labels,
 		MaxRunsInFlight:  limits.RunsInFlight,

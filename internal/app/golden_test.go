@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -254,7 +255,7 @@ func (r *goldenRig) pass(d time.Duration) {
 	r.must(err)
 	r.clock.AwaitAlarm(d)
 	r.clock.Advance(d)
-	_, _, err = r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: r.ref(), AfterSeq: before.State.Seq})
+	_, _, err = r.WaitRun(context.Background(), watch.WaitRequest{RunRef: r.ref(), AfterSeq: before.State.Seq})
 	r.must(err)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -96,8 +97,8 @@ func (d *delegator) delegate(payload string) *machine.StepResolved {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	watch, err := d.Watch(d.ctx, runtime.WatchRequest{
-		Call: everybody, Follow: true, Filter: runtime.WatchFilter{RunID: run.RunID, Kinds: []machine.RecordKind{machine.RecStepResolved, machine.RecEnded}},
+	watch, err := d.Watch(d.ctx, watch.Request{
+		Call: everybody, Follow: true, Filter: watch.Filter{RunID: run.RunID, Kinds: []machine.RecordKind{machine.RecStepResolved, machine.RecEnded}},
 	})
 	if err != nil {
 		d.t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -173,10 +174,10 @@ func (p *process) send(ref runtime.RunRef) runtime.Answer {
 	return answer
 }
 
-func (p *process) watch(ref runtime.RunRef) *runtime.Watch {
+func (p *process) watch(ref runtime.RunRef) *watch.Watch {
 	p.t.Helper()
-	w, err := p.Watch(p.t.Context(), runtime.WatchRequest{
-		Call: ref.Call, Filter: runtime.WatchFilter{RunID: ref.RunID, Kinds: []machine.RecordKind{machine.RecStepRequested}}, Follow: true,
+	w, err := p.Watch(p.t.Context(), watch.Request{
+		Call: ref.Call, Filter: watch.Filter{RunID: ref.RunID, Kinds: []machine.RecordKind{machine.RecStepRequested}}, Follow: true,
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -326,7 +327,7 @@ func lost(t *testing.T, p *process, ref runtime.RunRef) {
 	p.clock.Advance(work.DefaultRestartGrace)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	s, _, err := p.WaitRun(ctx, runtime.WaitRequest{RunRef: ref, AfterSeq: 2})
+	s, _, err := p.WaitRun(ctx, watch.WaitRequest{RunRef: ref, AfterSeq: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 func withGateway(c *Config, _ *house.Config) {
@@ -330,8 +331,8 @@ func TestServerSentHeartbeatAndFollow(t *testing.T) {
 	if e := wantEvent(t, lines); e.name != "" {
 		t.Fatalf("event %v", e)
 	}
-	r.clock.AwaitAlarm(runtime.DefaultHeartbeat)
-	r.clock.Advance(runtime.DefaultHeartbeat)
+	r.clock.AwaitAlarm(watch.DefaultHeartbeat)
+	r.clock.Advance(watch.DefaultHeartbeat)
 	beat := wantEvent(t, lines)
 	if beat.name != "heartbeat" || beat.id == "" {
 		t.Fatalf("event %v", beat)

@@ -14,6 +14,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // cloudEventType is the media type of one event in structured mode (CloudEvents 1.0,
@@ -36,7 +37,7 @@ type cloudEvent struct {
 // RecordFeed are the records of one webhook, as CloudEvents.
 type RecordFeed struct {
 	s     *Server
-	watch *runtime.Watch
+	watch *watch.Watch
 	show  *shower
 	owner string
 	// at is what was told last.
@@ -49,7 +50,7 @@ func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*Re
 	if err := s.auth.mayRead(sub.Owner); err != nil {
 		return nil, err
 	}
-	watch, call, err := s.cfg.House.Engine.WatchSubscription(ctx, sub)
+	watch, call, err := s.cfg.House.WatchSubscription(ctx, sub)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*Re
 func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 	for {
 		page, err := f.watch.Next(ctx)
-		if errors.Is(err, runtime.ErrWatchEnded) {
+		if errors.Is(err, watch.ErrEnded) {
 			// The engine is going; what is left is for its successor.
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -80,7 +81,7 @@ func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 	}
 }
 
-func (f *RecordFeed) deliveries(ctx context.Context, page *runtime.WatchPage) ([]machine.Delivery, error) {
+func (f *RecordFeed) deliveries(ctx context.Context, page *watch.Page) ([]machine.Delivery, error) {
 	if len(page.Records) == 0 {
 		if page.Cursor == f.at {
 			return nil, nil

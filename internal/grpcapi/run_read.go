@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
@@ -89,7 +90,7 @@ func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransit
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.engine.ListTransitions(ctx, runtime.ListRecordsRequest{
+	page, err := s.watches.ListTransitions(ctx, watch.ListRecordsRequest{
 		RunRef: ref, Kinds: convert.KindsFromProto(in.GetKinds()), AfterSeq: in.GetAfterSeq(),
 		PageToken: position, PageSize: int(in.GetPageSize()), Snapshots: in.GetSnapshots(),
 	})
@@ -147,9 +148,9 @@ func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1
 		case <-bounded.Done():
 		}
 	}()
-	req := runtime.WaitRequest{RunRef: ref}
+	req := watch.WaitRequest{RunRef: ref}
 	for {
-		state, settled, err := s.engine.WaitRun(bounded, req)
+		state, settled, err := s.watches.WaitRun(bounded, req)
 		if err != nil && errors.Is(err, bounded.Err()) && ctx.Err() == nil {
 			view, err := s.engine.GetRun(ctx, runtime.GetRunRequest{RunRef: ref})
 			return view.State, err == nil && reached(view.State, until), err

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
@@ -21,7 +22,9 @@ type runService struct {
 	work   *work.Room
 	blobs  *blob.Room
 	travel *travel.Room
-	auth   *authenticator
+	// watches reads streams of records.
+	watches *watch.Room
+	auth    *authenticator
 	// draining is closed when streams have to end because the server does.
 	draining <-chan struct{}
 	// streams bounds the streams and waits that are open at once.

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // openStreams bounds the calls that stay open while nothing happens.
@@ -46,7 +47,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_StreamTransitions_FullMethodName)
 	defer end()
 	req := convert.WatchFromProto(callerOf(ctx), in)
-	watch, err := s.engine.Watch(ctx, req)
+	watch, err := s.watches.Watch(ctx, req)
 	if err != nil {
 		return streamEnd(ctx, err)
 	}
@@ -59,7 +60,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 }
 
 // pump sends page after page until the watch or the stream ends.
-func (s *runService) pump(ctx context.Context, watch *runtime.Watch, show *shower, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
+func (s *runService) pump(ctx context.Context, watch *watch.Watch, show *shower, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
 	for {
 		page, err := watch.Next(ctx)
 		if err != nil {
@@ -108,7 +109,7 @@ func send(ctx context.Context, show *shower, row *runtime.RecordRow, to grpc.Ser
 // streamEnd says why a stream is over: by itself (nil), because the server ended
 // it, or with an error.
 func streamEnd(ctx context.Context, err error) error {
-	if errors.Is(err, runtime.ErrWatchEnded) {
+	if errors.Is(err, watch.ErrEnded) {
 		return nil
 	}
 	var refusal *machine.Refusal

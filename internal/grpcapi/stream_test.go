@@ -14,6 +14,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 func (r *rig) stream(ctx context.Context, req *pawlv1.StreamTransitionsRequest) grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse] {
@@ -209,8 +210,8 @@ func TestHeartbeat(t *testing.T) {
 	if _, err := stream.Header(); err != nil {
 		t.Fatal(err)
 	}
-	r.clock.AwaitAlarm(runtime.DefaultHeartbeat)
-	r.clock.Advance(runtime.DefaultHeartbeat)
+	r.clock.AwaitAlarm(watch.DefaultHeartbeat)
+	r.clock.Advance(watch.DefaultHeartbeat)
 	beat := next(t, stream).GetHeartbeat()
 	if beat.GetCursor() == "" || beat.GetAt() == nil {
 		t.Fatalf("heartbeat %v", beat)

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
@@ -15,6 +16,13 @@ import (
 // only rooms are told. Zero fields take the default of the room that they are for.
 type Config struct {
 	runtime.Config
+
+	// TailBytes bounds the recent entries held for watchers.
+	TailBytes int64
+	// WatchBytes bounds what all watches together hold of what was not yet taken.
+	WatchBytes int64
+	// Heartbeat is the longest silence of a watch.
+	Heartbeat time.Duration
 
 	// Archive proves, exports and imports runs; nil: it is not done here.
 	Archive travel.Archive
@@ -30,10 +38,14 @@ type Config struct {
 	Work work.Config
 }
 
+// Watches is the room of those who read what happens.
+type Watches = watch.Room
+
 // House is the way of a transition with the rooms around it. Its fields are set once,
 // by [New], and belong to whoever made it.
 type House struct {
 	*runtime.Engine
+	*Watches
 
 	Blobs  *blob.Room
 	Travel *travel.Room
@@ -48,7 +60,7 @@ func New(cfg Config) (*House, error) {
 		return nil, err
 	}
 	h := &House{Engine: engine}
-	errs := make([]error, 3)
+	errs := make([]error, 4)
 	h.Travel, errs[1] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
 		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
@@ -56,17 +68,32 @@ func New(cfg Config) (*House, error) {
 	h.Blobs, errs[0] = blob.New(blob.Config{
 		Way: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
 	})
-	h.Work, errs[2] = newWork(cfg, engine)
+	h.Work, errs[2] = newWork(cfg, h)
+	h.Watches, errs[3] = watch.New(watch.Config{
+		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: engine, Clock: cfg.Clock,
+		Live: h.Work, TailBytes: cfg.TailBytes, Bytes: cfg.WatchBytes, Heartbeat: cfg.Heartbeat,
+	})
 	if err := errors.Join(errs...); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	engine.Attach(runtime.Hooks{InTurn: []runtime.Follower{h.Work}, Loops: []func(context.Context){h.Work.Run}, Live: h.Work})
+	engine.Attach(runtime.Hooks{
+		InTurn: []runtime.Follower{h.Work}, Published: []runtime.Follower{h.Watches},
+		Stirred: []func(runtime.RunKey){h.Stir}, Loops: []func(context.Context){h.Work.Run},
+	})
 	return h, nil
 }
 
-func newWork(cfg Config, engine *runtime.Engine) (*work.Room, error) {
+// Close drains the way without a limit of time, then ends all watches.
+func (h *House) Close() error {
+	err := h.Engine.Close()
+	h.Watches.End()
+	return err
+}
+
+func newWork(cfg Config, h *House) (*work.Room, error) {
 	conf := cfg.Work
-	conf.Way, conf.Turns, conf.Packs, conf.Store = engine, engine, engine.Programs(), cfg.Store
-	conf.Clock, conf.IDs, conf.Stir = cfg.Clock, cfg.IDs, engine.Stir
+	conf.Way, conf.Turns, conf.Packs, conf.Store = h.Engine, h.Engine, h.Programs(), cfg.Store
+	conf.Clock, conf.IDs = cfg.Clock, cfg.IDs
+	conf.Stir = func(key runtime.RunKey) { h.Stir(key) } // made after this room
 	return work.New(conf)
 }

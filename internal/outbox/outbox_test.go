@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -136,7 +137,7 @@ func (r *rig) delegate(messages ...string) {
 // until watches the run until ok says so of it.
 func (r *rig) until(what string, ok func(*machine.State) bool) *machine.State {
 	r.t.Helper()
-	w, err := r.Watch(r.ctx, runtime.WatchRequest{Call: runtime.Call{Principal: admin}, Follow: true, Filter: runtime.WatchFilter{RunID: r.run, Kinds: allKinds}})
+	w, err := r.Watch(r.ctx, watch.Request{Call: runtime.Call{Principal: admin}, Follow: true, Filter: watch.Filter{RunID: r.run, Kinds: allKinds}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -55,7 +57,7 @@ func (s *lateStore) hold(late chan chan struct{}) {
 
 func lateRig(t *testing.T) (*rig, *lateStore) {
 	late := &lateStore{}
-	r := newRig(t, func(c *runtime.Config) {
+	r := newRig(t, func(c *house.Config) {
 		late.Store = c.Store.(*testkit.Store)
 		c.Store = late
 	})
@@ -78,7 +80,7 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 		ended <- err
 	}()
 	answer := <-stored
-	filter := watchAll(everyone, runtime.WatchFilter{})
+	filter := watchAll(everyone, watch.Filter{})
 	filter.Snapshots = true
 	rows := r.rest(r.watch(filter))
 	shown := rows[len(rows)-1]
@@ -93,11 +95,11 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 		},
 		"ShowTurn": func() error { _, err := r.ShowTurn(ctx, ref(run.RunID, everyone), seq); return err },
 		"ListTransitions": func() error {
-			_, err := r.ListTransitions(ctx, runtime.ListRecordsRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq})
+			_, err := r.ListTransitions(ctx, watch.ListRecordsRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq})
 			return err
 		},
 		"Watch": func() error {
-			req := watchAll(everyone, runtime.WatchFilter{RunID: run.RunID})
+			req := watchAll(everyone, watch.Filter{RunID: run.RunID})
 			req.AfterSeq, req.AfterCursor = seq, shown.Cursor.String()
 			w, err := r.Watch(ctx, req)
 			if err == nil {
@@ -106,7 +108,7 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 			return err
 		},
 		"WaitRun": func() error {
-			s, settled, err := r.WaitRun(ctx, runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq - 1})
+			s, settled, err := r.WaitRun(ctx, watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: seq - 1})
 			if err == nil && (!settled || s.Seq < seq) {
 				t.Errorf("WaitRun shows record %d", s.Seq)
 			}

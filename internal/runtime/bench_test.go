@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // nullStore commits at once and keeps nothing but heads: what is measured above
@@ -92,7 +93,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if rows := r.rest(r.watch(watchAll(everyone, runtime.WatchFilter{}))); len(rows) != 10_000 {
+		if rows := r.rest(r.watch(watchAll(everyone, watch.Filter{}))); len(rows) != 10_000 {
 			b.Fatal(len(rows))
 		}
 	}

@@ -15,13 +15,10 @@ import (
 const (
 	DefaultQueueLimit       = 256
 	DefaultCacheBytes       = 64 << 20
-	DefaultTailBytes        = 16 << 20
-	DefaultWatchBytes       = 64 << 20
 	DefaultMaxVariableBytes = 256 << 10
 	DefaultMaxLabels        = 64
 	DefaultMaxRunsInFlight  = 1_000_000
 	DefaultTimersInFlight   = 256
-	DefaultHeartbeat        = 15 * time.Second
 )
 
 // DefaultNamespace is the namespace of calls that name none; its number is 0.
@@ -53,11 +50,6 @@ type Config struct {
 	QueueLimit int
 	// CacheBytes bounds the run states held in memory. Default 64 MiB.
 	CacheBytes int64
-	// TailBytes bounds the recent entries held for watchers. Default 16 MiB.
-	TailBytes int64
-	// WatchBytes bounds what all watches together hold of what was read and not yet
-	// taken, one entry of each aside. Default 64 MiB.
-	WatchBytes int64
 	// MaxVariableBytes bounds the variables of a run. Default 256 KiB.
 	MaxVariableBytes int
 	// MaxLabels bounds the labels of a run. Default 64.
@@ -66,8 +58,6 @@ type Config struct {
 	MaxRunsInFlight int
 	// TimersInFlight bounds the due timers that are fired at once. Default 256.
 	TimersInFlight int
-	// Heartbeat is the longest silence of a watch. Default 15 s.
-	Heartbeat time.Duration
 
 	// Effects is told of each commit, after it; it must not wait. Default: nobody.
 	Effects func(*machine.Batch)
@@ -80,13 +70,10 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.QueueLimit = orDefault(c.QueueLimit, DefaultQueueLimit)
 	c.CacheBytes = orDefault(c.CacheBytes, DefaultCacheBytes)
-	c.TailBytes = orDefault(c.TailBytes, DefaultTailBytes)
-	c.WatchBytes = orDefault(c.WatchBytes, DefaultWatchBytes)
 	c.MaxVariableBytes = orDefault(c.MaxVariableBytes, DefaultMaxVariableBytes)
 	c.MaxLabels = orDefault(c.MaxLabels, DefaultMaxLabels)
 	c.MaxRunsInFlight = orDefault(c.MaxRunsInFlight, DefaultMaxRunsInFlight)
 	c.TimersInFlight = orDefault(c.TimersInFlight, DefaultTimersInFlight)
-	c.Heartbeat = orDefault(c.Heartbeat, DefaultHeartbeat)
 	names := map[string]uint32{DefaultNamespace: 0}
 	maps.Copy(names, c.Namespaces)
 	c.Namespaces = names
@@ -115,10 +102,10 @@ func (c Config) validate() error {
 		name string
 		n    int64
 	}{
-		{"QueueLimit", int64(c.QueueLimit)}, {"CacheBytes", c.CacheBytes}, {"TailBytes", c.TailBytes}, {"WatchBytes", c.WatchBytes},
+		{"QueueLimit", int64(c.QueueLimit)}, {"CacheBytes", c.CacheBytes},
 		{"MaxVariableBytes", int64(c.MaxVariableBytes)}, {"MaxLabels", int64(c.MaxLabels)},
 		{"MaxRunsInFlight", int64(c.MaxRunsInFlight)},
-		{"TimersInFlight", int64(c.TimersInFlight)}, {"Heartbeat", int64(c.Heartbeat)},
+		{"TimersInFlight", int64(c.TimersInFlight)},
 		{"DefaultWallTime", int64(c.DefaultWallTime)}, {"MaxWallTime", int64(c.MaxWallTime)},
 	} {
 		if bound.n < 0 {

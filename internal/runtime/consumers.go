@@ -29,26 +29,36 @@ type ConsumerRef struct {
 	Name string
 }
 
-// consuming is the open watch of one consumer. ended is closed with why set when it
-// has to end.
-type consuming struct {
+// Reading is the open watch of one consumer.
+type Reading struct {
+	all   *consumers
+	key   machine.SubscriptionKey
 	ended chan struct{}
 	why   error
 }
 
+// Ended is closed when the watch has to end.
+func (r *Reading) Ended() <-chan struct{} { return r.ended }
+
+// Why is why it has to end, once it has.
+func (r *Reading) Why() error { return r.why }
+
+// Leave says that the watch has ended.
+func (r *Reading) Leave() { r.all.leave(r.key, r) }
+
 // consumers are the open watches of all consumers, one of each.
 type consumers struct {
 	mu   sync.Mutex
-	open map[machine.SubscriptionKey]*consuming
+	open map[machine.SubscriptionKey]*Reading
 }
 
 func newConsumers() *consumers {
-	return &consumers{open: make(map[machine.SubscriptionKey]*consuming)}
+	return &consumers{open: make(map[machine.SubscriptionKey]*Reading)}
 }
 
 // enter makes a watch the one of its consumer and ends the one before.
-func (c *consumers) enter(key machine.SubscriptionKey) *consuming {
-	now := &consuming{ended: make(chan struct{})}
+func (c *consumers) enter(key machine.SubscriptionKey) *Reading {
+	now := &Reading{all: c, key: key, ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.close(key, &machine.Refusal{
@@ -74,7 +84,7 @@ func (c *consumers) close(key machine.SubscriptionKey, why error) {
 	}
 }
 
-func (c *consumers) leave(key machine.SubscriptionKey, w *consuming) {
+func (c *consumers) leave(key machine.SubscriptionKey, w *Reading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open[key] == w {
@@ -92,33 +102,29 @@ func consumerKey(ns uint32, name string) machine.SubscriptionKey {
 	return machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionConsumer, ID: name}
 }
 
-// resume lets a watch of a consumer begin where that one has acknowledged, unless the
-// request says where.
-func (e *Engine) resume(ctx context.Context, ns uint32, req *WatchRequest) (*machine.Subscription, error) {
-	sub, err := e.Subscription(ctx, consumerKey(ns, req.Consumer))
+// Resume says where a consumer goes on; known: there is one of that name. A refusal
+// CONSUMER_TAKEN: it is another's.
+func (e *Engine) Resume(ctx context.Context, ns uint32, name, owner string) (at Cursor, known bool, err error) {
+	sub, err := e.Subscription(ctx, consumerKey(ns, name))
 	if err != nil || sub == nil {
-		return nil, err
+		return at, false, err
 	}
-	if sub.Owner != req.Principal.Name {
-		return nil, taken("CONSUMER_TAKEN", "consumer", req.Consumer)
+	if sub.Owner != owner {
+		return at, false, taken("CONSUMER_TAKEN", "consumer", name)
 	}
-	req.FromNow = false
-	if req.AfterCursor == "" {
-		req.AfterCursor = e.SubscriptionCursor(sub).String()
-	}
-	return sub, nil
+	return e.SubscriptionCursor(sub), true, nil
 }
 
-// consume makes the watch the one of its consumer, which is stored if it is new.
-func (w *Watch) consume(ctx context.Context, req *WatchRequest, known bool) error {
-	key := consumerKey(w.key.Namespace, req.Consumer)
+// Enter makes a watch the one of its consumer, which is stored if it is new, and ends
+// the one before.
+func (e *Engine) Enter(ctx context.Context, ns uint32, name, owner string, at Cursor, known bool) (*Reading, error) {
+	key := consumerKey(ns, name)
 	if !known {
-		if err := w.e.addConsumer(ctx, key, req.Principal.Name, w.at); err != nil {
-			return err
+		if err := e.addConsumer(ctx, key, owner, at); err != nil {
+			return nil, err
 		}
 	}
-	w.consumer, w.consuming = key, w.e.consumers.enter(key)
-	return nil
+	return e.consumers.enter(key), nil
 }
 
 // addConsumer stores a consumer unless it was made meanwhile.
@@ -168,7 +174,7 @@ func (e *Engine) acknowledged(ctx context.Context, before *machine.Subscription,
 	if err != nil {
 		return nil, inSubscription(before.SubscriptionKey, err)
 	}
-	if err := at.resumable(e.store.Epoch(), tail); err != nil {
+	if err := at.Resumable(e.store.Epoch(), tail); err != nil {
 		return nil, inField("cursor", err)
 	}
 	order := cmp.Or(cmp.Compare(at.Position, before.After), cmp.Compare(at.Index, before.Index))

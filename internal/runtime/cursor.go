@@ -16,12 +16,12 @@ type Cursor struct {
 	Epoch [16]byte
 	// Position is the entry's cursor, from 1; 0 = before everything.
 	Position uint64
-	// Index counts the entry's records from 0; wholeEntry = all of them.
+	// Index counts the entry's records from 0; WholeEntry = all of them.
 	Index uint16
 }
 
-// wholeEntry is the Index of a cursor that stands behind an entry.
-const wholeEntry = 1<<16 - 1
+// WholeEntry is the Index of a cursor that stands behind an entry.
+const WholeEntry = 1<<16 - 1
 
 const cursorBytes = 16 + 8 + 2
 
@@ -48,9 +48,9 @@ func ParseCursor(token string) (Cursor, error) {
 	return c, nil
 }
 
-// resumable checks a caller's cursor against the store; tail is its newest
+// Resumable checks a caller's cursor against the store; tail is its newest
 // position.
-func (c Cursor) resumable(epoch [16]byte, tail uint64) error {
+func (c Cursor) Resumable(epoch [16]byte, tail uint64) error {
 	switch {
 	case c.Epoch != epoch:
 		return &machine.Refusal{
@@ -65,4 +65,19 @@ func (c Cursor) resumable(epoch [16]byte, tail uint64) error {
 		}
 	}
 	return nil
+}
+
+// RecordRow is one record as a watch tells it.
+type RecordRow struct {
+	RunID  string
+	Record machine.Record
+	// PrevSeq is the run's previous record under the filter, 0 = none: the proof
+	// that nothing is missing in between.
+	PrevSeq uint64
+	Cursor  Cursor
+	// PrevHash and Hash are the run's chain before and after the record's entry.
+	PrevHash [32]byte
+	Hash     [32]byte
+	// Snapshot is set where it was asked for.
+	Snapshot *RunView
 }

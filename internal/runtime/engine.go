@@ -24,13 +24,10 @@ type Engine struct {
 	gate     *gate
 	slots    *slots
 	programs *program.Cache
-	hub      *hub
-	pages    *pages
 	timers   *timers
 	inflight *inflight
 	// past reads what was.
 	past *history.Reader
-	live Live
 	// consumers are the open watches of named readers.
 	consumers *consumers
 	// turns keep changes of one subscription apart.
@@ -48,8 +45,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(),
 		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
 		programs: program.NewCache(cfg.Store, cfg.Pack),
-		hub:      newHub(cfg.TailBytes), pages: &pages{limit: cfg.WatchBytes},
-		past: history.New(cfg.Store), consumers: newConsumers(), turns: newSubscriptionTurns(),
+		past:     history.New(cfg.Store), consumers: newConsumers(), turns: newSubscriptionTurns(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.terms = request.Terms{
@@ -58,7 +54,6 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg.Store.ReplayWith(e.replayTail)
 	e.timers = newTimers(e)
-	e.Attach(Hooks{Published: []Follower{e.hub}})
 	return e, nil
 }
 
@@ -96,12 +91,10 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Close drains without a limit of time and ends all watches. The store stays
+// Close drains without a limit of time. The store stays
 // open; it is the caller's.
 func (e *Engine) Close() error {
-	err := e.Drain(context.Background())
-	e.hub.close()
-	return err
+	return e.Drain(context.Background())
 }
 
 // Failed is closed once the outcome of a commit is unknown. From then on every

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -21,7 +23,7 @@ func must(err error) {
 // where that leads, and refuses what the state does not know.
 func ExampleEngine() {
 	ctx := context.Background()
-	engine, err := runtime.New(runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}})
+	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}}})
 	must(err)
 	defer engine.Close()
 	call := runtime.Call{Principal: runtime.Anonymous()}
@@ -51,9 +53,9 @@ func ExampleEngine() {
 }
 
 // A watch tells the records in order, each once, from any place on.
-func ExampleEngine_Watch() {
+func ExampleEngine_watch() {
 	ctx := context.Background()
-	engine, err := runtime.New(runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}})
+	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: testkit.NewClock(), IDs: &testkit.IDs{}}})
 	must(err)
 	defer engine.Close()
 	call := runtime.Call{Principal: runtime.Anonymous()}
@@ -66,12 +68,12 @@ func ExampleEngine_Watch() {
 	ref := runtime.RunRef{Call: call, RunID: run.RunID}
 	_, err = engine.CancelRun(ctx, runtime.ControlRequest{RunRef: ref, Note: "no longer needed"})
 	must(err)
-	watch, err := engine.Watch(ctx, runtime.WatchRequest{Call: call, Filter: runtime.WatchFilter{RunID: run.RunID}, Follow: true})
+	stream, err := engine.Watch(ctx, watch.Request{Call: call, Filter: watch.Filter{RunID: run.RunID}, Follow: true})
 	must(err)
-	defer watch.Close()
+	defer stream.Close()
 	for {
-		page, err := watch.Next(ctx)
-		if errors.Is(err, runtime.ErrWatchEnded) {
+		page, err := stream.Next(ctx)
+		if errors.Is(err, watch.ErrEnded) {
 			return
 		}
 		must(err)

@@ -1,6 +1,8 @@
 package runtime
 
-import "github.com/pawl-dev/pawl/internal/runtime/machine"
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
 
 // Waiting is how many inputs wait for a run.
 func (e *Engine) Waiting(ns uint32, run string) int {

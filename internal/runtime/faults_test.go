@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // Faults that other systems have (docs/faults.md) and that need an engine with
@@ -85,7 +86,7 @@ func TestALongHistoryIsWhole(t *testing.T) {
 	last := r.view(run).State.Seq
 	var seen uint64
 	for token := ""; ; {
-		page, err := r.ListTransitions(context.Background(), runtime.ListRecordsRequest{
+		page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{
 			RunRef: ref(run, reader), Kinds: everyKind(), PageSize: request.MaxPageSize, PageToken: token,
 		})
 		if err != nil {

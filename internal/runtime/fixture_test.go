@@ -35,7 +35,7 @@ type rig struct {
 	cfg   house.Config
 }
 
-type option func(*runtime.Config)
+type option func(*house.Config)
 
 func newRig(t testing.TB, options ...option) *rig {
 	t.Helper()
@@ -45,7 +45,7 @@ func newRig(t testing.TB, options ...option) *rig {
 		Namespaces: map[string]uint32{"other": 7},
 	}
 	for _, o := range options {
-		o(&r.cfg.Config)
+		o(&r.cfg)
 	}
 	r.open()
 	r.register("", loopPack)

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 func forkRequest(run string, seq uint64) travel.ForkRequest {
@@ -251,9 +252,9 @@ func TestForkIsWatched(t *testing.T) {
 	run, before := r.source()
 	fork := r.fork(forkRequest(run, before))
 	r.emit(fork.RunID, "Finish", "", fork.Turn.Token)
-	w, err := r.Watch(context.Background(), runtime.WatchRequest{
+	w, err := r.Watch(context.Background(), watch.Request{
 		Call: runtime.Call{Principal: everyone}, Snapshots: true,
-		Filter: runtime.WatchFilter{RunID: fork.RunID, Kinds: []machine.RecordKind{machine.RecOrigin, machine.RecTransition}, States: []string{"work"}},
+		Filter: watch.Filter{RunID: fork.RunID, Kinds: []machine.RecordKind{machine.RecOrigin, machine.RecTransition}, States: []string{"work"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +263,7 @@ func TestForkIsWatched(t *testing.T) {
 	var seqs []uint64
 	for {
 		batch, err := w.Next(context.Background())
-		if errors.Is(err, runtime.ErrWatchEnded) {
+		if errors.Is(err, watch.ErrEnded) {
 			break
 		}
 		if err != nil {

@@ -37,19 +37,25 @@ type Hooks struct {
 	// They hold up the caller of the input only; two commits of one run may reach them
 	// in either order.
 	Published []Follower
+	// Stirred are told of a run of which something has changed that is no record: its
+	// turn was handed out.
+	Stirred []func(key RunKey)
 	// Loops run while [Engine.Run] does; each ends when its ctx does.
 	Loops []func(ctx context.Context)
-	// Live is what watches are told of beside records; nil = nothing.
-	Live Live
 }
 
 // Attach adds followers. To be called by the wiring, before the first input.
 func (e *Engine) Attach(h Hooks) {
 	e.hooks.InTurn = append(e.hooks.InTurn, h.InTurn...)
 	e.hooks.Published = append(e.hooks.Published, h.Published...)
+	e.hooks.Stirred = append(e.hooks.Stirred, h.Stirred...)
 	e.hooks.Loops = append(e.hooks.Loops, h.Loops...)
-	if h.Live != nil {
-		e.live = h.Live
+}
+
+// stir tells of a run of which something has changed that is no record.
+func (e *Engine) stir(key RunKey) {
+	for _, told := range e.hooks.Stirred {
+		told(key)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -21,7 +21,7 @@ func TestTheClockIsSetForwards(t *testing.T) {
 	r.clock.AwaitAlarm(time.Second)
 	r.clock.Jump(time.Minute)
 	r.clock.Advance(time.Second)
-	s, settled, err := r.WaitRun(within10(t), runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
+	s, settled, err := r.WaitRun(within10(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
 	if err != nil || !settled || s.Current != "work" {
 		t.Fatalf("a minute after the clock was set %+v, %v", s, err)
 	}
@@ -44,7 +44,7 @@ func TestTheClockIsSetBack(t *testing.T) {
 		t.Fatalf("it fired a minute early: %s", s.Current)
 	}
 	r.clock.Advance(time.Minute)
-	s, settled, err := r.WaitRun(within10(t), runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
+	s, settled, err := r.WaitRun(within10(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
 	if err != nil || !settled || s.Current != "work" {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -78,12 +78,12 @@ func TestAStuckTimerOutlivesASetClock(t *testing.T) {
 func TestWatchesBeatWhateverTheClockSays(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	req := watchAll(everyone, runtime.WatchFilter{})
+	req := watchAll(everyone, watch.Filter{})
 	req.Follow = true
 	w := r.watch(req)
 	defer w.Close()
 	r.clock.Jump(-time.Hour)
-	beat := make(chan runtime.WatchPage, 1)
+	beat := make(chan watch.Page, 1)
 	go func() {
 		page, err := w.Next(context.Background())
 		if err != nil {
@@ -91,8 +91,8 @@ func TestWatchesBeatWhateverTheClockSays(t *testing.T) {
 		}
 		beat <- page
 	}()
-	r.clock.AwaitAlarm(runtime.DefaultHeartbeat)
-	r.clock.Advance(runtime.DefaultHeartbeat)
+	r.clock.AwaitAlarm(watch.DefaultHeartbeat)
+	r.clock.Advance(watch.DefaultHeartbeat)
 	if page := await(t, "heartbeat", beat); !page.Heartbeat {
 		t.Fatalf("page %+v", page)
 	}

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 func TestListRuns(t *testing.T) {
@@ -58,16 +60,16 @@ func TestListTransitions(t *testing.T) {
 	if got := r.records(run.RunID); len(got) != 21 || got[20].Seq != 21 {
 		t.Fatalf("%d records", len(got))
 	}
-	page, err := r.ListTransitions(context.Background(), runtime.ListRecordsRequest{RunRef: ref(run.RunID, reader), AfterSeq: 19})
+	page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref(run.RunID, reader), AfterSeq: 19})
 	if err != nil || len(page.Records) != 2 || page.NextPage != "" || page.Records[0].PrevSeq != 19 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	_, err = r.ListTransitions(context.Background(), runtime.ListRecordsRequest{RunRef: ref(run.RunID, reader), PageToken: "x"})
+	_, err = r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref(run.RunID, reader), PageToken: "x"})
 	wantReason(t, err, "BAD_PAGE_TOKEN")
-	_, err = r.ListTransitions(context.Background(), runtime.ListRecordsRequest{RunRef: ref("absent", reader)})
+	_, err = r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref("absent", reader)})
 	wantReason(t, err, "RUN_NOT_FOUND")
 	// A list is of one run: without an id it must not become a watch of all.
-	_, err = r.ListTransitions(context.Background(), runtime.ListRecordsRequest{RunRef: ref("", reader)})
+	_, err = r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref("", reader)})
 	wantReason(t, err, "RUN_ID_REQUIRED")
 }
 
@@ -165,7 +167,7 @@ func TestWaitRun(t *testing.T) {
 		settled bool
 		err     error
 	}
-	wait := func(ctx context.Context, req runtime.WaitRequest) chan result {
+	wait := func(ctx context.Context, req watch.WaitRequest) chan result {
 		req.RunRef = ref(run.RunID, reader)
 		done := make(chan result, 1)
 		go func() {
@@ -174,14 +176,14 @@ func TestWaitRun(t *testing.T) {
 		}()
 		return done
 	}
-	late := wait(context.Background(), runtime.WaitRequest{Most: time.Second})
+	late := wait(context.Background(), watch.WaitRequest{Most: time.Second})
 	r.clock.AwaitAlarm(time.Second)
 	r.clock.Advance(time.Second)
 	if got := <-late; got.err != nil || got.settled || got.state.Status != machine.Running {
 		t.Fatalf("%+v", got)
 	}
-	moved := wait(context.Background(), runtime.WaitRequest{AfterSeq: run.State.Seq})
-	waiting := wait(context.Background(), runtime.WaitRequest{})
+	moved := wait(context.Background(), watch.WaitRequest{AfterSeq: run.State.Seq})
+	waiting := wait(context.Background(), watch.WaitRequest{})
 	again := r.emit(run.RunID, "Again", "", run.Turn.Token)
 	if got := <-moved; got.err != nil || !got.settled || got.state.Seq != again.State.Seq {
 		t.Fatalf("%+v", got)
@@ -191,19 +193,19 @@ func TestWaitRun(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	ctx, leave := context.WithCancel(context.Background())
-	gone := wait(ctx, runtime.WaitRequest{AfterSeq: 99})
+	gone := wait(ctx, watch.WaitRequest{AfterSeq: 99})
 	leave()
 	if got := <-gone; got.err != context.Canceled {
 		t.Fatalf("%+v", got)
 	}
-	if _, _, err := r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: ref("absent", reader)}); reason(err) != "RUN_NOT_FOUND" {
+	if _, _, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref("absent", reader)}); reason(err) != "RUN_NOT_FOUND" {
 		t.Fatal(err)
 	}
 }
 
 func TestRunsInFlightAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *runtime.Config) { c.MaxRunsInFlight = 3 })
+	r := newRig(t, func(c *house.Config) { c.MaxRunsInFlight = 3 })
 	var runs []runtime.Answer
 	for i := range 3 {
 		runs = append(runs, r.start(fmt.Sprint("s", i)))
@@ -241,7 +243,7 @@ func TestAPageIsBoundedByBytes(t *testing.T) {
 		}
 		token = answer.Turn.Token
 	}
-	page, err := r.ListTransitions(context.Background(), runtime.ListRecordsRequest{RunRef: ref(run.RunID, reader), PageSize: 100})
+	page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{RunRef: ref(run.RunID, reader), PageSize: 100})
 	if n := len(page.Records); err != nil || n < 30 || n > 40 || page.NextPage == "" {
 		t.Fatalf("%d records, next %q, %v", n, page.NextPage, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -161,7 +162,7 @@ func TestOperatorsWallTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(cfg *runtime.Config) { cfg.DefaultWallTime, cfg.MaxWallTime = c.byDefault, c.max })
+			r := newRig(t, func(cfg *house.Config) { cfg.DefaultWallTime, cfg.MaxWallTime = c.byDefault, c.max })
 			if _, err := r.RegisterPack(context.Background(), runtime.RegisterRequest{
 				Call: runtime.Call{Principal: everyone}, Document: []byte(c.document), Move: true,
 			}); err != nil {

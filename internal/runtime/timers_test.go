@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -61,7 +63,7 @@ func TestOverdueTimersFireAtStart(t *testing.T) {
 	r.clock.Advance(2 * time.Hour)
 	r.restart()
 	r.background()
-	state, settled, err := r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: ref(run.RunID, everyone)})
+	state, settled, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run.RunID, everyone)})
 	if err != nil || !settled || state.Status != machine.BudgetExhausted {
 		t.Fatalf("%+v, %v, %v", state, settled, err)
 	}
@@ -81,7 +83,7 @@ func TestAnEarlierTimerWakesTheLoop(t *testing.T) {
 	r.emit(run.RunID, "Ask", "", run.Turn.Token)
 	r.clock.AwaitAlarm(time.Minute)
 	r.clock.Advance(time.Minute)
-	state, _, err := r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: 2})
+	state, _, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: 2})
 	if err != nil || state.Current != "work" {
 		t.Fatalf("%+v, %v", state, err)
 	}
@@ -95,7 +97,7 @@ func TestAnEarlierTimerWakesTheLoop(t *testing.T) {
 // timers of the others fire, and its own fires later.
 func TestAStuckTimerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *runtime.Config) { c.TimersInFlight = 1 })
+	r := newRig(t, func(c *house.Config) { c.TimersInFlight = 1 })
 	stuck, free := r.start("stuck"), r.start("free")
 	r.store.FailCommits(func(b *machine.Batch) testkit.Fault {
 		if b.State.RunID == stuck.RunID {
@@ -135,7 +137,7 @@ func (r *rig) records(run string, kinds ...machine.RecordKind) []machine.Record 
 	r.t.Helper()
 	var records []machine.Record
 	for token := ""; ; {
-		page, err := r.ListTransitions(context.Background(), runtime.ListRecordsRequest{
+		page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{
 			RunRef: ref(run, everyone), Kinds: kinds, PageSize: 7, PageToken: token,
 		})
 		if err != nil {
@@ -181,7 +183,7 @@ func TestFailedTurnsAreRetriedAfterTheirPause(t *testing.T) {
 		token = answer.Turn.Token
 		r.clock.AwaitAlarm(time.Minute)
 		r.clock.Advance(time.Minute)
-		if _, _, err := r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: answer.State.Seq}); err != nil {
+		if _, _, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: answer.State.Seq}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,8 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // readStore counts the entries of runs that were read.
@@ -32,7 +34,7 @@ func (s *readStore) Entry(ctx context.Context, ns uint32, run string, seq uint64
 func TestStateFilterLooksBackAVisit(t *testing.T) {
 	t.Parallel()
 	var store *readStore
-	r := newRig(t, func(c *runtime.Config) {
+	r := newRig(t, func(c *house.Config) {
 		store = &readStore{Store: c.Store}
 		c.Store = store
 	})
@@ -42,7 +44,7 @@ func TestStateFilterLooksBackAVisit(t *testing.T) {
 		answer := r.emit(run.RunID, "Again", fmt.Sprint("e", i), token)
 		token = answer.Turn.Token
 	}
-	for name, filter := range map[string]runtime.WatchFilter{
+	for name, filter := range map[string]watch.Filter{
 		"state":  {States: []string{state}},
 		"status": {Status: []machine.Status{machine.Running}},
 	} {

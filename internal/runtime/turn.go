@@ -75,7 +75,7 @@ func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 			return view, err
 		}
 		if e.takeToken(key, &view, ref.Principal) {
-			e.Stir(key)
+			e.stir(key)
 			return view, nil
 		}
 		// The run has moved on since it was read.

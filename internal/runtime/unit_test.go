@@ -3,7 +3,6 @@ package runtime
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +14,7 @@ import (
 
 func TestCursorRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, c := range []Cursor{{}, {Epoch: [16]byte{1, 15: 2}, Position: 1 << 60, Index: wholeEntry}, {Position: 3, Index: 1}} {
+	for _, c := range []Cursor{{}, {Epoch: [16]byte{1, 15: 2}, Position: 1 << 60, Index: WholeEntry}, {Position: 3, Index: 1}} {
 		got, err := ParseCursor(c.String())
 		if err != nil || got != c {
 			t.Fatalf("%+v -> %q -> %+v, %v", c, c.String(), got, err)
@@ -34,41 +33,6 @@ func FuzzParseCursor(f *testing.F) {
 			t.Fatalf("%q is read as %q", token, c.String())
 		}
 	})
-}
-
-// TestTailServesOnlyWithoutGaps puts entries in random order into a small tail
-// and reads from random places: what it returns directly follows.
-func TestTailServesOnlyWithoutGaps(t *testing.T) {
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(3, 4))
-	tl := newTail(200 << 10)
-	published := uint64(0)
-	for range 200 {
-		burst := rng.IntN(100) + 1
-		if rng.IntN(20) == 0 {
-			published += tailSlots + uint64(rng.IntN(tailSlots))
-		}
-		for _, i := range rng.Perm(burst) {
-			tl.put(machine.Entry{Cursor: published + uint64(i) + 1, Records: make([]machine.Record, 1)})
-		}
-		published += uint64(burst)
-		if tl.bytes > tl.limit {
-			t.Fatalf("%d bytes are held, at most %d", tl.bytes, tl.limit)
-		}
-		after := published - min(published, uint64(rng.IntN(400)))
-		entries := tl.after(after, machine.Page{Records: 50, Bytes: 1 << 20})
-		if len(entries) > 50 {
-			t.Fatalf("%d entries in a page of 50", len(entries))
-		}
-		for i, e := range entries {
-			if e.Cursor != after+uint64(i)+1 {
-				t.Fatalf("after %d, entry %d is %d", after, i, e.Cursor)
-			}
-		}
-		if newest := tl.after(published-1, watchPage); len(newest) != 1 {
-			t.Fatalf("the newest entry is not held")
-		}
-	}
 }
 
 func TestCanonicalBodies(t *testing.T) {
@@ -142,15 +106,15 @@ func TestCompact(t *testing.T) {
 func TestConfigListsAllFaults(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
-		QueueLimit: -1, CacheBytes: -1, TailBytes: -1, WatchBytes: -1, MaxVariableBytes: -1, MaxLabels: -1, MaxRunsInFlight: -1,
-		TimersInFlight: -1, Heartbeat: -1, Namespaces: map[string]uint32{"a": 1, "b": 1, "": 2, "default": 3},
+		QueueLimit: -1, CacheBytes: -1, MaxVariableBytes: -1, MaxLabels: -1, MaxRunsInFlight: -1,
+		TimersInFlight: -1, Namespaces: map[string]uint32{"a": 1, "b": 1, "": 2, "default": 3},
 	})
 	if err == nil {
 		t.Fatal("the configuration was taken")
 	}
 	for _, word := range []string{
-		"Store", "Clock", "IDs", "QueueLimit", "CacheBytes", "TailBytes", "WatchBytes", "MaxVariableBytes", "MaxLabels",
-		"MaxRunsInFlight", "TimersInFlight", "Heartbeat", "share number 1", "no name", "always 0",
+		"Store", "Clock", "IDs", "QueueLimit", "CacheBytes", "MaxVariableBytes", "MaxLabels",
+		"MaxRunsInFlight", "TimersInFlight", "share number 1", "no name", "always 0",
 	} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("no fault of %s in: %v", word, err)
@@ -203,7 +167,7 @@ func TestOneStreamOfAConsumer(t *testing.T) {
 	t.Parallel()
 	for range 200 {
 		c, key := newConsumers(), consumerKey(0, "c")
-		open := make([]*consuming, 8)
+		open := make([]*Reading, 8)
 		var all sync.WaitGroup
 		for i := range open {
 			all.Go(func() { open[i] = c.enter(key) })

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // TestWatchesShareTheirRoom: whatever the number of watches whose readers have stopped,
@@ -15,7 +17,7 @@ import (
 func TestWatchesShareTheirRoom(t *testing.T) {
 	t.Parallel()
 	const room, watches, writes, size = 4 << 20, 100, 60, 40 << 10
-	r := newRig(t, func(c *runtime.Config) {
+	r := newRig(t, func(c *house.Config) {
 		c.WatchBytes = room
 		c.Limits = machine.Limits{MaxTransitions: 1000}
 	})
@@ -31,13 +33,13 @@ func TestWatchesShareTheirRoom(t *testing.T) {
 		}
 		token = answer.Turn.Token
 	}
-	for name, req := range map[string]runtime.WatchRequest{
-		"all runs":  watchAll(everyone, runtime.WatchFilter{}),
-		"one run":   watchAll(everyone, runtime.WatchFilter{RunID: run.RunID}),
+	for name, req := range map[string]watch.Request{
+		"all runs":  watchAll(everyone, watch.Filter{}),
+		"one run":   watchAll(everyone, watch.Filter{RunID: run.RunID}),
 		"snapshots": {Call: runtime.Call{Principal: everyone}, Snapshots: true},
 	} {
 		req.Follow = true
-		var stalled []*runtime.Watch
+		var stalled []*watch.Watch
 		held, most := 0, 0
 		for range watches {
 			w := r.watch(req)

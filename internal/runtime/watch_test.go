@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 var allKinds = func() []machine.RecordKind {
@@ -22,11 +24,11 @@ var allKinds = func() []machine.RecordKind {
 	return kinds
 }()
 
-func watchAll(p runtime.Principal, filter runtime.WatchFilter) runtime.WatchRequest {
-	return runtime.WatchRequest{Call: runtime.Call{Principal: p}, Filter: filter}
+func watchAll(p runtime.Principal, filter watch.Filter) watch.Request {
+	return watch.Request{Call: runtime.Call{Principal: p}, Filter: filter}
 }
 
-func (r *rig) watch(req runtime.WatchRequest) *runtime.Watch {
+func (r *rig) watch(req watch.Request) *watch.Watch {
 	r.t.Helper()
 	w, err := r.Watch(context.Background(), req)
 	if err != nil {
@@ -36,13 +38,13 @@ func (r *rig) watch(req runtime.WatchRequest) *runtime.Watch {
 }
 
 // rest reads a watch to its end.
-func (r *rig) rest(w *runtime.Watch) []runtime.RecordRow {
+func (r *rig) rest(w *watch.Watch) []runtime.RecordRow {
 	r.t.Helper()
 	defer w.Close()
 	var rows []runtime.RecordRow
 	for {
 		page, err := w.Next(context.Background())
-		if errors.Is(err, runtime.ErrWatchEnded) {
+		if errors.Is(err, watch.ErrEnded) {
 			return rows
 		}
 		if err != nil {
@@ -90,7 +92,7 @@ func TestPrevSeqProvesThatNothingIsMissing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	runs := r.busy(12)
-	filters := map[string]runtime.WatchFilter{
+	filters := map[string]watch.Filter{
 		"default":    {},
 		"everything": {Kinds: allKinds},
 		"ends":       {Kinds: []machine.RecordKind{machine.RecEnded}},
@@ -146,11 +148,11 @@ func TestFiltersByMomentFollowTheRun(t *testing.T) {
 	if _, err := r.CancelRun(context.Background(), runtime.ControlRequest{RunRef: ref(run.RunID, everyone)}); err != nil {
 		t.Fatal(err)
 	}
-	gate := r.rest(r.watch(watchAll(everyone, runtime.WatchFilter{RunID: run.RunID, States: []string{"gate"}})))
+	gate := r.rest(r.watch(watchAll(everyone, watch.Filter{RunID: run.RunID, States: []string{"gate"}})))
 	if len(gate) != 2 || gate[0].Record.Seq != asked.State.VisitSeq {
 		t.Fatalf("rows in the gate: %+v", gate)
 	}
-	running := r.rest(r.watch(watchAll(everyone, runtime.WatchFilter{Status: []machine.Status{machine.Running}})))
+	running := r.rest(r.watch(watchAll(everyone, watch.Filter{Status: []machine.Status{machine.Running}})))
 	if len(running) != 1 || running[0].Record.Seq != 1 {
 		t.Fatalf("running rows: %+v", running)
 	}
@@ -160,7 +162,7 @@ func TestFiltersByMomentFollowTheRun(t *testing.T) {
 // at random, mid-page too, and has everything exactly once at the end.
 func TestWatchResumesWithoutGapOrRepeat(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *runtime.Config) { c.TailBytes = 64 << 10 })
+	r := newRig(t, func(c *house.Config) { c.TailBytes = 64 << 10 })
 	const writers, rounds = 4, 60
 	var all sync.WaitGroup
 	for w := range writers {
@@ -177,7 +179,7 @@ func TestWatchResumesWithoutGapOrRepeat(t *testing.T) {
 	var got []runtime.RecordRow
 	cursor := ""
 	for len(got) < want {
-		req := watchAll(everyone, runtime.WatchFilter{})
+		req := watchAll(everyone, watch.Filter{})
 		req.Follow, req.AfterCursor = true, cursor
 		w := r.watch(req)
 		for pages := 1 + rng.IntN(3); pages > 0 && len(got) < want; pages-- {
@@ -197,7 +199,7 @@ func TestWatchResumesWithoutGapOrRepeat(t *testing.T) {
 	}
 	all.Wait()
 	checkPrevSeqs(t, "resumed", got)
-	if !sameRows(got, r.rest(r.watch(watchAll(everyone, runtime.WatchFilter{})))) {
+	if !sameRows(got, r.rest(r.watch(watchAll(everyone, watch.Filter{})))) {
 		t.Fatal("what was followed is not what is stored")
 	}
 }
@@ -206,7 +208,7 @@ func TestFollowedRunEndsTheWatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	run := r.start("s1")
-	req := watchAll(reader, runtime.WatchFilter{RunID: run.RunID})
+	req := watchAll(reader, watch.Filter{RunID: run.RunID})
 	req.Follow = true
 	w := r.watch(req)
 	rows := make(chan []runtime.RecordRow)
@@ -228,13 +230,13 @@ func TestFollowedRunEndsTheWatch(t *testing.T) {
 func TestHeartbeatsCarryWhatWasScanned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	req := watchAll(reader, runtime.WatchFilter{Kinds: []machine.RecordKind{machine.RecPaused}})
+	req := watchAll(reader, watch.Filter{Kinds: []machine.RecordKind{machine.RecPaused}})
 	req.Follow = true
 	w := r.watch(req)
 	defer w.Close()
 	r.start("s1")
 	r.start("s2")
-	pages := make(chan runtime.WatchPage, 1)
+	pages := make(chan watch.Page, 1)
 	next := func() {
 		page, err := w.Next(context.Background())
 		if err != nil {
@@ -266,22 +268,22 @@ func TestWatchIsRefused(t *testing.T) {
 	run := r.start("s1")
 	other := newRig(t)
 	other.start("s1")
-	foreign := other.rest(other.watch(watchAll(everyone, runtime.WatchFilter{})))[0].Cursor
-	ahead := r.rest(r.watch(watchAll(everyone, runtime.WatchFilter{})))[0].Cursor
+	foreign := other.rest(other.watch(watchAll(everyone, watch.Filter{})))[0].Cursor
+	ahead := r.rest(r.watch(watchAll(everyone, watch.Filter{})))[0].Cursor
 	ahead.Position += 5
 	tests := []struct {
 		name string
-		req  runtime.WatchRequest
+		req  watch.Request
 		want string
 	}{
-		{"foreign cursor", runtime.WatchRequest{AfterCursor: foreign.String()}, "CURSOR_FOREIGN"},
-		{"cursor ahead", runtime.WatchRequest{AfterCursor: ahead.String()}, "CURSOR_AHEAD"},
-		{"no cursor", runtime.WatchRequest{AfterCursor: "xyz"}, "BAD_CURSOR"},
-		{"absent run", runtime.WatchRequest{Filter: runtime.WatchFilter{RunID: "absent"}}, "RUN_NOT_FOUND"},
-		{"record ahead", runtime.WatchRequest{Filter: runtime.WatchFilter{RunID: run.RunID}, AfterSeq: 9}, "SEQ_AHEAD"},
-		{"unseen run", runtime.WatchRequest{Call: runtime.Call{Principal: nobody}, Filter: runtime.WatchFilter{RunID: run.RunID}}, "RUN_NOT_FOUND"},
-		{"not a reader", runtime.WatchRequest{Call: runtime.Call{Principal: nobody}}, "SCOPE_MISSING"},
-		{"namespace", runtime.WatchRequest{Call: runtime.Call{Namespace: "x"}}, "NAMESPACE_NOT_FOUND"},
+		{"foreign cursor", watch.Request{AfterCursor: foreign.String()}, "CURSOR_FOREIGN"},
+		{"cursor ahead", watch.Request{AfterCursor: ahead.String()}, "CURSOR_AHEAD"},
+		{"no cursor", watch.Request{AfterCursor: "xyz"}, "BAD_CURSOR"},
+		{"absent run", watch.Request{Filter: watch.Filter{RunID: "absent"}}, "RUN_NOT_FOUND"},
+		{"record ahead", watch.Request{Filter: watch.Filter{RunID: run.RunID}, AfterSeq: 9}, "SEQ_AHEAD"},
+		{"unseen run", watch.Request{Call: runtime.Call{Principal: nobody}, Filter: watch.Filter{RunID: run.RunID}}, "RUN_NOT_FOUND"},
+		{"not a reader", watch.Request{Call: runtime.Call{Principal: nobody}}, "SCOPE_MISSING"},
+		{"namespace", watch.Request{Call: runtime.Call{Namespace: "x"}}, "NAMESPACE_NOT_FOUND"},
 	}
 	for _, tt := range tests {
 		if tt.req.Principal.Name == "" {
@@ -310,7 +312,7 @@ func TestSnapshotsAreTheRunAtEachRecord(t *testing.T) {
 		token = answer.Turn.Token
 	}
 	for after := range uint64(6) {
-		req := watchAll(everyone, runtime.WatchFilter{RunID: run.RunID})
+		req := watchAll(everyone, watch.Filter{RunID: run.RunID})
 		req.Snapshots, req.AfterSeq = true, after
 		for i, row := range r.rest(r.watch(req)) {
 			view, err := r.GetRun(context.Background(), runtime.GetRunRequest{RunRef: ref(run.RunID, everyone), AtSeq: row.Record.Seq, Artifacts: true})

@@ -83,7 +83,7 @@ func (e *Engine) webhook(ctx context.Context, key machine.SubscriptionKey, req *
 	sub = machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name, CreatedAt: e.cfg.Clock.Now().UnixNano()}
 	if !req.FromBeginning {
 		sub.After, err = e.store.Tail(ctx, key.Namespace)
-		sub.Index = wholeEntry
+		sub.Index = WholeEntry
 	}
 	return sub, inSubscription(key, err)
 }
@@ -139,25 +139,4 @@ func badSecret(why string, got int) error {
 // the key of what is gone.
 func (e *Engine) DeleteWebhook(ctx context.Context, call Call, id string) (machine.SubscriptionKey, error) {
 	return e.removeOwn(ctx, call, machine.SubscriptionWebhook, id)
-}
-
-// WatchSubscription opens the records behind a webhook's position, as its owner reads
-// them, and goes on with what is to come. Call is what they are to be shown with.
-func (e *Engine) WatchSubscription(ctx context.Context, sub *machine.Subscription) (*Watch, Call, error) {
-	call := Call{Principal: Principal{Name: sub.Owner, Scopes: ScopeRunsRead}}
-	call.Namespace = e.NamespaceName(sub.Namespace)
-	if ns, err := e.namespace(call.Namespace); err != nil || ns != sub.Namespace {
-		return nil, call, fmt.Errorf("runtime: the namespace of webhook %q is not configured", sub.ID)
-	}
-	req := WatchRequest{
-		Call: call, AfterCursor: e.SubscriptionCursor(sub).String(), Follow: true,
-		Filter: WatchFilter{
-			Pack: sub.Filter.Pack, Status: sub.Filter.Status, Labels: sub.Filter.Labels, Parent: sub.Filter.Parent, Kinds: sub.Kinds,
-		},
-	}
-	if sub.Filter.State != "" {
-		req.Filter.States = []string{sub.Filter.State}
-	}
-	w, err := e.Watch(ctx, req)
-	return w, call, err
 }

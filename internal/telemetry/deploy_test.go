@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
@@ -34,8 +35,8 @@ func (idle) Outbox(context.Context, machine.OutboxKind, int) ([]machine.OutboxRo
 	return []machine.OutboxRow{{Due: 1}}, nil
 }
 
-func (idle) Followers(context.Context) (runtime.Followers, error) {
-	return runtime.Followers{Streams: 1, Lag: 3}, nil
+func (idle) Followers(context.Context) (watch.Followers, error) {
+	return watch.Followers{Streams: 1, Lag: 3}, nil
 }
 
 // everything makes each metric have a value.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
@@ -20,7 +21,7 @@ type Source interface {
 	// Work is of all namespaces together.
 	Work() work.Stats
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
-	Followers(ctx context.Context) (runtime.Followers, error)
+	Followers(ctx context.Context) (watch.Followers, error)
 }
 
 // Sizes are the bytes that the store takes on disk.

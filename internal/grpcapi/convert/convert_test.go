@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // bodies has one record body of each kind.
@@ -119,7 +120,7 @@ var conversions = map[string]func([]byte){
 	"diff": conversion(func(c Caller, m *pawlv1.DiffRunsRequest) (travel.DiffRequest, error) {
 		return DiffFromProto(c, m), nil
 	}),
-	"watch": conversion(func(c Caller, m *pawlv1.StreamTransitionsRequest) (runtime.WatchRequest, error) {
+	"watch": conversion(func(c Caller, m *pawlv1.StreamTransitionsRequest) (watch.Request, error) {
 		return WatchFromProto(c, m), nil
 	}),
 	"list": conversion(func(_ Caller, m *pawlv1.ListRunsRequest) (machine.RunFilter, error) {

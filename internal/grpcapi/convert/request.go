@@ -8,6 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // The constraints of the proto files were checked by the interceptor before any
@@ -228,15 +229,15 @@ func KindsFromProto(in []pawlv1.RecordKind) []machine.RecordKind {
 }
 
 // WatchFromProto reads what StreamTransitions asks.
-func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) runtime.WatchRequest {
+func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) watch.Request {
 	filter := FilterFromProto(in.GetFilter())
-	out := runtime.WatchRequest{
+	out := watch.Request{
 		Call: c.In(in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
 		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
 		OutputAfter: runtime.OutputPosition{
 			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
 		},
-		Filter: runtime.WatchFilter{
+		Filter: watch.Filter{
 			RunID: in.GetRunId(), Pack: filter.Pack, Status: filter.Status, Labels: filter.Labels,
 			Parent: filter.Parent, Kinds: KindsFromProto(in.GetKinds()),
 		},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // TestHandedOut: this process knows which turns it gave away, and tells those who watch;
@@ -25,8 +26,8 @@ func TestHandedOut(t *testing.T) {
 	}
 	handed(false, "before a worker came")
 	before := state().Seq
-	w, err := r.Watch(ctx, runtime.WatchRequest{
-		Call: runtime.Call{Principal: everyone}, Filter: runtime.WatchFilter{RunID: run, Kinds: allKinds}, Follow: true, HandOuts: true,
+	w, err := r.Watch(ctx, watch.Request{
+		Call: runtime.Call{Principal: everyone}, Filter: watch.Filter{RunID: run, Kinds: allKinds}, Follow: true, HandOuts: true,
 	})
 	if err != nil {
 		t.Fatal(err)

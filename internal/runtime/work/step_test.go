@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
@@ -266,7 +267,7 @@ func (r *rig) settledStep(run string, want machine.StepStatus) *machine.State {
 	r.t.Helper()
 	deadline := time.Now().Add(within)
 	for after := uint64(1); ; {
-		s, _, err := r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: ref(run, everyone), AfterSeq: after})
+		s, _, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run, everyone), AfterSeq: after})
 		if err != nil {
 			r.t.Fatal(err)
 		}

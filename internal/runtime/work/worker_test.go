@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
@@ -152,7 +153,7 @@ func (r *rig) startWorkers(id string) runtime.Answer {
 // kinds lists the record kinds of a run.
 func (r *rig) kinds(run string) []machine.RecordKind {
 	r.t.Helper()
-	page, err := r.ListTransitions(context.Background(), runtime.ListRecordsRequest{
+	page, err := r.ListTransitions(context.Background(), watch.ListRecordsRequest{
 		RunRef: ref(run, everyone), PageSize: 1000, Kinds: allKinds,
 	})
 	if err != nil {
@@ -182,7 +183,7 @@ func (r *rig) settled(run string, status machine.Status) *machine.State {
 	r.t.Helper()
 	deadline := time.Now().Add(within)
 	for after := uint64(0); ; {
-		s, _, err := r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: ref(run, everyone), AfterSeq: after, Most: 0})
+		s, _, err := r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run, everyone), AfterSeq: after, Most: 0})
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -545,7 +546,7 @@ func TestUnrendered(t *testing.T) {
 	go func() {
 		s, err := run.State, error(nil)
 		for err == nil && !s.Status.Terminal() {
-			s, _, err = r.WaitRun(context.Background(), runtime.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: s.Seq})
+			s, _, err = r.WaitRun(context.Background(), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: s.Seq})
 		}
 		if err != nil {
 			t.Error(err)

@@ -1,15 +1,16 @@
-package runtime
+package watch
 
 import (
 	"context"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// WaitRequest is the argument of [Engine.WaitRun].
+// WaitRequest is the argument of [Room.WaitRun].
 type WaitRequest struct {
-	RunRef
+	runtime.RunRef
 	// AfterSeq waits for any record behind it; 0 waits until the run is WAITING
 	// or has ended.
 	AfterSeq uint64
@@ -19,19 +20,19 @@ type WaitRequest struct {
 
 // WaitRun waits until a run waits itself or has ended, or with AfterSeq until it
 // has moved at all. Settled is false if Most passed before.
-func (e *Engine) WaitRun(ctx context.Context, req WaitRequest) (state *machine.State, settled bool, err error) {
-	key, err := e.FindReadable(req.RunRef)
+func (r *Room) WaitRun(ctx context.Context, req WaitRequest) (state *machine.State, settled bool, err error) {
+	key, err := r.cfg.Way.FindReadable(req.RunRef)
 	if err != nil {
 		return nil, false, err
 	}
-	sub := e.hub.follow(key)
-	defer e.hub.leave(sub)
+	sub := r.hub.follow(key)
+	defer r.hub.leave(sub)
 	var late <-chan time.Time
 	if req.Most > 0 {
-		late = e.cfg.Clock.After(req.Most)
+		late = r.cfg.Clock.After(req.Most)
 	}
 	for {
-		s, err := e.Head(ctx, key)
+		s, err := r.cfg.Way.Head(ctx, key)
 		if err != nil {
 			return nil, false, err
 		}
@@ -42,7 +43,7 @@ func (e *Engine) WaitRun(ctx context.Context, req WaitRequest) (state *machine.S
 		case <-sub.wake:
 		case <-late:
 			return s, false, nil
-		case <-e.hub.closed:
+		case <-r.hub.closed:
 			return s, false, nil
 		case <-ctx.Done():
 			return nil, false, ctx.Err()

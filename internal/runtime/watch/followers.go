@@ -1,4 +1,4 @@
-package runtime
+package watch
 
 import (
 	"context"
@@ -14,14 +14,14 @@ type Followers struct {
 }
 
 // Followers looks at the streams of every namespace.
-func (e *Engine) Followers(ctx context.Context) (Followers, error) {
+func (r *Room) Followers(ctx context.Context) (Followers, error) {
 	var out Followers
-	for _, ns := range e.cfg.Namespaces {
-		tail, err := e.store.Tail(ctx, ns)
+	for _, ns := range r.cfg.Way.NamespaceNumbers() {
+		tail, err := r.cfg.Store.Tail(ctx, ns)
 		if err != nil {
-			return Followers{}, fmt.Errorf("runtime: tail of the journal: %w", err)
+			return Followers{}, fmt.Errorf("watch: tail of the journal: %w", err)
 		}
-		streams, slowest := e.hub.followers(ns)
+		streams, slowest := r.hub.followers(ns)
 		out.Streams += streams
 		if streams > 0 && slowest < tail {
 			out.Lag = max(out.Lag, tail-slowest)

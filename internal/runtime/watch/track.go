@@ -1,9 +1,10 @@
-package runtime
+package watch
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -12,12 +13,12 @@ import (
 // out again from the journal.
 const maxTracks = 8192
 
-// recordFilter applies a [WatchFilter] to entries in order and gives each
+// recordFilter applies a [Filter] to entries in order and gives each
 // record the previous one of its run that passed.
 type recordFilter struct {
-	e         *Engine
+	r         *Room
 	ns        uint32
-	want      WatchFilter
+	want      Filter
 	kinds     kindSet
 	snapshots bool
 	// tracks are the runs that were met last, earlier those before.
@@ -37,16 +38,16 @@ type track struct {
 	state *machine.State
 }
 
-func newRecordFilter(e *Engine, ns uint32, want WatchFilter, snapshots bool) *recordFilter {
+func newRecordFilter(r *Room, ns uint32, want Filter, snapshots bool) *recordFilter {
 	return &recordFilter{
-		e: e, ns: ns, want: want, kinds: newKindSet(want.Kinds), snapshots: snapshots,
+		r: r, ns: ns, want: want, kinds: newKindSet(want.Kinds), snapshots: snapshots,
 		tracks: make(map[string]*track),
 	}
 }
 
 // entry returns the records of an entry that pass, those that the caller has
 // had already included. After an error the run is found out about anew.
-func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]RecordRow, error) {
+func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runtime.RecordRow, error) {
 	tr, err := f.track(ctx, entry)
 	if err != nil || tr.skip {
 		return nil, err
@@ -59,8 +60,8 @@ func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]Recor
 	return rows, err
 }
 
-func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry) (rows []RecordRow, err error) {
-	var view *RunView
+func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry) (rows []runtime.RecordRow, err error) {
+	var view *runtime.RunView
 	if err := f.advance(tr, entry); err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 				return nil, err
 			}
 		}
-		rows = append(rows, RecordRow{
+		rows = append(rows, runtime.RecordRow{
 			RunID: entry.RunID, Record: *r, PrevSeq: tr.passed,
 			PrevHash: entry.PrevHash, Hash: entry.Hash, Snapshot: view,
 		})
@@ -85,12 +86,12 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 	return rows, nil
 }
 
-func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.State, seq uint64) (*RunView, error) {
-	values, err := f.e.past.Artifacts(ctx, RunKey{Namespace: f.ns, ID: run}, s, seq)
+func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.State, seq uint64) (*runtime.RunView, error) {
+	values, err := f.r.cfg.Past.Artifacts(ctx, runtime.RunKey{Namespace: f.ns, ID: run}, s, seq)
 	if err != nil {
 		return nil, err
 	}
-	return &RunView{State: s, Artifacts: values}, nil
+	return &runtime.RunView{State: s, Artifacts: values}, nil
 }
 
 // track returns what is known of the entry's run right before the entry.
@@ -119,16 +120,16 @@ func (f *recordFilter) remember(run string, tr *track) {
 
 // prime finds out what the filter needs of a run that it meets at an entry.
 func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entry) error {
-	key := RunKey{Namespace: f.ns, ID: entry.RunID}
+	key := runtime.RunKey{Namespace: f.ns, ID: entry.RunID}
 	if f.want.ofRuns() || f.snapshots || len(f.want.Status) > 0 {
-		head, err := f.e.Head(ctx, key)
+		head, err := f.r.cfg.Way.Head(ctx, key)
 		if err != nil {
 			return err
 		}
 		if tr.skip = !f.want.takes(head); tr.skip {
 			return nil
 		}
-		prog, err := f.e.programs.Of(ctx, f.ns, head)
+		prog, err := f.r.cfg.Programs.Of(ctx, f.ns, head)
 		if err != nil {
 			return err
 		}
@@ -140,7 +141,7 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	}
 	if f.snapshots {
 		var err error
-		if tr.state, err = f.e.past.Replay(ctx, key, tr.graph, tr.seq); err != nil {
+		if tr.state, err = f.r.cfg.Past.Replay(ctx, key, tr.graph, tr.seq); err != nil {
 			return err
 		}
 	}
@@ -156,7 +157,7 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 // retrace finds out where a run stood at the track's record, and the last record that
 // passed: back by one visit after the other, of which the last says where the run
 // stands and most often what passed.
-func (f *recordFilter) retrace(ctx context.Context, tr *track, key RunKey) error {
+func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for last := tr.seq; last > 0; {
 		first, err := f.visitStart(ctx, key, last)
 		if err != nil {
@@ -179,11 +180,11 @@ func (f *recordFilter) retrace(ctx context.Context, tr *track, key RunKey) error
 
 // visitStart is the last record at or before seq that says alone where the run stands
 // after it; 1 if there is none.
-func (f *recordFilter) visitStart(ctx context.Context, key RunKey, seq uint64) (uint64, error) {
+func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq uint64) (uint64, error) {
 	for seq > 0 {
-		entry, err := f.e.store.Entry(ctx, key.Namespace, key.ID, seq)
+		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
 		if err != nil {
-			return 0, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
+			return 0, fmt.Errorf("watch: read record %d of run %s: %w", seq, key.ID, err)
 		}
 		for ; seq >= entry.First; seq-- {
 			switch entry.Records[seq-entry.First].Body.(type) {
@@ -197,16 +198,16 @@ func (f *recordFilter) visitStart(ctx context.Context, key RunKey, seq uint64) (
 
 // follow goes over the records [first, last] of a run, of which the first says where
 // it stands: to where it stands then, and the last of them that passed.
-func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key RunKey, first, last uint64) (now moment, passed uint64, err error) {
+func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now moment, passed uint64, err error) {
 	for next := first; next <= last; {
 		page := history.Page
 		page.Records = int(min(uint64(page.Records), last-next+1))
-		entries, err := f.e.store.Entries(ctx, key.Namespace, key.ID, next, page)
+		entries, err := f.r.cfg.Store.Entries(ctx, key.Namespace, key.ID, next, page)
 		if err != nil {
-			return now, 0, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, next, err)
+			return now, 0, fmt.Errorf("watch: read run %s from record %d: %w", key.ID, next, err)
 		}
 		if len(entries) == 0 {
-			return now, 0, fmt.Errorf("runtime: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
+			return now, 0, fmt.Errorf("watch: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
 		}
 		for i := range entries {
 			for j := range entries[i].Records {
@@ -231,18 +232,18 @@ func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 	}
 	result, err := history.Again(tr.graph, tr.state, entry)
 	if err != nil {
-		return fmt.Errorf("runtime: replay run %s: %w", entry.RunID, err)
+		return fmt.Errorf("watch: replay run %s: %w", entry.RunID, err)
 	}
 	tr.state = result.State
 	return nil
 }
 
 // lookBack finds the last record before the track's that passes by its kind.
-func (f *recordFilter) lookBack(ctx context.Context, tr *track, key RunKey) error {
+func (f *recordFilter) lookBack(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for seq := tr.seq; seq > 0; {
-		entry, err := f.e.store.Entry(ctx, key.Namespace, key.ID, seq)
+		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
 		if err != nil {
-			return fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
+			return fmt.Errorf("watch: read record %d of run %s: %w", seq, key.ID, err)
 		}
 		for i := len(entry.Records) - 1; i >= 0; i-- {
 			if r := &entry.Records[i]; f.kinds.has(machine.RecordKindOf(r.Body)) {

@@ -1,8 +1,9 @@
-package runtime
+package watch
 
 import (
 	"sync/atomic"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -36,7 +37,7 @@ func (p *pages) give(room int64) { p.used.Add(-room) }
 // mayRead is how much the watch may read now.
 func (w *Watch) mayRead() machine.Page {
 	w.forget()
-	if w.room = w.e.pages.take(); w.room == 0 {
+	if w.room = w.r.pages.take(); w.room == 0 {
 		return oneEntry
 	}
 	return watchPage
@@ -44,11 +45,11 @@ func (w *Watch) mayRead() machine.Page {
 
 // forget gives back the room of the page that was read last.
 func (w *Watch) forget() {
-	w.e.pages.give(w.room)
+	w.r.pages.give(w.room)
 	w.room = 0
 }
 
 // rowBytes estimates what a row holds in memory.
-func rowBytes(row *RecordRow) int64 {
+func rowBytes(row *runtime.RecordRow) int64 {
 	return recordBytes(row.Record.Body) + snapshotBytes(row.Snapshot)
 }

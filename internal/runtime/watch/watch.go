@@ -1,4 +1,4 @@
-package runtime
+package watch
 
 import (
 	"context"
@@ -7,17 +7,19 @@ import (
 	"sort"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ErrWatchEnded ends a watch: a run that is followed has ended, or everything
+// ErrEnded ends a watch: a run that is followed has ended, or everything
 // up to the start of a watch that does not follow was told.
-var ErrWatchEnded = errors.New("the watch has ended")
+var ErrEnded = errors.New("the watch has ended")
 
-// WatchRequest is the argument of [Engine.Watch].
-type WatchRequest struct {
-	Call
-	Filter WatchFilter
+// Request is the argument of [Room.Watch].
+type Request struct {
+	runtime.Call
+	Filter Filter
 	// AfterSeq resumes a watch of one run behind this record.
 	AfterSeq uint64
 	// AfterCursor resumes behind a row's or heartbeat's cursor; "" = from the start.
@@ -31,7 +33,7 @@ type WatchRequest struct {
 	// Output adds pieces of the output of turns that workers have under way; only
 	// for a run that is followed. OutputAfter is what was read of it already.
 	Output      bool
-	OutputAfter OutputPosition
+	OutputAfter runtime.OutputPosition
 	// HandOuts adds a page when the open turn of a run was handed out, which no record
 	// shows; only for one run.
 	HandOuts bool
@@ -41,31 +43,16 @@ type WatchRequest struct {
 	Consumer string
 }
 
-// RecordRow is one record as a watch tells it.
-type RecordRow struct {
-	RunID  string
-	Record machine.Record
-	// PrevSeq is the run's previous record under the filter, 0 = none: the proof
-	// that nothing is missing in between.
-	PrevSeq uint64
-	Cursor  Cursor
-	// PrevHash and Hash are the run's chain before and after the record's entry.
-	PrevHash [32]byte
-	Hash     [32]byte
-	// Snapshot is set where it was asked for.
-	Snapshot *RunView
-}
-
-// WatchPage is what [Watch.Next] returns: records, or a heartbeat.
-type WatchPage struct {
-	Records []RecordRow
+// Page is what [Watch.Next] returns: records, or a heartbeat.
+type Page struct {
+	Records []runtime.RecordRow
 	// Cursor is what was looked at so far, filtered-out records included.
-	Cursor Cursor
+	Cursor runtime.Cursor
 	// Heartbeat: nothing matched for a while.
 	Heartbeat bool
 	// Output are pieces of output, where they were asked for; such a page has no
 	// records.
-	Output []OutputChunk
+	Output []runtime.OutputChunk
 	// Handed is the turn that was handed out, where that was asked for; 0 = none. Such a
 	// page has no records either.
 	Handed uint64
@@ -75,13 +62,13 @@ type WatchPage struct {
 // not read yet waits in the store: a slow reader gets everything, late, and
 // holds up nobody. Not safe for concurrent use.
 type Watch struct {
-	e      *Engine
-	key    RunKey
+	r      *Room
+	key    runtime.RunKey
 	follow bool
 	filter *recordFilter
 	// at is the place behind what was read; until where a watch that does not
 	// follow ends (a position, or a seq of one run).
-	at    Cursor
+	at    runtime.Cursor
 	seq   uint64
 	until uint64
 	// sub is nil for a watch that does not follow.
@@ -96,13 +83,12 @@ type Watch struct {
 	greet bool
 	// output: pieces of output are told, too; those behind heard.
 	output bool
-	heard  OutputPosition
+	heard  runtime.OutputPosition
 	// handOuts: pages tell of turns that were handed out, which handedTold is the last of.
 	handOuts   bool
 	handedTold uint64
-	// consumer is the key of the named reader; consuming is nil without one.
-	consumer  machine.SubscriptionKey
-	consuming *consuming
+	// reading is that of the named reader; nil without one.
+	reading *runtime.Reading
 }
 
 // Watch opens a stream of records of one run or of a namespace. Close it.
@@ -110,70 +96,82 @@ type Watch struct {
 // Errors: NOT_FOUND for a run, OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for
 // a cursor that is not of this journal, SEQ_AHEAD for a record that is yet to be;
 // for a consumer CONSUMER_TAKEN and MAX_CONSUMERS.
-func (e *Engine) Watch(ctx context.Context, req WatchRequest) (*Watch, error) {
-	w := &Watch{e: e, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter, handOuts: req.HandOuts}
+func (r *Room) Watch(ctx context.Context, req Request) (*Watch, error) {
+	w := &Watch{r: r, follow: req.Follow, output: req.Output && req.Follow, heard: req.OutputAfter, handOuts: req.HandOuts}
 	var err error
 	if req.Filter.RunID != "" {
-		w.key, err = e.FindReadable(RunRef{Call: req.Call, RunID: req.Filter.RunID})
+		w.key, err = r.cfg.Way.FindReadable(runtime.RunRef{Call: req.Call, RunID: req.Filter.RunID})
 	} else {
-		w.key.Namespace, err = e.readableNamespace(req.Call)
+		w.key.Namespace, err = r.cfg.Way.Admit(req.Call, policy.RunsRead|policy.RunsWrite)
 	}
 	if err != nil {
 		return nil, err
 	}
 	known := false
 	if req.Consumer != "" {
-		sub, err := e.resume(ctx, w.key.Namespace, &req)
-		if err != nil {
+		if known, err = r.resume(ctx, w.key.Namespace, &req); err != nil {
 			return nil, err
 		}
-		known = sub != nil
 	}
-	w.filter = newRecordFilter(e, w.key.Namespace, req.Filter, req.Snapshots)
+	w.filter = newRecordFilter(r, w.key.Namespace, req.Filter, req.Snapshots)
 	if req.Follow {
-		w.sub = e.hub.follow(w.key)
+		w.sub = r.hub.follow(w.key)
 	}
 	err = w.begin(ctx, &req)
 	if err == nil && req.Consumer != "" {
-		err = w.consume(ctx, &req, known)
+		w.reading, err = r.cfg.Readers.Enter(ctx, w.key.Namespace, req.Consumer, req.Principal.Name, w.at, known)
 	}
 	if err != nil {
 		w.Close()
 		return nil, err
 	}
-	w.told = e.cfg.Clock.Elapsed()
+	w.told = r.cfg.Clock.Elapsed()
 	return w, nil
+}
+
+// resume lets a watch of a named reader begin where that one has acknowledged, unless
+// the request says where.
+func (r *Room) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
+	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name)
+	if err != nil || !known {
+		return false, err
+	}
+	req.FromNow = false
+	if req.AfterCursor == "" {
+		req.AfterCursor = at.String()
+	}
+	return true, nil
 }
 
 // Close ends the watch.
 func (w *Watch) Close() {
 	w.forget()
 	if w.sub != nil {
-		w.e.hub.leave(w.sub)
+		w.r.hub.leave(w.sub)
 		w.sub = nil
 	}
-	if w.consuming != nil {
-		w.e.consumers.leave(w.consumer, w.consuming)
+	if w.reading != nil {
+		w.reading.Leave()
 	}
 }
 
 // begin finds the place to resume at and, without follow, the one to end at.
-func (w *Watch) begin(ctx context.Context, req *WatchRequest) error {
-	w.at.Epoch = w.e.store.Epoch()
-	tail, err := w.e.store.Tail(ctx, w.key.Namespace)
+func (w *Watch) begin(ctx context.Context, req *Request) error {
+	w.at.Epoch = w.r.cfg.Store.Epoch()
+	tail, err := w.r.cfg.Store.Tail(ctx, w.key.Namespace)
 	if err != nil {
-		return fmt.Errorf("runtime: tail of the journal: %w", err)
+		return fmt.Errorf("watch: tail of the journal: %w", err)
 	}
 	if req.AfterCursor != "" {
-		if w.at, err = ParseCursor(req.AfterCursor); err != nil {
+		if w.at, err = runtime.ParseCursor(req.AfterCursor); err != nil {
 			return err
 		}
-		if err := w.at.resumable(w.e.store.Epoch(), tail); err != nil {
+		if err := w.at.Resumable(w.r.cfg.Store.Epoch(), tail); err != nil {
 			return err
 		}
 	}
 	if req.FromNow {
-		w.at.Position, w.at.Index, w.greet = tail, wholeEntry, true
+		w.at.Position, w.at.Index, w.greet = tail, runtime.WholeEntry, true
 	}
 	w.until = tail
 	if w.key.ID == "" {
@@ -182,8 +180,8 @@ func (w *Watch) begin(ctx context.Context, req *WatchRequest) error {
 	return w.beginRun(ctx, req)
 }
 
-func (w *Watch) beginRun(ctx context.Context, req *WatchRequest) error {
-	head, err := w.e.Head(ctx, w.key)
+func (w *Watch) beginRun(ctx context.Context, req *Request) error {
+	head, err := w.r.cfg.Way.Head(ctx, w.key)
 	if err != nil {
 		return err
 	}
@@ -208,7 +206,7 @@ func (w *Watch) beginRun(ctx context.Context, req *WatchRequest) error {
 func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	var failed error
 	n := sort.Search(int(last), func(i int) bool {
-		entry, err := w.e.store.Entry(ctx, w.key.Namespace, w.key.ID, uint64(i)+1)
+		entry, err := w.r.cfg.Store.Entry(ctx, w.key.Namespace, w.key.ID, uint64(i)+1)
 		if err != nil {
 			failed = err
 			return true
@@ -217,20 +215,20 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 			entry.Cursor == w.at.Position && uint64(i)+1-entry.First > uint64(w.at.Index)
 	})
 	if failed != nil {
-		return 0, fmt.Errorf("runtime: read run %s: %w", w.key.ID, failed)
+		return 0, fmt.Errorf("watch: read run %s: %w", w.key.ID, failed)
 	}
 	return uint64(n), nil
 }
 
 // Next waits for the next page of records, or for a heartbeat after
-// Config.Heartbeat of silence. [ErrWatchEnded] ends the watch, and so do
+// Config.Heartbeat of silence. [ErrEnded] ends the watch, and so do
 // CONSUMER_REPLACED and CONSUMER_NOT_FOUND that of a consumer; other errors are ctx's
 // or the store's, after which Next may be called again. The page before is taken for
 // done with.
-func (w *Watch) Next(ctx context.Context) (WatchPage, error) {
+func (w *Watch) Next(ctx context.Context) (Page, error) {
 	w.forget()
 	if err := w.replaced(); err != nil {
-		return WatchPage{}, err
+		return Page{}, err
 	}
 	if w.greet {
 		w.greet = false
@@ -239,31 +237,31 @@ func (w *Watch) Next(ctx context.Context) (WatchPage, error) {
 	for {
 		entries, err := w.read(ctx)
 		if err != nil {
-			return WatchPage{}, err
+			return Page{}, err
 		}
 		rows, err := w.rows(ctx, entries)
 		switch {
 		case err != nil:
-			return WatchPage{}, err
+			return Page{}, err
 		case len(rows) > 0:
 			return w.page(rows), nil
 		}
 		if chunks := w.chunks(); len(chunks) > 0 {
-			return WatchPage{Output: chunks, Cursor: w.at}, nil
+			return Page{Output: chunks, Cursor: w.at}, nil
 		}
 		if turn := w.handed(); turn != 0 {
-			return WatchPage{Handed: turn, Cursor: w.at}, nil
+			return Page{Handed: turn, Cursor: w.at}, nil
 		}
 		switch {
 		case w.over:
-			return WatchPage{}, ErrWatchEnded
+			return Page{}, ErrEnded
 		case w.silent():
 			return w.page(nil), nil
 		case len(entries) > 0:
 			continue
 		}
 		if err := w.wait(ctx); err != nil {
-			return WatchPage{}, err
+			return Page{}, err
 		}
 	}
 }
@@ -272,17 +270,17 @@ func (w *Watch) Next(ctx context.Context) (WatchPage, error) {
 const maxChunks = 16
 
 // chunks are the pieces of output that have come since the last ones.
-func (w *Watch) chunks() []OutputChunk {
-	if !w.output || w.key.ID == "" || w.e.live == nil {
+func (w *Watch) chunks() []runtime.OutputChunk {
+	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
 		return nil
 	}
-	var chunks []OutputChunk
+	var chunks []runtime.OutputChunk
 	for len(chunks) < maxChunks {
-		chunk, ok := w.e.live.Output(w.key, w.heard)
+		chunk, ok := w.r.cfg.Live.Output(w.key, w.heard)
 		if !ok {
 			break
 		}
-		w.heard = OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+		w.heard = runtime.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
 		chunks = append(chunks, chunk)
 	}
 	return chunks
@@ -290,10 +288,10 @@ func (w *Watch) chunks() []OutputChunk {
 
 // handed is the turn that the watch has told of and that was handed out since; 0 = none.
 func (w *Watch) handed() uint64 {
-	if !w.handOuts || w.key.ID == "" || w.e.live == nil {
+	if !w.handOuts || w.key.ID == "" || w.r.cfg.Live == nil {
 		return 0
 	}
-	turn := w.e.live.Handed(w.key)
+	turn := w.r.cfg.Live.Handed(w.key)
 	if turn == w.handedTold || turn > w.seq {
 		return 0
 	}
@@ -301,13 +299,13 @@ func (w *Watch) handed() uint64 {
 	return turn
 }
 
-func (w *Watch) page(rows []RecordRow) WatchPage {
-	w.told = w.e.cfg.Clock.Elapsed()
-	return WatchPage{Records: rows, Cursor: w.at, Heartbeat: len(rows) == 0}
+func (w *Watch) page(rows []runtime.RecordRow) Page {
+	w.told = w.r.cfg.Clock.Elapsed()
+	return Page{Records: rows, Cursor: w.at, Heartbeat: len(rows) == 0}
 }
 
 func (w *Watch) silent() bool {
-	return w.follow && w.e.cfg.Clock.Elapsed()-w.told >= w.e.cfg.Heartbeat
+	return w.follow && w.r.cfg.Clock.Elapsed()-w.told >= w.r.cfg.Heartbeat
 }
 
 // read gets the entries that follow the watch's place; none: it has caught up.
@@ -322,10 +320,10 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 		w.sub.at.Store(w.at.Position)
 	}
 	after := w.at.Position
-	if after > 0 && w.at.Index != wholeEntry {
+	if after > 0 && w.at.Index != runtime.WholeEntry {
 		after--
 	}
-	if !w.follow && w.at.Position >= w.until && w.at.Index == wholeEntry || !w.follow && w.until == 0 {
+	if !w.follow && w.at.Position >= w.until && w.at.Index == runtime.WholeEntry || !w.follow && w.until == 0 {
 		w.over = true
 		return nil, nil
 	}
@@ -335,14 +333,14 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 			return entries, nil
 		}
 	}
-	entries, scanned, err := w.e.store.Journal(ctx, w.key.Namespace, after, page)
+	entries, scanned, err := w.r.cfg.Store.Journal(ctx, w.key.Namespace, after, page)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: read the journal after %d: %w", after, err)
+		return nil, fmt.Errorf("watch: read the journal after %d: %w", after, err)
 	}
 	if len(entries) == 0 {
 		w.over = !w.follow
 		if scanned > w.at.Position {
-			w.at.Position, w.at.Index = scanned, wholeEntry
+			w.at.Position, w.at.Index = scanned, runtime.WholeEntry
 		}
 	}
 	return entries, nil
@@ -350,7 +348,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 
 // readRun reads one run and notices that it has been told to its end.
 func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
-	head, err := w.e.Head(ctx, w.key)
+	head, err := w.r.cfg.Way.Head(ctx, w.key)
 	if err != nil {
 		return nil, err
 	}
@@ -358,17 +356,17 @@ func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 		w.over = !w.follow || head.Status.Terminal()
 		return nil, nil
 	}
-	entries, err := w.e.store.Entries(ctx, w.key.Namespace, w.key.ID, w.seq+1, w.mayRead())
+	entries, err := w.r.cfg.Store.Entries(ctx, w.key.Namespace, w.key.ID, w.seq+1, w.mayRead())
 	if err != nil {
-		return nil, fmt.Errorf("runtime: read run %s from record %d: %w", w.key.ID, w.seq+1, err)
+		return nil, fmt.Errorf("watch: read run %s from record %d: %w", w.key.ID, w.seq+1, err)
 	}
 	return entries, nil
 }
 
 // rows turns entries into the records that pass and moves the watch behind them.
 // What was read before an error is told first; the error comes again.
-func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]RecordRow, error) {
-	var rows []RecordRow
+func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.RecordRow, error) {
+	var rows []runtime.RecordRow
 	held := int64(0)
 	for i := range entries {
 		entry := &entries[i]
@@ -388,11 +386,11 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]RecordRow,
 		}
 		for _, row := range seen {
 			if w.behind(entry, row.Record.Seq) {
-				row.Cursor = Cursor{Epoch: w.at.Epoch, Position: entry.Cursor, Index: uint16(row.Record.Seq - entry.First)}
+				row.Cursor = runtime.Cursor{Epoch: w.at.Epoch, Position: entry.Cursor, Index: uint16(row.Record.Seq - entry.First)}
 				rows, held = append(rows, row), held+rowBytes(&row)
 			}
 		}
-		w.at.Position, w.at.Index = entry.Cursor, wholeEntry
+		w.at.Position, w.at.Index = entry.Cursor, runtime.WholeEntry
 		w.seq = entry.First + uint64(len(entry.Records)) - 1
 	}
 	return rows, nil
@@ -410,16 +408,16 @@ func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
 func (w *Watch) wait(ctx context.Context) error {
 	w.forget()
 	if w.beat == nil {
-		w.beat = w.e.cfg.Clock.After(w.e.cfg.Heartbeat - (w.e.cfg.Clock.Elapsed() - w.told))
+		w.beat = w.r.cfg.Clock.After(w.r.cfg.Heartbeat - (w.r.cfg.Clock.Elapsed() - w.told))
 	}
 	select {
 	case <-w.sub.wake:
 	case <-w.beat:
 		w.beat = nil
-	case <-w.e.hub.closed:
+	case <-w.r.hub.closed:
 		w.over = true
 	case <-w.consumed():
-		return w.consuming.why
+		return w.reading.Why()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -428,17 +426,17 @@ func (w *Watch) wait(ctx context.Context) error {
 
 // consumed is closed when the watch of a consumer has to end; nil for others.
 func (w *Watch) consumed() <-chan struct{} {
-	if w.consuming == nil {
+	if w.reading == nil {
 		return nil
 	}
-	return w.consuming.ended
+	return w.reading.Ended()
 }
 
 // replaced says why the watch of a consumer has to end.
 func (w *Watch) replaced() error {
 	select {
 	case <-w.consumed():
-		return w.consuming.why
+		return w.reading.Why()
 	default:
 		return nil
 	}

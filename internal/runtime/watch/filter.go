@@ -1,4 +1,4 @@
-package runtime
+package watch
 
 import (
 	"slices"
@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// WatchFilter selects records. Every field that is set must match; whether a
+// Filter selects records. Every field that is set must match; whether a
 // record matches depends on the journal alone, never on when it is read.
-type WatchFilter struct {
+type Filter struct {
 	// RunID watches one run.
 	RunID string
 	// Pack is an id, id@version or digest.
@@ -48,13 +48,13 @@ func (s kindSet) has(k machine.RecordKind) bool { return s&(1<<k) != 0 }
 func (s kindSet) once() bool { return s&^(1<<machine.RecEnded|1<<machine.RecOrigin) == 0 }
 
 // ofRuns: the filter asks for properties of runs, which never change.
-func (f *WatchFilter) ofRuns() bool { return f.Pack != "" || len(f.Labels) > 0 || f.Parent != "" }
+func (f *Filter) ofRuns() bool { return f.Pack != "" || len(f.Labels) > 0 || f.Parent != "" }
 
 // ofMoments: the filter asks for where the run stood at the record.
-func (f *WatchFilter) ofMoments() bool { return len(f.States) > 0 || len(f.Status) > 0 }
+func (f *Filter) ofMoments() bool { return len(f.States) > 0 || len(f.Status) > 0 }
 
 // takes says whether a run has the properties asked for.
-func (f *WatchFilter) takes(s *machine.State) bool {
+func (f *Filter) takes(s *machine.State) bool {
 	if f.Pack != "" && f.Pack != s.PackID && f.Pack != s.Digest && f.Pack != s.PackID+"@"+s.PackVersion {
 		return false
 	}
@@ -105,7 +105,7 @@ func (m moment) after(body machine.Body, g *machine.Graph) moment {
 }
 
 // matches says whether a record passes, the run's own properties aside.
-func (f *WatchFilter) matches(kinds kindSet, body machine.Body, m moment) bool {
+func (f *Filter) matches(kinds kindSet, body machine.Body, m moment) bool {
 	return kinds.has(machine.RecordKindOf(body)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, m.state)) &&
 		(len(f.Status) == 0 || slices.Contains(f.Status, m.status))

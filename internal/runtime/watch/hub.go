@@ -1,9 +1,11 @@
-package runtime
+package watch
 
 import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // The followers of a namespace are woken together, and at most once in a while:
@@ -26,7 +28,7 @@ type hub struct {
 
 	mu     sync.Mutex
 	spaces map[uint32]*space
-	runs   map[RunKey]map[*subscription]struct{}
+	runs   map[runtime.RunKey]map[*subscription]struct{}
 	closed chan struct{}
 	once   sync.Once
 }
@@ -44,7 +46,7 @@ type space struct {
 type subscription struct {
 	wake  chan struct{}
 	space *space
-	key   RunKey
+	key   runtime.RunKey
 	// at is the cursor behind what a follower of a namespace has read.
 	at atomic.Uint64
 }
@@ -52,12 +54,12 @@ type subscription struct {
 func newHub(tailBytes int64) *hub {
 	return &hub{
 		tailBytes: tailBytes, spaces: make(map[uint32]*space),
-		runs: make(map[RunKey]map[*subscription]struct{}), closed: make(chan struct{}),
+		runs: make(map[runtime.RunKey]map[*subscription]struct{}), closed: make(chan struct{}),
 	}
 }
 
 // follow subscribes to a namespace, or to one run if the key has an id.
-func (h *hub) follow(key RunKey) *subscription {
+func (h *hub) follow(key runtime.RunKey) *subscription {
 	sub := &subscription{wake: make(chan struct{}, 1), key: key}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +104,7 @@ func (h *hub) leave(sub *subscription) {
 func (h *hub) close() { h.once.Do(func() { close(h.closed) }) }
 
 // Follow keeps the entry of a commit for followers and wakes who sleeps.
-func (h *hub) Follow(c *Commit) {
+func (h *hub) Follow(c *runtime.Commit) {
 	if h.runSubs.Load() > 0 {
 		h.wakeRun(c.Key)
 	}
@@ -119,14 +121,7 @@ func (h *hub) Follow(c *Commit) {
 	h.wakeSpace(sp)
 }
 
-// Stir wakes those who watch a run for what is no record.
-func (e *Engine) Stir(key RunKey) {
-	if e.hub.runSubs.Load() > 0 {
-		e.hub.wakeRun(key)
-	}
-}
-
-func (h *hub) wakeRun(key RunKey) {
+func (h *hub) wakeRun(key runtime.RunKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for sub := range h.runs[key] {

@@ -1,0 +1,57 @@
+package watch
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// TestTailServesOnlyWithoutGaps puts entries in random order into a small tail
+// and reads from random places: what it returns directly follows.
+func TestTailServesOnlyWithoutGaps(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	tl := newTail(200 << 10)
+	published := uint64(0)
+	for range 200 {
+		burst := rng.IntN(100) + 1
+		if rng.IntN(20) == 0 {
+			published += tailSlots + uint64(rng.IntN(tailSlots))
+		}
+		for _, i := range rng.Perm(burst) {
+			tl.put(machine.Entry{Cursor: published + uint64(i) + 1, Records: make([]machine.Record, 1)})
+		}
+		published += uint64(burst)
+		if tl.bytes > tl.limit {
+			t.Fatalf("%d bytes are held, at most %d", tl.bytes, tl.limit)
+		}
+		after := published - min(published, uint64(rng.IntN(400)))
+		entries := tl.after(after, machine.Page{Records: 50, Bytes: 1 << 20})
+		if len(entries) > 50 {
+			t.Fatalf("%d entries in a page of 50", len(entries))
+		}
+		for i, e := range entries {
+			if e.Cursor != after+uint64(i)+1 {
+				t.Fatalf("after %d, entry %d is %d", after, i, e.Cursor)
+			}
+		}
+		if newest := tl.after(published-1, watchPage); len(newest) != 1 {
+			t.Fatalf("the newest entry is not held")
+		}
+	}
+}
+
+func TestConfigListsAllFaults(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{TailBytes: -1, Bytes: -1, Heartbeat: -1})
+	if err == nil {
+		t.Fatal("the configuration was taken")
+	}
+	for _, word := range []string{"required", "TailBytes", "WatchBytes", "Heartbeat"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("no fault of %s in: %v", word, err)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	mwvalidate "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/protovalidate"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
@@ -68,7 +69,9 @@ func streamChain(edge *edge, auth *authenticator, limit *limiter, validator prot
 	}
 	// A fault of one request of a stream of many must not end it: the services check
 	// them themselves.
-	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(), (&pawlv1.DriveRequest{}).ProtoReflect().Type())
+	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(), (&pawlv1.DriveRequest{}).ProtoReflect().Type(),
+		// It has no constraints, and is the one request of a start, which waits for SERVING.
+		(&healthpb.HealthCheckRequest{}).ProtoReflect().Type())
 	return append(out, mwvalidate.StreamServerInterceptor(validator, own))
 }
 

@@ -39,7 +39,7 @@ func HeadCurrent(value []byte) ([]byte, error) {
 	if err := checkFormat("head", value, stateAt); err != nil {
 		return nil, err
 	}
-	s := newScan("state", value[stateAt:]) //nolint:gosec // checkFormat has checked the length
+	s := newScan("state", value[stateAt:])
 	for s.next() && s.num <= currentNum {
 		if s.num == currentNum {
 			return s.message(), s.err

@@ -13,6 +13,27 @@ import (
 
 // committer is the only writer of the database. While one group is being synced
 // it checks and collects the next, which is sent as soon as the former is done.
+//
+// The way of a batch, phase by phase. Only the first and the last are the caller's
+// goroutine; all between is the committer's own, so that none of its fields has a lock:
+//
+//  1. encode (Commit): bytes of the entry and its rows, size against the bounds. No lock.
+//  2. queue (submit): up to queueLength wait. Order of arrival is order of admission.
+//  3. open: room on the disk; the group's transaction, which reads at the last synced
+//     group (lock of reads, for the moment).
+//  4. admit: seq of the run, then the keys that must be absent or as expected, against
+//     the store, the group in flight and the group being made. Whoever loses is answered
+//     only when what it lost against is visible (refuse).
+//  5. add: cursor, then the rows; watermarks go down before a row below them is set (lock
+//     of marks). From here on the batch is in the group, whole.
+//  6. send: the row of cursors, then Badger's commit at the next timestamp. One group is
+//     in flight; phases 3 to 5 of the next go on meanwhile.
+//  7. settle, after the sync: HEAD, then reads are given the new timestamp. This order:
+//     HEAD never claims what is not synced, nobody reads what HEAD could lack.
+//  8. answer: first the next group is sent, then the callers hear of this one.
+//
+// An error of phases 3 and 4 concerns one batch, of which nothing was set. One of phases 5
+// to 7 means that nobody knows what is stored: broken, for good.
 type committer struct {
 	store *Store
 	db    *badger.DB

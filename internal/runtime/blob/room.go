@@ -47,7 +47,7 @@ func New(cfg Config) (*Room, error) {
 		faults = append(faults, fmt.Errorf("MaxBytes is %d; want 0 (the default) or more", cfg.MaxBytes))
 	}
 	if cfg.Grace < 0 {
-		faults = append(faults, fmt.Errorf("Grace is %v; want 0 (the default) or more", cfg.Grace))
+		faults = append(faults, fmt.Errorf("the Grace is %v; want 0 (the default) or more", cfg.Grace))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("blob: configuration: %w", err)

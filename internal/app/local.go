@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -49,9 +50,9 @@ func startLocal(c config.Config, clock runtime.Clock, dir string) (*Local, error
 	if _, err := rand.Read(secret[:]); err != nil {
 		return nil, err
 	}
-	token := grpcapi.Token{Principal: "local", Secret: hex.EncodeToString(secret[:]), Scopes: runtime.ScopeAdmin}
+	token := door.Token{Principal: "local", Secret: hex.EncodeToString(secret[:]), Scopes: runtime.ScopeAdmin}
 	c.Data, c.Listen, c.Socket, c.HTTP, c.Metrics, c.TLSCert, c.TLSKey, c.TLSClientCA = dir, "", "", "", "", "", "", ""
-	a, err := open(options{config: c, rights: grpcapi.Rights{Tokens: []grpcapi.Token{token}}, clock: clock, log: slog.New(slog.DiscardHandler)})
+	a, err := open(options{config: c, rights: grpcapi.Rights{Tokens: []door.Token{token}}, clock: clock, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}

@@ -7,16 +7,17 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 )
 
 // readRights reads the files that say who may call.
 func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	var tokenErr, certErr error
 	if c.TokensFile != "" {
-		rights.Tokens, tokenErr = grpcapi.ReadTokens(c.TokensFile)
+		rights.Tokens, tokenErr = door.ReadTokens(c.TokensFile)
 	}
 	if c.CertificatesFile != "" {
-		rights.Certificates, certErr = grpcapi.ReadCertificates(c.CertificatesFile)
+		rights.Certificates, certErr = door.ReadCertificates(c.CertificatesFile)
 	}
 	return rights, errors.Join(tokenErr, certErr)
 }

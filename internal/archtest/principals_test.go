@@ -17,7 +17,7 @@ var harmless = []string{"ScopePacksWrite", "ScopeRunsRead", "ScopeRunsWrite"}
 
 // authenticates are the directories whose business it is to say who somebody is, and
 // what he may do.
-var authenticates = []string{"internal/policy", "internal/grpcapi"}
+var authenticates = []string{"internal/policy", "internal/grpcapi/door"}
 
 // mayCall lists who may call what makes a principal of something else.
 var mayCall = map[string][]string{
@@ -142,7 +142,7 @@ func TestMintsAreSeen(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`runtime.Principal{Name: "pawl", Scopes: runtime.ScopeRunsRead | runtime.ScopeEventsExternal}`,
-		`policy.Principal{"pawl", 255}`, `Principal{Scopes: rights}`, `grpcapi.Token{Scopes: runtime.ScopeAdmin}`,
+		`policy.Principal{"pawl", 255}`, `Principal{Scopes: rights}`, `door.Token{Scopes: runtime.ScopeAdmin}`,
 		`runtime.Anonymous()`, `runtime.Answerer("alice", nil)`,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nvar _ = "+body, 0)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -67,7 +68,7 @@ func TestScopes(t *testing.T) {
 	promises := promisedScopes(t)
 	eachMethod(func(m protoreflect.MethodDescriptor, path string) {
 		allowed := promises[path]
-		for _, scope := range everyScope {
+		for _, scope := range door.EveryScope {
 			err := call(as(ctx, scope.String()), r.conn, m, path, dynamicpb.NewMessage(m.Input()))
 			want := scope == runtime.ScopeAdmin || allowed == 0 || allowed.Any(scope)
 			info, _ := detail[*errdetails.ErrorInfo](status.Convert(err))

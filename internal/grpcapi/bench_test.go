@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -30,11 +31,11 @@ func BenchmarkInterceptors(b *testing.B) {
 }
 
 func benchInterceptors(b *testing.B, protected bool) {
-	var tokens []Token
+	var tokens []door.Token
 	if protected {
-		tokens = []Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeRunsWrite}}
+		tokens = []door.Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeRunsWrite}}
 	}
-	set, err := newTokenSet(tokens)
+	set, err := door.NewTokenSet(tokens)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func benchInterceptors(b *testing.B, protected bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, newAuthenticator(set, nil), newLimiter(1e9, 1e9), validator)
+	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, door.NewAuthenticator(operations(), set, nil), newLimiter(1e9, 1e9), validator)
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+goodSecret))
 	ctx = grpc.NewContextWithServerTransportStream(ctx, namedStream{})
 	req := &pawlv1.EmitEventRequest{RunId: "01J00000000000000000000001", Event: "Again", EventId: "e", Artifacts: []*pawlv1.ArtifactWrite{text("note", "x")}}

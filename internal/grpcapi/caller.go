@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -13,7 +14,7 @@ func callerOf(ctx context.Context) convert.Caller {
 		return convert.Caller{Call: w.Call(), Bound: true}
 	}
 	namespace, _ := ctx.Value(namespaceKey{}).(string)
-	return convert.Caller{Call: runtime.Call{Namespace: namespace, Principal: principalOf(ctx).Principal}}
+	return convert.Caller{Call: runtime.Call{Namespace: namespace, Principal: door.CallerOf(ctx).Principal}}
 }
 
 func callOf(ctx context.Context, namespace string) runtime.Call { return callerOf(ctx).In(namespace) }

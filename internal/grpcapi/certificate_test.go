@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -41,7 +42,7 @@ func withCertificates(a *authority) func(*Config, *house.Config) {
 	return func(c *Config, _ *house.Config) {
 		c.Listen, c.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 		c.TLSCert, c.TLSKey, c.TLSClientCA = a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
-		c.Certificates = []Certificate{{Name: "cert:alice", Scopes: callerRights}, {Name: "cert:bob", Scopes: callerRights}}
+		c.Certificates = []door.Certificate{{Name: "cert:alice", Scopes: callerRights}, {Name: "cert:bob", Scopes: callerRights}}
 	}
 }
 
@@ -158,11 +159,11 @@ func TestNobodyNamesAnotherCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	r, ctx := newRig(t, withCertificates(a)), testContext(t)
-	alice := &identity{names: []string{"cert:alice"}}
-	for root := range r.server.auth.current.Load().certificates.roots {
-		alice.roots = append(alice.roots, root)
+	alice := &door.Identity{Names: []string{"cert:alice"}}
+	for root := range r.server.auth.Current.Load().Certificates.Roots {
+		alice.Roots = append(alice.Roots, root)
 	}
-	forged := metadata.NewOutgoingContext(ctx, alice.metadata())
+	forged := metadata.NewOutgoingContext(ctx, alice.Metadata())
 	got, err := pawlv1.NewRunServiceClient(r.over(a.client("bob"))).GetCaller(forged, &pawlv1.GetCallerRequest{})
 	if err != nil || got.GetPrincipal() != "cert:bob" {
 		t.Errorf("over gRPC: %v, %v", got, err)
@@ -191,10 +192,10 @@ func TestCertificateNames(t *testing.T) {
 		{x509.Certificate{Subject: pkix.Name{CommonName: "uri:spiffe://example.org/ci"}}, []string{"cert:uri:spiffe://example.org/ci"}},
 		// What "cert:near" records of an answer in the name of "boss".
 		{x509.Certificate{Subject: pkix.Name{CommonName: "near>boss"}, DNSNames: []string{"near"}}, []string{"dns:near"}},
-		{x509.Certificate{Subject: pkix.Name{CommonName: "a\nb"}, DNSNames: []string{strings.Repeat("x", maxCertificateName+1), "\xff"}}, nil},
+		{x509.Certificate{Subject: pkix.Name{CommonName: "a\nb"}, DNSNames: []string{strings.Repeat("x", door.MaxCertificateName+1), "\xff"}}, nil},
 		{x509.Certificate{}, nil},
 	} {
-		if got := certificateNames(&tt.cert); !slices.Equal(got, tt.want) {
+		if got := door.CertificateNames(&tt.cert); !slices.Equal(got, tt.want) {
 			t.Errorf("names %q, want %q", got, tt.want)
 		}
 	}
@@ -206,7 +207,7 @@ func TestCertificateRights(t *testing.T) {
 	t.Parallel()
 	root := [32]byte{1}
 	some := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, "cert:b": runtime.ScopeRunsRead}
-	all := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, everyCertificate: runtime.ScopeRunsRead}
+	all := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, door.EveryCertificate: runtime.ScopeRunsRead}
 	for _, tt := range []struct {
 		scopes map[string]runtime.Scopes
 		names  []string
@@ -221,17 +222,17 @@ func TestCertificateRights(t *testing.T) {
 		{all, []string{"cert:*"}, "cert:*", runtime.ScopeRunsRead},
 		{nil, []string{"cert:x"}, "cert:x", 0},
 	} {
-		set := &certificateSet{roots: map[[32]byte]bool{root: true}, scopes: tt.scopes}
-		p, err := set.find(&identity{roots: [][32]byte{root}, names: tt.names})
+		set := &door.CertificateSet{Roots: map[[32]byte]bool{root: true}, Scopes: tt.scopes}
+		p, err := set.Find(&door.Identity{Roots: [][32]byte{root}, Names: tt.names})
 		if err != nil || p.Name != tt.name || p.Scopes != tt.want {
 			t.Errorf("%v: %+v, %v; want %s with %s", tt.names, p, err, tt.name, tt.want)
 		}
 	}
-	set := &certificateSet{roots: map[[32]byte]bool{root: true}}
-	if _, err := set.find(&identity{roots: [][32]byte{{2}}, names: []string{"cert:x"}}); err == nil || !strings.Contains(err.Error(), "CERTIFICATE_REVOKED") {
+	set := &door.CertificateSet{Roots: map[[32]byte]bool{root: true}}
+	if _, err := set.Find(&door.Identity{Roots: [][32]byte{{2}}, Names: []string{"cert:x"}}); err == nil || !strings.Contains(err.Error(), "CERTIFICATE_REVOKED") {
 		t.Errorf("another authority: %v", err)
 	}
-	if _, err := set.find(&identity{roots: [][32]byte{root}}); err == nil || !strings.Contains(err.Error(), "CERTIFICATE_UNNAMED") {
+	if _, err := set.Find(&door.Identity{Roots: [][32]byte{root}}); err == nil || !strings.Contains(err.Error(), "CERTIFICATE_UNNAMED") {
 		t.Errorf("no name: %v", err)
 	}
 }
@@ -249,8 +250,8 @@ func TestReadCertificates(t *testing.T) {
 		}
 	}
 	write("# who\n\ncert:Jane Doe \t runs:read,work\n*\truns:read\n", 0o644)
-	got, err := ReadCertificates(path)
-	want := []Certificate{{"cert:Jane Doe", runtime.ScopeRunsRead | runtime.ScopeWork}, {"*", runtime.ScopeRunsRead}}
+	got, err := door.ReadCertificates(path)
+	want := []door.Certificate{{Name: "cert:Jane Doe", Scopes: runtime.ScopeRunsRead | runtime.ScopeWork}, {Name: "*", Scopes: runtime.ScopeRunsRead}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("read %v, %v", got, err)
 	}
@@ -258,23 +259,23 @@ func TestReadCertificates(t *testing.T) {
 		"# nobody\n": "no certificate in it", "cert:a\n": "line 1: 1 field", "cert:a read\nx\n": "unknown scope",
 	} {
 		write(text, 0o600)
-		if _, err := ReadCertificates(path); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := door.ReadCertificates(path); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	write("* runs:read\n", 0o646)
-	if _, err := ReadCertificates(path); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := door.ReadCertificates(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file that others may write: %v", err)
 	}
-	root := &keys{roots: map[[32]byte]bool{{}: true}}
-	for _, bad := range [][]Certificate{
+	root := &door.Keys{Roots: map[[32]byte]bool{{}: true}}
+	for _, bad := range [][]door.Certificate{
 		{{Name: "jane", Scopes: 1}}, {{Name: "cert:", Scopes: 1}}, {{Name: "cert:a"}}, {{Name: "cert:a", Scopes: 1}, {Name: "cert:a", Scopes: 2}},
 	} {
-		if _, err := newCertificateSet(root, bad); err == nil {
+		if _, err := door.NewCertificateSet(root, bad); err == nil {
 			t.Errorf("%v was taken", bad)
 		}
 	}
-	if _, err := newCertificateSet(nil, []Certificate{{Name: "*", Scopes: 1}}); err == nil || !strings.Contains(err.Error(), "tls_client_ca") {
+	if _, err := door.NewCertificateSet(nil, []door.Certificate{{Name: "*", Scopes: 1}}); err == nil || !strings.Contains(err.Error(), "tls_client_ca") {
 		t.Errorf("rights without an authority: %v", err)
 	}
 }
@@ -298,7 +299,7 @@ func TestRightsAreReplaced(t *testing.T) {
 		return stream
 	}
 	loses, keeps := follow(alice), follow(bob)
-	rights := Rights{Certificates: []Certificate{{Name: "cert:bob", Scopes: callerRights}}}
+	rights := Rights{Certificates: []door.Certificate{{Name: "cert:bob", Scopes: callerRights}}}
 	if err := r.server.SetRights(rights); err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +361,9 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 			"client CA": {func(c *Config) {
 				c.TLSCert, c.TLSKey, c.TLSClientCA = a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
 			}, true},
-			"tokens":   {func(c *Config) { c.Tokens = []Token{{Principal: "x", Secret: goodSecret, Scopes: runtime.ScopeWork}} }, true},
+			"tokens": {func(c *Config) {
+				c.Tokens = []door.Token{{Principal: "x", Secret: goodSecret, Scopes: runtime.ScopeWork}}
+			}, true},
 			"insecure": {func(c *Config) { c.InsecureBind = true }, true},
 		} {
 			conf := Config{House: engine}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
 )
 
@@ -64,11 +65,11 @@ type Config struct {
 	TLSClientCA string
 	// Certificates are the rights of the holders ([ReadCertificates]); who is not in
 	// it has none.
-	Certificates []Certificate
+	Certificates []door.Certificate
 	// Tokens are the bearer tokens ([ReadTokens]). Without them and without
 	// TLSClientCA there is no authentication: everyone is "anonymous" with every scope
 	// but admin.
-	Tokens []Token
+	Tokens []door.Token
 
 	// MaxMessageBytes bounds one received message. Default [DefaultMessageBytes].
 	MaxMessageBytes int

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -23,8 +24,8 @@ type driver struct {
 	stream driveServer
 	lanes  *lanes
 	// who calls, by the rights that hold. Only the reader's.
-	who    *principal
-	rights *authState
+	who    *door.Caller
+	rights *door.AuthState
 }
 
 // Drive implements pawl.v1.RunService.
@@ -50,10 +51,10 @@ func (d *driver) serve(ctx context.Context) error {
 	go func() { received <- d.receive(reading, ctx) }()
 	var end error
 	var quiet <-chan struct{}
-	drain, who := d.s.draining, principalOf(ctx)
+	drain, who := d.s.draining, door.CallerOf(ctx)
 	for {
-		changed := d.s.auth.changed()
-		if err := d.s.auth.recheck(who, pawlv1.RunService_Drive_FullMethodName); err != nil {
+		changed := d.s.auth.Changed()
+		if err := d.s.auth.Recheck(who, pawlv1.RunService_Drive_FullMethodName); err != nil {
 			return err
 		}
 		if err := d.flush(); err != nil {
@@ -165,12 +166,12 @@ func (d *driver) check(in *pawlv1.DriveRequest) error {
 // caller is the context of commands: they are made by the rights that hold when they
 // are read.
 func (d *driver) caller(ctx context.Context) (context.Context, error) {
-	if now := d.s.auth.current.Load(); now != d.rights {
-		who, err := d.s.auth.again(principalOf(ctx), pawlv1.RunService_Drive_FullMethodName)
+	if now := d.s.auth.Current.Load(); now != d.rights {
+		who, err := d.s.auth.Again(door.CallerOf(ctx), pawlv1.RunService_Drive_FullMethodName)
 		if err != nil {
 			return ctx, err
 		}
 		d.who, d.rights = who, now
 	}
-	return context.WithValue(ctx, principalKey{}, d.who), nil
+	return door.WithCaller(ctx, d.who), nil
 }

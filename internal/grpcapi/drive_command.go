@@ -27,15 +27,7 @@ type commander struct {
 }
 
 func newCommander(runs *runService, edge *edge, limit *limiter, validator protovalidate.Validator) *commander {
-	return &commander{runs: runs, edge: edge, guard: append(append(outerChain(edge), runs.auth.unary), innerChain(limit, validator)...)}
-}
-
-// unary is admit for a caller who is in the context already.
-func (a *authenticator) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := a.authorize(principalOf(ctx), info.FullMethod); err != nil {
-		return nil, err
-	}
-	return next(ctx, req)
+	return &commander{runs: runs, edge: edge, guard: append(append(outerChain(edge), runs.auth.Unary), innerChain(limit, validator)...)}
 }
 
 // make makes one command and answers it, whatever becomes of it, as an element of a

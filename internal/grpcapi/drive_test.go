@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/house"
 )
@@ -349,10 +350,10 @@ func TestDriveRights(t *testing.T) {
 	tokens := slices.Clone(r.server.cfg.Tokens)
 	for i := range tokens {
 		if tokens[i].Principal == "driver" {
-			tokens[i].Scopes, _ = ParseScopes("events:external")
+			tokens[i].Scopes, _ = door.ParseScopes("events:external")
 		}
 	}
-	tokens = slices.DeleteFunc(tokens, func(k Token) bool { return k.Principal == "events:external" })
+	tokens = slices.DeleteFunc(tokens, func(k door.Token) bool { return k.Principal == "events:external" })
 	if err := r.server.SetRights(Rights{Tokens: tokens}); err != nil {
 		t.Fatal(err)
 	}

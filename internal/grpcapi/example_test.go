@@ -14,6 +14,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -376,13 +377,13 @@ func Example_cancelRun() {
 }
 
 // A token file gives principals their scopes.
-func ExampleReadTokens() {
+func Example_readTokens() {
 	file, err := os.CreateTemp("", "tokens")
 	check(err)
 	defer os.Remove(file.Name())
 	_, err = fmt.Fprintln(file, "approvals  runs:read,events:external  Yp4dW9sK2nB6gL0e")
 	check(errors.Join(err, file.Close()))
-	tokens, err := grpcapi.ReadTokens(file.Name())
+	tokens, err := door.ReadTokens(file.Name())
 	check(err)
 	fmt.Println(tokens[0].Principal, tokens[0].Scopes)
 	// Output: approvals runs:read events:external

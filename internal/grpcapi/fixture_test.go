@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/pack"
@@ -102,10 +103,10 @@ func (r *rig) dial() *grpc.ClientConn {
 // withTokens turns authentication on with one principal per scope, named after
 // it, and "driver" with reading and writing.
 func withTokens(c *Config, _ *house.Config) {
-	for _, scope := range everyScope {
-		c.Tokens = append(c.Tokens, Token{Principal: scope.String(), Secret: secretOf(scope.String()), Scopes: scope})
+	for _, scope := range door.EveryScope {
+		c.Tokens = append(c.Tokens, door.Token{Principal: scope.String(), Secret: secretOf(scope.String()), Scopes: scope})
 	}
-	c.Tokens = append(c.Tokens, Token{
+	c.Tokens = append(c.Tokens, door.Token{
 		Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopePacksWrite,
 	})
 }
@@ -216,3 +217,6 @@ func detail[T proto.Message](st *status.Status) (found T, ok bool) {
 	}
 	return found, false
 }
+
+// goodSecret is a token that is long enough.
+const goodSecret = "o8Zc2mJ5hQ1rT7vX"

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 )
 
@@ -64,7 +65,7 @@ func newRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 		gw.WithMarshalerOption(gw.MIMEWildcard, &realJSON{}),
 		gw.WithIncomingHeaderMatcher(traceHeader),
 		gw.WithOutgoingHeaderMatcher(noHeader),
-		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return identityOf(r.TLS).metadata() }),
+		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return door.IdentityOf(r.TLS).Metadata() }),
 		gw.WithErrorHandler(gatewayError),
 		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
 		gw.WithRoutingErrorHandler(routingError),

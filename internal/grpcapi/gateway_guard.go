@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -90,8 +91,8 @@ func refuseText(r *http.Request) *machine.Refusal {
 	}{
 		{"(path)", utf8.ValidString(r.URL.Path)},
 		{"(query)", err == nil && utf8.ValidString(query)},
-		{"Authorization", printable(r.Header.Get("Authorization"))},
-		{"Last-Event-ID", printable(r.Header.Get("Last-Event-ID"))},
+		{"Authorization", door.Printable(r.Header.Get("Authorization"))},
+		{"Last-Event-ID", door.Printable(r.Header.Get("Last-Event-ID"))},
 	} {
 		if !part.ok {
 			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: part.field,
@@ -99,10 +100,6 @@ func refuseText(r *http.Request) *machine.Refusal {
 		}
 	}
 	return nil
-}
-
-func printable(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // sameOrigin: the page that calls was served by this gateway under the very name

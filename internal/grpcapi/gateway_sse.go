@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -50,7 +51,7 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, st, httpStatus(st))
 		return
 	}
-	ctx := metadata.NewOutgoingContext(r.Context(), metadata.Join(identityOf(r.TLS).metadata()))
+	ctx := metadata.NewOutgoingContext(r.Context(), metadata.Join(door.IdentityOf(r.TLS).Metadata()))
 	if auth := r.Header.Get("Authorization"); auth != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", auth)
 	}

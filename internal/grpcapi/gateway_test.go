@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -373,7 +374,7 @@ func TestServerSentRefusals(t *testing.T) {
 	}
 	lines := r.events(ctx, "/v1/transitions:stream?follow=true", reader...)
 	wantEvent(t, lines)
-	if err := r.server.SetRights(Rights{Tokens: []Token{{Principal: "other", Secret: goodSecret, Scopes: runtime.ScopeAdmin}}}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []door.Token{{Principal: "other", Secret: goodSecret, Scopes: runtime.ScopeAdmin}}}); err != nil {
 		t.Fatal(err)
 	}
 	if e := wantEvent(t, lines); e.name != "fault" || !strings.Contains(e.data, "TOKEN_REVOKED") {

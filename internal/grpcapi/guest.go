@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -39,7 +40,9 @@ func (s *Server) admitGuest() error {
 }
 
 // Principal is the caller of a call that was admitted.
-func (s *Server) Principal(ctx context.Context) runtime.Principal { return principalOf(ctx).Principal }
+func (s *Server) Principal(ctx context.Context) runtime.Principal {
+	return door.CallerOf(ctx).Principal
+}
 
 // Admit is for a request over HTTP what the interceptors are for one over gRPC.
 // The context is the one to serve the request with.
@@ -58,14 +61,14 @@ func (s *Server) admit(r *http.Request, method string) (context.Context, error) 
 	if r.TLS != nil {
 		ctx = peer.NewContext(ctx, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
 	}
-	p, err := s.auth.identify(ctx)
+	p, err := s.auth.Identify(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.auth.authorize(p, method); err != nil {
+	if err := s.auth.Authorize(p, method); err != nil {
 		return nil, err
 	}
-	ctx = context.WithValue(r.Context(), principalKey{}, p)
+	ctx = door.WithCaller(r.Context(), p)
 	return ctx, s.limit.admit(ctx)
 }
 
@@ -84,5 +87,5 @@ func (s *Server) Stay(ctx context.Context, method string) (stay context.Context,
 // Secured says whether the addresses speak TLS, and whether callers must show a
 // token or a certificate.
 func (s *Server) Secured() (tls, token, certificate bool) {
-	return s.keys != nil, !s.auth.current.Load().tokens.empty(), s.keys != nil && s.keys.current.Load().clientCAs != nil
+	return s.keys != nil, !s.auth.Current.Load().Tokens.Empty(), s.keys != nil && s.keys.Current.Load().ClientCAs != nil
 }

@@ -17,6 +17,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -25,15 +26,15 @@ import (
 // then every error gets its one form, then the caller is known, counted, and
 // the request held against its constraints. Calls are logged one by one only at
 // debug level; otherwise the log has faults, and a good call costs it nothing.
-func chain(edge *edge, auth *authenticator, limit *limiter, validator protovalidate.Validator) []grpc.ServerOption {
+func chain(edge *edge, auth *door.Authenticator, limit *limiter, validator protovalidate.Validator) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(unaryChain(edge, auth, limit, validator)...),
 		grpc.ChainStreamInterceptor(streamChain(edge, auth, limit, validator)...),
 	}
 }
 
-func unaryChain(edge *edge, auth *authenticator, limit *limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
-	return append(append(outerChain(edge), mwauth.UnaryServerInterceptor(auth.admit)), innerChain(limit, validator)...)
+func unaryChain(edge *edge, auth *door.Authenticator, limit *limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
+	return append(append(outerChain(edge), mwauth.UnaryServerInterceptor(auth.Admit)), innerChain(limit, validator)...)
 }
 
 // outerChain is what a unary call passes before it is known who calls.
@@ -56,14 +57,14 @@ func innerChain(limit *limiter, validator protovalidate.Validator) []grpc.UnaryS
 	return append(out, mwvalidate.UnaryServerInterceptor(validator))
 }
 
-func streamChain(edge *edge, auth *authenticator, limit *limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
+func streamChain(edge *edge, auth *door.Authenticator, limit *limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
 	out := []grpc.StreamServerInterceptor{
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.stream,
 	}
 	if logsCalls(edge.log) {
 		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
-	out = append(out, mwauth.StreamServerInterceptor(auth.admit))
+	out = append(out, mwauth.StreamServerInterceptor(auth.Admit))
 	if limit != nil {
 		out = append(out, limit.stream)
 	}

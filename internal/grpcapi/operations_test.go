@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pawl-dev/pawl/gen"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -52,7 +53,7 @@ func promisedScopes(t *testing.T) map[string]runtime.Scopes {
 			}
 			var scopes runtime.Scopes
 			for _, name := range scopeName.FindAllString(phrases[0][1], -1) {
-				one, err := ParseScopes(name)
+				one, err := door.ParseScopes(name)
 				if err != nil {
 					t.Errorf("%s: %v", found[2], err)
 				}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 )
 
 func TestValidatePack(t *testing.T) {
@@ -191,7 +192,7 @@ func TestSkillFilterIsHandedOn(t *testing.T) {
 		"": "012", "none": "", "./skills": "0", "./skills/billing": "0", "./other": "1", "tone": "2", "./nowhere": "", ".": "01",
 	} {
 		got := ""
-		for _, kept := range filterSkills(sources, filter) {
+		for _, kept := range convert.FilterSkills(sources, filter) {
 			got += fmt.Sprint(slices.IndexFunc(sources, func(s json.RawMessage) bool { return string(s) == string(kept) }))
 		}
 		if got != want {
@@ -203,7 +204,7 @@ func TestSkillFilterIsHandedOn(t *testing.T) {
 func TestFilterSkills(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]bool{"skills": true, "skills/a": true, "skills-b": false, "": false} {
-		if within(path, "skills/") != want {
+		if convert.Within(path, "skills/") != want {
 			t.Errorf("within(%q) = %v", path, !want)
 		}
 	}

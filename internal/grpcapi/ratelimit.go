@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -52,7 +53,7 @@ func (l *limiter) admit(ctx context.Context) error {
 		return nil
 	}
 	now := time.Now()
-	reservation := l.bucket(principalOf(ctx).Name).ReserveN(now, 1)
+	reservation := l.bucket(door.CallerOf(ctx).Name).ReserveN(now, 1)
 	wait := reservation.DelayFrom(now)
 	if wait == 0 {
 		return nil

@@ -47,7 +47,7 @@ type RecordFeed struct {
 // RecordFeed opens the records behind the position of a webhook, as its owner reads
 // them. Errors: the owner may not read runs any more.
 func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*RecordFeed, error) {
-	if err := s.auth.mayRead(sub.Owner); err != nil {
+	if err := s.auth.MayRead(sub.Owner); err != nil {
 		return nil, err
 	}
 	watch, call, err := s.cfg.House.WatchSubscription(ctx, sub)
@@ -71,7 +71,7 @@ func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := f.s.auth.mayRead(f.owner); err != nil {
+		if err := f.s.auth.MayRead(f.owner); err != nil {
 			return nil, err
 		}
 		out, err := f.deliveries(ctx, &page)
@@ -124,20 +124,3 @@ func (f *RecordFeed) event(row *runtime.RecordRow, record *pawlv1.Record) ([]byt
 
 // Close ends the reading.
 func (f *RecordFeed) Close() { f.watch.Close() }
-
-// mayRead says whether a principal of this name may read runs. Whoever made a webhook
-// may have lost the right since.
-func (a *authenticator) mayRead(name string) error {
-	now := a.current.Load()
-	switch {
-	case !now.tokens.empty():
-		for _, p := range now.tokens.principals {
-			if p.Name == name && p.Scopes.Any(runtime.ScopeRunsRead) {
-				return nil
-			}
-		}
-	case now.certificates == nil, name == anonymous.Name, now.certificates.of(name).Any(runtime.ScopeRunsRead):
-		return nil
-	}
-	return fmt.Errorf("principal %q, whose webhook it is, does not have the scope %s", name, runtime.ScopeRunsRead)
-}

@@ -3,30 +3,32 @@ package grpcapi
 import (
 	"errors"
 	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 )
 
 // Rights are who may call: everything that may change while a server serves.
 type Rights struct {
 	// Tokens and Certificates are as in [Config]. Its PEM files are read again.
-	Tokens       []Token
-	Certificates []Certificate
+	Tokens       []door.Token
+	Certificates []door.Certificate
 }
 
 // rights is a checked [Rights] with the keys that were read with it.
 type rights struct {
-	keys         *keys
-	tokens       *tokenSet
-	certificates *certificateSet
+	keys         *door.Keys
+	tokens       *door.TokenSet
+	certificates *door.CertificateSet
 }
 
 // readRights reads the PEM files and reports all faults at once.
 func readRights(cfg Config) (rights, error) {
-	keys, keyErr := keyFiles{cfg.TLSCert, cfg.TLSKey, cfg.TLSClientCA}.read()
-	tokens, tokenErr := newTokenSet(cfg.Tokens)
+	keys, keyErr := door.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
+	tokens, tokenErr := door.NewTokenSet(cfg.Tokens)
 	var certErr error
-	var certificates *certificateSet
+	var certificates *door.CertificateSet
 	if keyErr == nil {
-		certificates, certErr = newCertificateSet(keys, cfg.Certificates)
+		certificates, certErr = door.NewCertificateSet(keys, cfg.Certificates)
 	}
 	return rights{keys, tokens, certificates}, errors.Join(keyErr, tokenErr, certErr)
 }
@@ -42,12 +44,12 @@ func (s *Server) SetRights(r Rights) error {
 	if err != nil {
 		return fmt.Errorf("grpcapi: %w", err)
 	}
-	if next.tokens.empty() != s.auth.current.Load().tokens.empty() {
+	if next.tokens.Empty() != s.auth.Current.Load().Tokens.Empty() {
 		return errors.New("grpcapi: tokens are turned on or off only by a restart")
 	}
 	if s.keys != nil {
-		s.keys.current.Store(next.keys)
+		s.keys.Current.Store(next.keys)
 	}
-	s.auth.replace(next.tokens, next.certificates)
+	s.auth.Replace(next.tokens, next.certificates)
 	return nil
 }

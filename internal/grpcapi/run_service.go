@@ -5,6 +5,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -24,12 +25,12 @@ type runService struct {
 	travel *travel.Room
 	// watches reads streams of records.
 	watches *watch.Room
-	auth    *authenticator
+	auth    *door.Authenticator
 	// draining is closed when streams have to end because the server does.
 	draining <-chan struct{}
 	// streams bounds the streams and waits that are open at once.
 	streams  *openStreams
-	settings *settingsCache
+	settings *convert.SettingsCache
 	tally    *tally
 	// sent are the records that were sent lately, as bytes.
 	sent *recordBytes

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 )
 
 // ShowTurn implements pawl.v1.RunService.
@@ -35,6 +36,6 @@ func (s *runService) CountRuns(ctx context.Context, in *pawlv1.CountRunsRequest)
 
 // GetCaller implements pawl.v1.RunService.
 func (s *runService) GetCaller(ctx context.Context, _ *pawlv1.GetCallerRequest) (*pawlv1.GetCallerResponse, error) {
-	p := principalOf(ctx)
+	p := door.CallerOf(ctx)
 	return &pawlv1.GetCallerResponse{Principal: p.Name, Scopes: p.Scopes.Names()}, nil
 }

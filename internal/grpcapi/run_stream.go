@@ -11,6 +11,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -72,7 +73,7 @@ func (s *runService) pump(ctx context.Context, watch *watch.Watch, show *shower,
 			}
 		}
 		for i := range page.Output {
-			if err := to.Send(outputToProto(&page.Output[i])); err != nil {
+			if err := to.Send(convert.OutputToProto(&page.Output[i])); err != nil {
 				return err
 			}
 		}
@@ -123,11 +124,11 @@ func streamEnd(ctx context.Context, err error) error {
 // method or the server drains; its cause says which.
 func (s *runService) guarded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := principalOf(ctx)
+	p := door.CallerOf(ctx)
 	go func() {
 		for {
-			changed := s.auth.changed()
-			if err := s.auth.recheck(p, method); err != nil {
+			changed := s.auth.Changed()
+			if err := s.auth.Recheck(p, method); err != nil {
 				cancel(err)
 				return
 			}

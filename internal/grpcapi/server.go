@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 )
 
 // streamWorkers handle calls on stacks that have grown already: a new goroutine
@@ -36,9 +38,9 @@ const localBufferBytes = 256 << 10
 // Server serves pawl.v1 on TCP, a Unix socket and an in-process connection.
 type Server struct {
 	cfg    Config
-	keys   *keyring
+	keys   *door.Keyring
 	grpc   *grpc.Server
-	auth   *authenticator
+	auth   *door.Authenticator
 	edge   *edge
 	health *healthState
 	// draining is closed when streams have to end because the server does.
@@ -68,7 +70,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, keys: newKeyring(rights.keys), auth: newAuthenticator(rights.tokens, rights.certificates), edge: &edge{log: cfg.Log, tally: newTally(cfg.Counts, cfg.Log)},
+		cfg: cfg, keys: door.NewKeyring(rights.keys), auth: door.NewAuthenticator(operations(), rights.tokens, rights.certificates), edge: &edge{log: cfg.Log, tally: newTally(cfg.Counts, cfg.Log)},
 		draining: make(chan struct{}), local: bufconn.Listen(localBufferBytes),
 	}
 	if err := s.build(); err != nil {
@@ -97,7 +99,7 @@ func (s *Server) build() error {
 	if s.cfg.Channelz {
 		channelz.RegisterChannelzServiceToServer(s.grpc)
 	}
-	if err := s.auth.unlisted(s.grpc.GetServiceInfo()); err != nil {
+	if err := s.auth.Unlisted(s.grpc.GetServiceInfo()); err != nil {
 		return err
 	}
 	if s.cfg.Metrics != "" {
@@ -128,7 +130,7 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.ForceServerCodecV2(newEnvelopeCodec()),
-		grpc.Creds(newDoors(s.keys.config())),
+		grpc.Creds(door.NewDoors(s.keys.Config(), func(c net.Conn) net.Conn { return newCalmConn(c) })),
 		grpc.MaxConcurrentStreams(s.cfg.connectionStreams()),
 	}
 }
@@ -145,7 +147,7 @@ func (s *Server) bind() (err error) {
 			return err
 		}
 	}
-	web := s.keys.config("h2", "http/1.1")
+	web := s.keys.Config("h2", "http/1.1")
 	if s.gateway != nil {
 		if err = s.gateway.bind("http", s.cfg.HTTP, open, web); err != nil {
 			return err

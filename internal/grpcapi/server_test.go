@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -156,7 +157,7 @@ func TestClientCertificates(t *testing.T) {
 	a.sign("builder", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	r := newRig(t, func(c *Config, _ *house.Config) {
 		c.Listen, c.TLSCert, c.TLSKey, c.TLSClientCA = "127.0.0.1:0", a.path("server.pem"), a.path("server.key"), a.path("ca.pem")
-		c.Certificates = []Certificate{{Name: "cert:builder", Scopes: runtime.ScopeRunsWrite | runtime.ScopePacksWrite}}
+		c.Certificates = []door.Certificate{{Name: "cert:builder", Scopes: runtime.ScopeRunsWrite | runtime.ScopePacksWrite}}
 	})
 	ctx := testContext(t)
 	if err := list(ctx, dialTo(t, r.server.Addr(), credentials.NewTLS(a.client("")))); status.Code(err) != codes.Unavailable {
@@ -216,8 +217,8 @@ func TestBadConfig(t *testing.T) {
 		{"client CA alone", Config{House: engine, TLSClientCA: "x"}, []string{"tls_client_ca needs"}},
 		{"client CA absent", Config{House: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: "x"}, []string{"tls_client_ca"}},
 		{"client CA that is none", Config{House: engine, TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: a.path("server.key")}, []string{"no PEM certificate"}},
-		{"token", Config{House: engine, Tokens: []Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeWork}}}, []string{"at least 16"}},
-		{"no scope", Config{House: engine, Tokens: []Token{{Principal: "x", Secret: goodSecret}}}, []string{"no scope"}},
+		{"token", Config{House: engine, Tokens: []door.Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeWork}}}, []string{"at least 16"}},
+		{"no scope", Config{House: engine, Tokens: []door.Token{{Principal: "x", Secret: goodSecret}}}, []string{"no scope"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

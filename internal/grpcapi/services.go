@@ -1,13 +1,10 @@
 package grpcapi
 
 import (
-	"errors"
-	"fmt"
-
 	"buf.build/go/protovalidate"
-	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -16,7 +13,7 @@ func (s *Server) registerServices(validator protovalidate.Validator) {
 	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{engine: s.cfg.House.Engine})
 	s.runs = &runService{
 		engine: s.cfg.House.Engine, blobs: s.cfg.House.Blobs, travel: s.cfg.House.Travel, watches: s.cfg.House.Watches, work: s.cfg.House.Work, auth: s.auth, draining: s.draining,
-		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: newSettingsCache(), sent: newRecordBytes(), tally: s.edge.tally,
+		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: convert.NewSettingsCache(), sent: newRecordBytes(), tally: s.edge.tally,
 	}
 	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
@@ -37,17 +34,4 @@ func operations() map[string]runtime.Operation {
 		byName[op.Name] = op
 	}
 	return byName
-}
-
-// unlisted names the registered methods that have no row in the table.
-func (a *authenticator) unlisted(services map[string]grpc.ServiceInfo) error {
-	var faults []error
-	for service, info := range services {
-		for _, method := range info.Methods {
-			if name := "/" + service + "/" + method.Name; a.operations[name].Name == "" {
-				faults = append(faults, fmt.Errorf("%s has no scopes in the table of operations", name))
-			}
-		}
-	}
-	return errors.Join(faults...)
 }

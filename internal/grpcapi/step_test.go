@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
@@ -139,7 +140,7 @@ func TestStepsHaveOneIdempotencyKey(t *testing.T) {
 		"RequestStep": asked.GetIdempotencyKey(),
 		"GetTurn":     view.GetSteps()[0].GetIdempotencyKey(),
 		"GetRun":      run.GetRun().GetSteps()[0].GetIdempotencyKey(),
-		"assignment":  stepAssignmentToProto(&delivery).GetIdempotencyKey(),
+		"assignment":  convert.StepAssignmentToProto(&delivery).GetIdempotencyKey(),
 	} {
 		if got != want {
 			t.Errorf("%s: %q, want %q", where, got, want)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -263,14 +264,14 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	next(t, reader)
 	driver := r.stream(as(ctx, "driver"), &pawlv1.StreamTransitionsRequest{Follow: true})
 	next(t, driver)
-	kept := Token{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead}
-	if err := r.server.SetRights(Rights{Tokens: []Token{kept}}); err != nil {
+	kept := door.Token{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead}
+	if err := r.server.SetRights(Rights{Tokens: []door.Token{kept}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := reader.Recv()
 	wantError(t, err, codes.Unauthenticated, "TOKEN_REVOKED")
 	kept.Scopes = runtime.ScopeWork
-	if err := r.server.SetRights(Rights{Tokens: []Token{kept}}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []door.Token{kept}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = driver.Recv()
@@ -278,7 +279,7 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	if err := r.server.SetRights(Rights{Tokens: nil}); err == nil {
 		t.Fatal("authentication was turned off while serving")
 	}
-	if err := r.server.SetRights(Rights{Tokens: []Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeAdmin}}}); err == nil {
+	if err := r.server.SetRights(Rights{Tokens: []door.Token{{Principal: "x", Secret: "short", Scopes: runtime.ScopeAdmin}}}); err == nil {
 		t.Fatal("a short token was taken")
 	}
 }

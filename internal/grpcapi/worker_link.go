@@ -236,7 +236,7 @@ func (l *workLink) PrepareTurn(d work.TurnDelivery) (func(), error) {
 		return nil, err
 	}
 	out := &pawlv1.TurnAssignment{
-		Lease: turnLeaseToProto(&d.TurnLease), Turn: turn, Agent: d.View.Run.Agent, Labels: convert.LabelsToProto(d.View.Run.Labels),
+		Lease: convert.TurnLeaseToProto(&d.TurnLease), Turn: turn, Agent: d.View.Run.Agent, Labels: convert.LabelsToProto(d.View.Run.Labels),
 		Traceparent: d.Traceparent,
 	}
 	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Turn{Turn: out}}) }, nil
@@ -244,13 +244,13 @@ func (l *workLink) PrepareTurn(d work.TurnDelivery) (func(), error) {
 
 // PrepareStep implements [runtime.WorkerSink].
 func (l *workLink) PrepareStep(d work.StepDelivery) (func(), error) {
-	out := stepAssignmentToProto(&d)
+	out := convert.StepAssignmentToProto(&d)
 	return func() { l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Step{Step: out}}) }, nil
 }
 
 // Revoke implements [runtime.WorkerSink].
 func (l *workLink) Revoke(r work.Revocation) {
-	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Revoked{Revoked: revocationToProto(&r)}})
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Revoked{Revoked: convert.RevocationToProto(&r)}})
 }
 
 // StepsAnswered implements [runtime.WorkerSink].

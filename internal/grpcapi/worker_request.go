@@ -189,7 +189,7 @@ func (l *workLink) heartbeat(tokens []string) (*pawlv1.LeaseExtension, error) {
 	extended, lost := l.worker.Heartbeat(tokens)
 	out := &pawlv1.LeaseExtension{Lost: lost}
 	for i := range extended {
-		out.Leases = append(out.Leases, turnLeaseToProto(&extended[i]))
+		out.Leases = append(out.Leases, convert.TurnLeaseToProto(&extended[i]))
 	}
 	return out, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -59,12 +60,12 @@ func (s *workerService) Work(stream workServer) error {
 func (s *workerService) serve(ctx context.Context, stream workServer, link *workLink, more []*pawlv1.WorkRequest) error {
 	received := make(chan error, 1)
 	go func() { received <- link.receive(ctx, stream, more) }()
-	who, drain := principalOf(ctx), s.runs.draining
+	who, drain := door.CallerOf(ctx), s.runs.draining
 	var over <-chan time.Time
 	for {
 		// Idle workers come by the thousand, so this loop watches for everything.
-		changed := s.runs.auth.changed()
-		if err := s.runs.auth.recheck(who, pawlv1.WorkerService_Work_FullMethodName); err != nil {
+		changed := s.runs.auth.Changed()
+		if err := s.runs.auth.Recheck(who, pawlv1.WorkerService_Work_FullMethodName); err != nil {
 			return err
 		}
 		if err := link.flush(stream); err != nil {
@@ -138,14 +139,14 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 	if in == nil {
 		return registrationRequired()
 	}
-	req := workerFromProto(callOf(ctx, first.GetNamespace()), in)
+	req := convert.WorkerFromProto(callOf(ctx, first.GetNamespace()), in)
 	req.Sink, link.batches, link.brief = link, in.GetBatches(), in.GetBrief()
 	conn, err := s.runs.work.Connect(ctx, req)
 	if err != nil {
 		return err
 	}
 	link.worker = conn.Worker
-	out := registeredToProto(&conn)
+	out := convert.RegisteredToProto(&conn)
 	out.HeartbeatInterval, out.MaxMessageBytes = durationpb.New(heartbeatEvery), int64(s.maxMessage)
 	link.pushFirst(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Registered{Registered: out}})
 	credits := first.GetCredits()
@@ -166,7 +167,7 @@ func (s *runService) turnResponse(ctx context.Context, namespace string, view *r
 	out := convert.TurnViewToProto(view)
 	out.VariablesJson = string(variables)
 	out.Remaining = convert.RemainingToProto(&view.Remaining)
-	out.SettingsJson = s.settings.of(owner, view.TurnRef.Prompt, view.TurnRef.State)
+	out.SettingsJson = s.settings.Of(owner, view.TurnRef.Prompt, view.TurnRef.State)
 	convert.DescribeSlots(owner, view.TurnRef.State, out.GetArtifactSlots())
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -363,7 +364,7 @@ func TestWorkScope(t *testing.T) {
 	if _, err := h.ask(completion(h.turn(), "Again")); err != nil {
 		t.Fatalf("with the scope work alone: %v", err)
 	}
-	if err := r.server.SetRights(Rights{Tokens: []Token{{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeAdmin}}}); err != nil {
+	if err := r.server.SetRights(Rights{Tokens: []door.Token{{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeAdmin}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, h.end(), codes.Unauthenticated, "TOKEN_REVOKED")

@@ -1,4 +1,4 @@
-package grpcapi
+package door
 
 import (
 	"crypto/sha256"
@@ -23,7 +23,7 @@ func TestReadTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := newTokenSet(tokens)
+	set, err := NewTokenSet(tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestTokenFaults(t *testing.T) {
 			t.Parallel()
 			tokens, err := parseTokens(strings.NewReader(tt.text))
 			if err == nil {
-				_, err = newTokenSet(tokens)
+				_, err = NewTokenSet(tokens)
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error %v, want %q in it", err, tt.want)
@@ -78,7 +78,7 @@ func FuzzParseTokens(f *testing.F) {
 		if err == nil && len(tokens) == 0 {
 			t.Fatal("neither tokens nor an error")
 		}
-		if set, err := newTokenSet(tokens); err == nil && len(set.principals) != len(tokens) {
+		if set, err := NewTokenSet(tokens); err == nil && len(set.Principals) != len(tokens) {
 			t.Fatal("a token was lost")
 		}
 	})

@@ -1,4 +1,4 @@
-package grpcapi
+package door
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// everyScope in the order of the documentation.
-var everyScope = []runtime.Scopes{
+// EveryScope in the order of the documentation.
+var EveryScope = []runtime.Scopes{
 	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
 	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin,
 }
@@ -20,18 +20,18 @@ var everyScope = []runtime.Scopes{
 func ParseScopes(list string) (runtime.Scopes, error) {
 	var set runtime.Scopes
 	for name := range strings.SplitSeq(list, ",") {
-		i := slices.IndexFunc(everyScope, func(s runtime.Scopes) bool { return s.String() == strings.TrimSpace(name) })
+		i := slices.IndexFunc(EveryScope, func(s runtime.Scopes) bool { return s.String() == strings.TrimSpace(name) })
 		if i < 0 {
 			return 0, fmt.Errorf("unknown scope %q; known scopes are %s", name, knownScopes())
 		}
-		set |= everyScope[i]
+		set |= EveryScope[i]
 	}
 	return set, nil
 }
 
 func knownScopes() string {
 	var all runtime.Scopes
-	for _, s := range everyScope {
+	for _, s := range EveryScope {
 		all |= s
 	}
 	return all.String()

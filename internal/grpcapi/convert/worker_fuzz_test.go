@@ -1,4 +1,4 @@
-package grpcapi
+package convert
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func FuzzWorkerRegistration(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		m := &pawlv1.WorkerRegistration{}
 		if proto.Unmarshal(data, m) == nil {
-			workerFromProto(runtime.Call{}, m)
+			WorkerFromProto(runtime.Call{}, m)
 		}
 	})
 }

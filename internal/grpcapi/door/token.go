@@ -1,4 +1,4 @@
-package grpcapi
+package door
 
 import (
 	"bufio"
@@ -33,7 +33,7 @@ type Token struct {
 }
 
 // reservedNames are the sidecar's own: it owns its delegations' tasks as "pawl".
-var reservedNames = []string{anonymous.Name, "pawl", "sidecar", "a2a"}
+var reservedNames = []string{Anonymous.Name, "pawl", "sidecar", "a2a"}
 
 var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
 
@@ -102,7 +102,7 @@ func (t Token) validate() error {
 		return fmt.Errorf("principal %q: want 1 to 128 of letters, digits and . _ @ : / -, none of %s", t.Principal, strings.Join(reservedNames, ", "))
 	case len(t.Secret) < MinTokenBytes:
 		return fmt.Errorf("token of %q has %d characters; want at least %d", t.Principal, len(t.Secret), MinTokenBytes)
-	case !printable(t.Secret) || strings.Contains(t.Secret, " "):
+	case !Printable(t.Secret) || strings.Contains(t.Secret, " "):
 		return fmt.Errorf("token of %q: want printable ASCII without spaces", t.Principal)
 	case t.Scopes == 0:
 		return fmt.Errorf("principal %q has no scope; known scopes are %s", t.Principal, knownScopes())
@@ -110,16 +110,16 @@ func (t Token) validate() error {
 	return nil
 }
 
-// tokenSet answers who holds a token. It keeps digests only, so that a
+// TokenSet answers who holds a token. It keeps digests only, so that a
 // comparison takes the same time for every token and none stays in memory.
-type tokenSet struct {
+type TokenSet struct {
 	digests    [][sha256.Size]byte
-	principals []*principal
+	Principals []*Caller
 }
 
-// newTokenSet checks the tokens and reports all faults at once.
-func newTokenSet(tokens []Token) (*tokenSet, error) {
-	set := &tokenSet{}
+// NewTokenSet checks the tokens and reports all faults at once.
+func NewTokenSet(tokens []Token) (*TokenSet, error) {
+	set := &TokenSet{}
 	var faults []error
 	for _, t := range tokens {
 		if err := t.validate(); err != nil {
@@ -132,13 +132,13 @@ func newTokenSet(tokens []Token) (*tokenSet, error) {
 			continue
 		}
 		set.digests = append(set.digests, digest)
-		set.principals = append(set.principals, &principal{Principal: runtime.Principal{Name: t.Principal, Scopes: t.Scopes}, token: digest})
+		set.Principals = append(set.Principals, &Caller{Principal: runtime.Principal{Name: t.Principal, Scopes: t.Scopes}, token: digest})
 	}
 	return set, errors.Join(faults...)
 }
 
 // find compares with every token, whichever matches, and returns nil for none.
-func (s *tokenSet) find(digest [sha256.Size]byte) *principal {
+func (s *TokenSet) find(digest [sha256.Size]byte) *Caller {
 	found := -1
 	for i := range s.digests {
 		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(s.digests[i][:], digest[:]), i, found)
@@ -146,7 +146,11 @@ func (s *tokenSet) find(digest [sha256.Size]byte) *principal {
 	if found < 0 {
 		return nil
 	}
-	return s.principals[found]
+	return s.Principals[found]
 }
 
-func (s *tokenSet) empty() bool { return len(s.digests) == 0 }
+func (s *TokenSet) Empty() bool { return len(s.digests) == 0 }
+
+func Printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}

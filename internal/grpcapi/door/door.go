@@ -1,4 +1,4 @@
-package grpcapi
+package door
 
 import (
 	"crypto/tls"
@@ -36,10 +36,14 @@ func (doorInfo) AuthType() string { return "door" }
 type doors struct {
 	credentials.TransportCredentials
 	tls credentials.TransportCredentials
+	// outside watches a connection that comes from outside of the process.
+	outside func(net.Conn) net.Conn
 }
 
-func newDoors(conf *tls.Config) *doors {
-	d := &doors{TransportCredentials: insecure.NewCredentials()}
+// NewDoors takes the keys for TCP, nil for none, and who watches what comes from
+// outside.
+func NewDoors(conf *tls.Config, outside func(net.Conn) net.Conn) *doors {
+	d := &doors{TransportCredentials: insecure.NewCredentials(), outside: outside}
 	if conf != nil {
 		d.tls = credentials.NewTLS(conf)
 	}
@@ -60,17 +64,17 @@ func (d *doors) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, 
 		if err != nil {
 			return nil, nil, err
 		}
-		return newCalmConn(secure), info, nil
+		return d.outside(secure), info, nil
 	}
 	if kind != doorLocal {
-		conn = newCalmConn(conn)
+		conn = d.outside(conn)
 	}
 	return conn, doorInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, kind: kind}, nil
 }
 
 // Clone copies both halves.
 func (d *doors) Clone() credentials.TransportCredentials {
-	c := &doors{TransportCredentials: d.TransportCredentials.Clone()}
+	c := &doors{TransportCredentials: d.TransportCredentials.Clone(), outside: d.outside}
 	if d.tls != nil {
 		c.tls = d.tls.Clone()
 	}

@@ -1,16 +1,15 @@
-package grpcapi
+package convert
 
 import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
-func workerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.WorkerRequest {
+func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.WorkerRequest {
 	out := work.WorkerRequest{
 		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), Client: in.GetClient(), AllowUnknown: in.GetAllowUnknown(),
 		Offer: machine.WorkOffer{
@@ -33,12 +32,12 @@ func workerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.Work
 	return out
 }
 
-func registeredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
+func RegisteredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
 	out := &pawlv1.WorkerRegistered{
 		TurnCapacity: int32(conn.Offer.Turns), StepCapacity: int32(conn.Offer.Steps), Unknown: conn.Unknown,
 	}
 	for i := range conn.Turns {
-		out.KeptTurns = append(out.KeptTurns, turnLeaseToProto(&conn.Turns[i]))
+		out.KeptTurns = append(out.KeptTurns, TurnLeaseToProto(&conn.Turns[i]))
 	}
 	for i := range conn.Steps {
 		out.KeptSteps = append(out.KeptSteps, stepLeaseToProto(&conn.Steps[i]))
@@ -46,10 +45,10 @@ func registeredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
 	return out
 }
 
-func turnLeaseToProto(l *work.TurnLease) *pawlv1.TurnLease {
+func TurnLeaseToProto(l *work.TurnLease) *pawlv1.TurnLease {
 	return &pawlv1.TurnLease{
 		RunId: l.RunID, TurnSeq: l.Turn, Attempt: int32(l.Attempt), Delivery: int32(l.Delivery), Token: l.Token,
-		Deadline: convert.TimeToProto(l.Deadline), Duration: durationpb.New(l.Duration),
+		Deadline: TimeToProto(l.Deadline), Duration: durationpb.New(l.Duration),
 	}
 }
 
@@ -57,26 +56,26 @@ func stepLeaseToProto(l *work.StepLease) *pawlv1.StepLease {
 	return &pawlv1.StepLease{RunId: l.RunID, Step: l.Step, Tool: l.Tool, Attempt: int32(l.Attempt), Token: l.Token}
 }
 
-func stepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
+func StepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
 	return &pawlv1.StepAssignment{
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
-		TurnSeq: d.Step.TurnSeq, RequestedAt: convert.TimeToProto(d.RequestedAt), Deadline: convert.TimeToProto(d.Step.Deadline),
-		Timeout: durationpb.New(d.Left), Pack: convert.PackRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest), Traceparent: d.Traceparent,
+		TurnSeq: d.Step.TurnSeq, RequestedAt: TimeToProto(d.RequestedAt), Deadline: TimeToProto(d.Step.Deadline),
+		Timeout: durationpb.New(d.Left), Pack: PackRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest), Traceparent: d.Traceparent,
 		IdempotencyKey: machine.IdempotencyKey(d.RunID, d.StepLease.Step),
 	}
 }
 
-func revocationToProto(r *work.Revocation) *pawlv1.Revocation {
+func RevocationToProto(r *work.Revocation) *pawlv1.Revocation {
 	out := &pawlv1.Revocation{Cause: pawlv1.RevokeCause(r.Cause)}
 	if r.Turn != nil {
-		out.Work = &pawlv1.Revocation_Turn{Turn: turnLeaseToProto(r.Turn)}
+		out.Work = &pawlv1.Revocation_Turn{Turn: TurnLeaseToProto(r.Turn)}
 	} else {
 		out.Work = &pawlv1.Revocation_Step{Step: stepLeaseToProto(r.Step)}
 	}
 	return out
 }
 
-func outputToProto(c *runtime.OutputChunk) *pawlv1.StreamTransitionsResponse {
+func OutputToProto(c *runtime.OutputChunk) *pawlv1.StreamTransitionsResponse {
 	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Output{Output: &pawlv1.OutputChunk{
 		TurnSeq: c.Turn, Attempt: int32(c.Attempt), Delivery: int32(c.Delivery), Offset: c.Offset, Text: c.Text, Reset_: c.Reset,
 	}}}

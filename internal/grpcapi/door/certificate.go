@@ -1,4 +1,4 @@
-package grpcapi
+package door
 
 import (
 	"context"
@@ -18,36 +18,36 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// maxCertificateName bounds one name of a certificate, bytes: it becomes part of
+// MaxCertificateName bounds one name of a certificate, bytes: it becomes part of
 // keys of the store.
-const maxCertificateName = 256
+const MaxCertificateName = 256
 
-// identity is what a verified client certificate says of its holder.
-type identity struct {
-	// roots are the digests of the authorities that vouch for it.
-	roots [][sha256.Size]byte
-	// names are the subject's common name and then the subject alternative names,
+// Identity is what a verified client certificate says of its holder.
+type Identity struct {
+	// Roots are the digests of the authorities that vouch for it.
+	Roots [][sha256.Size]byte
+	// Names are the subject's common name and then the subject alternative names,
 	// as certificateNames spells them.
-	names []string
+	Names []string
 }
 
-// identityOf reads the state of a connection; nil without a verified certificate.
-func identityOf(state *tls.ConnectionState) *identity {
+// IdentityOf reads the state of a connection; nil without a verified certificate.
+func IdentityOf(state *tls.ConnectionState) *Identity {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
 	}
-	id := &identity{names: certificateNames(state.VerifiedChains[0][0])}
+	id := &Identity{Names: CertificateNames(state.VerifiedChains[0][0])}
 	for _, chain := range state.VerifiedChains {
-		id.roots = append(id.roots, sha256.Sum256(chain[len(chain)-1].Raw))
+		id.Roots = append(id.Roots, sha256.Sum256(chain[len(chain)-1].Raw))
 	}
 	return id
 }
 
-// certificateNames are the names by which a certificate may be given scopes, the
+// CertificateNames are the names by which a certificate may be given scopes, the
 // kind in front, so that no name of one kind passes for one of another. Names that
 // are too long, that a log could not show, or that pass for an answer in another's name
 // are none.
-func certificateNames(cert *x509.Certificate) []string {
+func CertificateNames(cert *x509.Certificate) []string {
 	var names []string
 	add := func(kind, name string) {
 		if nameable(name) {
@@ -69,42 +69,42 @@ func certificateNames(cert *x509.Certificate) []string {
 
 // nameable: a name may be a principal's.
 func nameable(name string) bool {
-	return name != "" && len(name) <= maxCertificateName && utf8.ValidString(name) && !strings.Contains(name, runtime.BehalfMark) &&
+	return name != "" && len(name) <= MaxCertificateName && utf8.ValidString(name) && !strings.Contains(name, runtime.BehalfMark) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// certificateSet answers who the holder of a certificate is. nil: none are asked for.
-type certificateSet struct {
-	// roots are the digests of the authorities that are trusted now.
-	roots map[[sha256.Size]byte]bool
-	// scopes are by name; everyCertificate is every holder's.
-	scopes map[string]runtime.Scopes
+// CertificateSet answers who the holder of a certificate is. nil: none are asked for.
+type CertificateSet struct {
+	// Roots are the digests of the authorities that are trusted now.
+	Roots map[[sha256.Size]byte]bool
+	// Scopes are by name; everyCertificate is every holder's.
+	Scopes map[string]runtime.Scopes
 }
 
-// find names the holder: by the first of its names that was given scopes, else by
+// Find names the holder: by the first of its names that was given scopes, else by
 // the first that it has. Whom no line names has what every certificate has, which
 // without such a line is nothing.
-func (s *certificateSet) find(id *identity) (*principal, error) {
-	if !slices.ContainsFunc(id.roots, func(root [sha256.Size]byte) bool { return s.roots[root] }) {
+func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
+	if !slices.ContainsFunc(id.Roots, func(root [sha256.Size]byte) bool { return s.Roots[root] }) {
 		return nil, unauthenticated("CERTIFICATE_REVOKED", "the authority of the client certificate is no longer trusted; connect again with another")
 	}
-	if len(id.names) == 0 {
+	if len(id.Names) == 0 {
 		return nil, unauthenticated("CERTIFICATE_UNNAMED", fmt.Sprintf(
-			"the client certificate has neither a common name nor a URI, DNS or email name of at most %d printable bytes without %s", maxCertificateName, runtime.BehalfMark))
+			"the client certificate has neither a common name nor a URI, DNS or email name of at most %d printable bytes without %s", MaxCertificateName, runtime.BehalfMark))
 	}
-	name := id.names[0]
-	for _, candidate := range id.names {
-		if _, listed := s.scopes[candidate]; listed {
+	name := id.Names[0]
+	for _, candidate := range id.Names {
+		if _, listed := s.Scopes[candidate]; listed {
 			name = candidate
 			break
 		}
 	}
-	return &principal{Principal: runtime.Principal{Name: name, Scopes: s.of(name)}, certificate: id}, nil
+	return &Caller{Principal: runtime.Principal{Name: name, Scopes: s.Of(name)}, certificate: id}, nil
 }
 
-// of are the scopes of a name.
-func (s *certificateSet) of(name string) runtime.Scopes {
-	return s.scopes[name] | s.scopes[everyCertificate]
+// Of are the scopes of a name.
+func (s *CertificateSet) Of(name string) runtime.Scopes {
+	return s.Scopes[name] | s.Scopes[EveryCertificate]
 }
 
 // The gateway is a client on the in-process connection. It tells there who showed a
@@ -114,29 +114,29 @@ const (
 	nameKey = "pawl-name-bin"
 )
 
-// metadata is the identity on its way from the gateway to the server.
-func (id *identity) metadata() metadata.MD {
+// Metadata is the identity on its way from the gateway to the server.
+func (id *Identity) Metadata() metadata.MD {
 	if id == nil {
 		return nil
 	}
-	md := metadata.MD{nameKey: id.names}
-	for _, root := range id.roots {
+	md := metadata.MD{nameKey: id.Names}
+	for _, root := range id.Roots {
 		md.Append(rootKey, string(root[:]))
 	}
 	return md
 }
 
 // forwarded reads what the gateway told; nil: its caller showed no certificate.
-func forwarded(ctx context.Context) *identity {
+func forwarded(ctx context.Context) *Identity {
 	md, _ := metadata.FromIncomingContext(ctx)
 	roots := md.Get(rootKey)
 	if len(roots) == 0 {
 		return nil
 	}
-	id := &identity{names: md.Get(nameKey)}
+	id := &Identity{Names: md.Get(nameKey)}
 	for _, root := range roots {
 		if len(root) == sha256.Size {
-			id.roots = append(id.roots, [sha256.Size]byte([]byte(root)))
+			id.Roots = append(id.Roots, [sha256.Size]byte([]byte(root)))
 		}
 	}
 	return id
@@ -144,14 +144,14 @@ func forwarded(ctx context.Context) *identity {
 
 // shown is the identity that the caller's connection proves. owner: the connection
 // is the Unix socket, which nobody but the owner of the process can open.
-func shown(ctx context.Context) (id *identity, owner bool) {
+func shown(ctx context.Context) (id *Identity, owner bool) {
 	from, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil, false
 	}
 	switch info := from.AuthInfo.(type) {
 	case credentials.TLSInfo:
-		return identityOf(&info.State), false
+		return IdentityOf(&info.State), false
 	case doorInfo:
 		if info.kind == doorLocal {
 			return forwarded(ctx), false

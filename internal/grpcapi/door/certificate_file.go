@@ -1,4 +1,4 @@
-package grpcapi
+package door
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// everyCertificate stands for every holder of a certificate in the list of rights.
-const everyCertificate = "*"
+// EveryCertificate stands for every holder of a certificate in the list of rights.
+const EveryCertificate = "*"
 
 // certificateKinds are the names that a line may begin with.
 var certificateKinds = []string{"cert:", "uri:", "dns:", "email:"}
@@ -87,7 +87,7 @@ func (c Certificate) validate() error {
 	if c.Scopes == 0 {
 		return fmt.Errorf("certificate %q has no scope; known scopes are %s", c.Name, knownScopes())
 	}
-	if c.Name == everyCertificate {
+	if c.Name == EveryCertificate {
 		return nil
 	}
 	for _, kind := range certificateKinds {
@@ -96,28 +96,28 @@ func (c Certificate) validate() error {
 		}
 	}
 	return fmt.Errorf("certificate %q: want %s followed by a name of at most %d printable bytes without %s, or %s for all",
-		fault.Clip(c.Name, fault.MaxFieldBytes), strings.Join(certificateKinds, ", "), maxCertificateName, runtime.BehalfMark, everyCertificate)
+		fault.Clip(c.Name, fault.MaxFieldBytes), strings.Join(certificateKinds, ", "), MaxCertificateName, runtime.BehalfMark, EveryCertificate)
 }
 
-// newCertificateSet checks the list and reports all faults at once.
-func newCertificateSet(keys *keys, list []Certificate) (*certificateSet, error) {
-	if keys == nil || keys.roots == nil {
+// NewCertificateSet checks the list and reports all faults at once.
+func NewCertificateSet(keys *Keys, list []Certificate) (*CertificateSet, error) {
+	if keys == nil || keys.Roots == nil {
 		if len(list) > 0 {
 			return nil, errors.New("certificates_file needs tls_client_ca")
 		}
 		return nil, nil
 	}
-	set := &certificateSet{roots: keys.roots, scopes: map[string]runtime.Scopes{}}
+	set := &CertificateSet{Roots: keys.Roots, Scopes: map[string]runtime.Scopes{}}
 	var faults []error
 	for _, c := range list {
 		if err := c.validate(); err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		if _, twice := set.scopes[c.Name]; twice {
+		if _, twice := set.Scopes[c.Name]; twice {
 			faults = append(faults, fmt.Errorf("certificate %q is named twice", c.Name))
 		}
-		set.scopes[c.Name] |= c.Scopes
+		set.Scopes[c.Name] |= c.Scopes
 	}
 	return set, errors.Join(faults...)
 }

@@ -1,11 +1,10 @@
-package grpcapi
+package convert
 
 import (
 	"encoding/json"
 	"strings"
 	"sync"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -17,19 +16,19 @@ var handedOn = []string{
 // maxSettings bounds the turns whose settings are remembered.
 const maxSettings = 1024
 
-// settingsCache makes the settings of turns: what a pack says to the executor,
+// SettingsCache makes the settings of turns: what a pack says to the executor,
 // in the pack's own words. They depend on the pack alone.
-type settingsCache struct {
+type SettingsCache struct {
 	mu    sync.RWMutex
 	known map[settingsKey]string
 }
 
 type settingsKey struct{ digest, prompt, state string }
 
-func newSettingsCache() *settingsCache { return &settingsCache{known: map[settingsKey]string{}} }
+func NewSettingsCache() *SettingsCache { return &SettingsCache{known: map[settingsKey]string{}} }
 
-// of returns the settings as one compact JSON object.
-func (c *settingsCache) of(p *pack.Pack, prompt, state string) string {
+// Of returns the settings as one compact JSON object.
+func (c *SettingsCache) Of(p *pack.Pack, prompt, state string) string {
 	key := settingsKey{p.Digest, prompt, state}
 	c.mu.RLock()
 	text, ok := c.known[key]
@@ -70,8 +69,8 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	if evals := mergeEvals(doc.Evals, own["evals"]); len(evals) > 0 {
 		settings["evals"] = evals
 	}
-	filter := convert.SkillFilter(p, state)
-	if skills := filterSkills(doc.Skills, filter); len(skills) > 0 {
+	filter := SkillFilter(p, state)
+	if skills := FilterSkills(doc.Skills, filter); len(skills) > 0 {
 		settings["skills"] = skills
 	}
 	if filter != "" {
@@ -115,10 +114,10 @@ func evalID(raw json.RawMessage) string {
 // noSkills is the filter of a state that takes none.
 const noSkills = "none"
 
-// filterSkills keeps the sources at, below or above the filter's path, and the inline
+// FilterSkills keeps the sources at, below or above the filter's path, and the inline
 // skill of that name (RFC 0008). Of a source above it the executor takes what the filter,
 // which it gets as skills_filter, names.
-func filterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
+func FilterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	switch filter {
 	case "":
 		return sources
@@ -132,15 +131,15 @@ func filterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 			continue
 		}
 		at := source.Path + source.Name
-		if at != "" && (within(at, filter) || within(filter, at)) {
+		if at != "" && (Within(at, filter) || Within(filter, at)) {
 			kept = append(kept, raw)
 		}
 	}
 	return kept
 }
 
-// within says whether a path is a folder or lies in it.
-func within(path, folder string) bool {
+// Within says whether a path is a folder or lies in it.
+func Within(path, folder string) bool {
 	path = strings.TrimSuffix(path, "/")
 	folder = strings.TrimSuffix(folder, "/")
 	return path == folder || strings.HasPrefix(path, folder+"/")

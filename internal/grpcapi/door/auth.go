@@ -1,0 +1,214 @@
+package door
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	mwauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
+	"google.golang.org/grpc"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Caller is an authenticated caller and what proved it.
+type Caller struct {
+	runtime.Principal
+	// token is the digest of the bearer token that proved the name; zero when
+	// something else did.
+	token [sha256.Size]byte
+	// certificate proved the name; nil when something else did.
+	certificate *Identity
+}
+
+// Anonymous is everyone while authentication is off.
+var Anonymous = &Caller{Principal: runtime.Anonymous()}
+
+type principalKey struct{}
+
+// CallerOf returns the caller that the interceptor put into the context.
+func CallerOf(ctx context.Context) *Caller {
+	if p, ok := ctx.Value(principalKey{}).(*Caller); ok {
+		return p
+	}
+	return &Caller{}
+}
+
+// WithCaller puts a caller into the context of its call.
+func WithCaller(ctx context.Context, p *Caller) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// Authenticator tells who calls and whether the method is theirs to call.
+type Authenticator struct {
+	Current atomic.Pointer[AuthState]
+	// Operations has, by name, what can be asked for.
+	Operations map[string]runtime.Operation
+}
+
+// AuthState is who may call; changed is closed when another replaces it.
+type AuthState struct {
+	Tokens *TokenSet
+	// Certificates is nil unless callers must show one.
+	Certificates *CertificateSet
+	changed      chan struct{}
+}
+
+func NewAuthenticator(operations map[string]runtime.Operation, tokens *TokenSet, certificates *CertificateSet) *Authenticator {
+	a := &Authenticator{Operations: operations}
+	a.Current.Store(&AuthState{Tokens: tokens, Certificates: certificates, changed: make(chan struct{})})
+	return a
+}
+
+// Replace installs other tokens and certificates; streams of principals that lost
+// their right end.
+func (a *Authenticator) Replace(tokens *TokenSet, certificates *CertificateSet) {
+	old := a.Current.Swap(&AuthState{Tokens: tokens, Certificates: certificates, changed: make(chan struct{})})
+	close(old.changed)
+}
+
+// Changed is closed at the next change of rights.
+func (a *Authenticator) Changed() <-chan struct{} { return a.Current.Load().changed }
+
+// Admit is the [mwauth.AuthFunc] of every method.
+func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
+	method, _ := grpc.Method(ctx)
+	if a.Operations[method].Public {
+		return WithCaller(ctx, Anonymous), nil
+	}
+	p, err := a.Identify(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	if err := a.Authorize(p, method); err != nil {
+		return ctx, err
+	}
+	return WithCaller(ctx, p), nil
+}
+
+// Identify names the caller: by token where tokens are configured, else by client
+// certificate where those are asked for, else it is anonymous. It is the one way in
+// for every listener and binding.
+func (a *Authenticator) Identify(ctx context.Context) (*Caller, error) {
+	now := a.Current.Load()
+	switch {
+	case !now.Tokens.Empty():
+		return now.byToken(ctx)
+	case now.Certificates != nil:
+		return now.byCertificate(ctx)
+	}
+	return Anonymous, nil
+}
+
+func (s *AuthState) byToken(ctx context.Context) (*Caller, error) {
+	secret, err := mwauth.AuthFromMD(ctx, "bearer")
+	if err != nil {
+		return nil, unauthenticated("TOKEN_MISSING", "this server wants the header authorization: Bearer TOKEN")
+	}
+	p := s.Tokens.find(sha256.Sum256([]byte(secret)))
+	if p == nil {
+		return nil, unauthenticated("TOKEN_UNKNOWN", "the bearer token is not one of this server's")
+	}
+	return p, nil
+}
+
+// byCertificate names the holder of the certificate. The Unix socket, where none can
+// be shown, is its owner's.
+func (s *AuthState) byCertificate(ctx context.Context) (*Caller, error) {
+	id, owner := shown(ctx)
+	switch {
+	case id != nil:
+		return s.Certificates.Find(id)
+	case owner:
+		return Anonymous, nil
+	}
+	return nil, unauthenticated("CERTIFICATE_MISSING", "this server wants a client certificate")
+}
+
+// Authorize checks the method against the scopes of the principal.
+func (a *Authenticator) Authorize(p *Caller, method string) error {
+	op, known := a.Operations[method]
+	need := op.Scopes
+	if known && (need == 0 || p.Scopes.Any(need)) {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: need.Names(),
+		Message: fmt.Sprintf("principal %q may not call %s; it takes one of these scopes", p.Name, method),
+	}
+}
+
+// Recheck says whether a principal that was admitted to a method still is.
+func (a *Authenticator) Recheck(p *Caller, method string) error {
+	_, err := a.Again(p, method)
+	return err
+}
+
+// Again is a principal that was admitted to a method, by the rights that hold now.
+func (a *Authenticator) Again(p *Caller, method string) (*Caller, error) {
+	now := a.Current.Load()
+	var still *Caller
+	switch {
+	case p.token != ([sha256.Size]byte{}):
+		still = now.Tokens.find(p.token)
+		if still == nil || still.Name != p.Name {
+			return nil, unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
+		}
+	case p.certificate != nil && now.Certificates != nil:
+		var err error
+		if still, err = now.Certificates.Find(p.certificate); err != nil {
+			return nil, err
+		}
+		if still.Name != p.Name {
+			return nil, unauthenticated("CERTIFICATE_REVOKED", "the certificate of this stream names another principal now")
+		}
+	default:
+		return p, nil
+	}
+	return still, a.Authorize(still, method)
+}
+
+func unauthenticated(reason, message string) error {
+	return &machine.Refusal{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
+}
+
+// Unary is admit for a caller who is in the context already.
+func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := a.Authorize(CallerOf(ctx), info.FullMethod); err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
+}
+
+// MayRead says whether a principal of this name may read runs. Whoever made a webhook
+// may have lost the right since.
+func (a *Authenticator) MayRead(name string) error {
+	now := a.Current.Load()
+	switch {
+	case !now.Tokens.Empty():
+		for _, p := range now.Tokens.Principals {
+			if p.Name == name && p.Scopes.Any(runtime.ScopeRunsRead) {
+				return nil
+			}
+		}
+	case now.Certificates == nil, name == Anonymous.Name, now.Certificates.Of(name).Any(runtime.ScopeRunsRead):
+		return nil
+	}
+	return fmt.Errorf("principal %q, whose webhook it is, does not have the scope %s", name, runtime.ScopeRunsRead)
+}
+
+// Unlisted names the registered methods that have no row in the table.
+func (a *Authenticator) Unlisted(services map[string]grpc.ServiceInfo) error {
+	var faults []error
+	for service, info := range services {
+		for _, method := range info.Methods {
+			if name := "/" + service + "/" + method.Name; a.Operations[name].Name == "" {
+				faults = append(faults, fmt.Errorf("%s has no scopes in the table of operations", name))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}

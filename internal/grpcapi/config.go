@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/house"
 )
 
@@ -122,10 +123,10 @@ func (c Config) validate() error {
 	check(c.MaxStreams > 0, "streams %d: want 0 (the default) or more", c.MaxStreams)
 	check(c.Metrics == "" || c.MetricsPage != nil, "metrics %q: there are none to serve", c.Metrics)
 	for _, origin := range c.HTTPOrigins {
-		check(validOrigin(origin), "http_origin %q: want scheme://host[:port]", origin)
+		check(gateway.ValidOrigin(origin), "http_origin %q: want scheme://host[:port]", origin)
 	}
 	for _, host := range c.HTTPHosts {
-		check(validHost(host), "http_host %q: want host or host:port", host)
+		check(gateway.ValidHost(host), "http_host %q: want host or host:port", host)
 	}
 	return errors.Join(faults...)
 }

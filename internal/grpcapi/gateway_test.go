@@ -22,6 +22,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -229,7 +230,7 @@ func TestOpenAPI(t *testing.T) {
 			OperationID string `json:"operationId"`
 		} `json:"paths"`
 	}
-	if err := json.Unmarshal(readAll(t, r.httpCall(testContext(t), "GET", openAPIPath, "")), &doc); err != nil {
+	if err := json.Unmarshal(readAll(t, r.httpCall(testContext(t), "GET", gateway.OpenAPIPath, "")), &doc); err != nil {
 		t.Fatal(err)
 	}
 	var operations []string
@@ -482,7 +483,7 @@ func TestGatewayTakesRealJSON(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := (&realJSON{}).NewDecoder(strings.NewReader(c.body)).Decode(c.msg); err != nil {
+			if err := (&gateway.RealJSON{}).NewDecoder(strings.NewReader(c.body)).Decode(c.msg); err != nil {
 				t.Fatal(err)
 			}
 			want := c.msg.ProtoReflect().New().Interface()
@@ -500,7 +501,7 @@ func TestGatewayTakesRealJSON(t *testing.T) {
 		`{"nothing":{}}`:                        "unknown field",
 		`[]`:                                    "unexpected token",
 	} {
-		err := (&realJSON{}).NewDecoder(strings.NewReader(body)).Decode(&pawlv1.StartRunRequest{})
+		err := (&gateway.RealJSON{}).NewDecoder(strings.NewReader(body)).Decode(&pawlv1.StartRunRequest{})
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", body, err, says)
 		}

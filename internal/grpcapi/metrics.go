@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -17,19 +18,19 @@ func newMetrics(s *Server) *web {
 	mux := http.NewServeMux()
 	mux.Handle(metricsMethod, s.cfg.MetricsPage)
 	w := newWeb(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !hostNamed(r.Host, s.cfg.HTTPHosts) && !isAddress(r.Host) {
+		if !gateway.HostNamed(r.Host, s.cfg.HTTPHosts) && !gateway.IsAddress(r.Host) {
 			refusal := &machine.Refusal{
 				Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host",
 				Allowed: append([]string{"loopback names", "addresses"}, s.cfg.HTTPHosts...),
 				Message: "the metrics are not known by that name; configure http_host",
 			}
 			s.edge.tally.refused(r.Context(), metricsMethod, fault.Refused(refusal))
-			writeRefusal(w, refusal)
+			gateway.WriteRefusal(w, refusal)
 			return
 		}
 		if _, err := s.Admit(r, metricsMethod); err != nil {
 			st, _ := fault.Status(err)
-			writeStatus(w, st, httpStatus(st))
+			gateway.WriteStatus(w, st, gateway.HTTPStatus(st))
 			return
 		}
 		mux.ServeHTTP(w, r)

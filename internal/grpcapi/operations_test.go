@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-dev/pawl/gen"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -189,7 +190,7 @@ func TestEveryRouteReachesItsOwnMethod(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log callLog
-	routes, err := newRoutes(t.Context(), &log)
+	routes, err := gateway.NewRoutes(t.Context(), &log)
 	if err != nil {
 		t.Fatal(err)
 	}

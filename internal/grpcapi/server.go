@@ -56,7 +56,7 @@ type Server struct {
 
 	tcp, unix net.Listener
 	local     *bufconn.Listener
-	gateway   *gateway
+	gateway   *jsonPort
 	metrics   *web
 }
 
@@ -108,7 +108,7 @@ func (s *Server) build() error {
 	if s.cfg.HTTP == "" {
 		return nil
 	}
-	gateway, err := newGateway(s)
+	gateway, err := newJSONPort(s)
 	s.gateway = gateway
 	return err
 }

@@ -1,4 +1,4 @@
-package grpcapi
+package gateway
 
 import (
 	"net/http"
@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/gen"
 )
 
-// openAPIPath is where the gateway describes itself.
-const openAPIPath = "/openapi.json"
+// OpenAPIPath is where the gateway describes itself.
+const OpenAPIPath = "/openapi.json"
 
 // serveOpenAPI answers with the generated document. It names no run and no pack
 // and so takes no token.

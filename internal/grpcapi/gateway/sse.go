@@ -1,4 +1,4 @@
-package grpcapi
+package gateway
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req, err := streamRequest(r)
 	if err != nil {
 		st, _ := fault.Status(err)
-		writeStatus(w, st, httpStatus(st))
+		WriteStatus(w, st, HTTPStatus(st))
 		return
 	}
 	ctx := metadata.NewOutgoingContext(r.Context(), metadata.Join(door.IdentityOf(r.TLS).Metadata()))
@@ -70,7 +70,7 @@ func (e *eventStream) serve(ctx context.Context, w http.ResponseWriter, req *paw
 	}
 	if err != nil {
 		st := status.Convert(err)
-		writeStatus(w, st, httpStatus(st))
+		WriteStatus(w, st, HTTPStatus(st))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -1,4 +1,4 @@
-package grpcapi
+package gateway
 
 import (
 	"encoding/json"
@@ -23,14 +23,8 @@ import (
 // 127.0.0.1 (refused by Host), by a cross-origin request (refused by Origin),
 // or by a form, which cannot send application/json (refused by content type).
 type guard struct {
-	hosts   []string
-	origins []string
-	// maxBody bounds a request body in bytes.
-	maxBody int64
-	next    http.Handler
-	// guest serves paths of its own; nil = there is none.
-	guest *Guest
-	tally *tally
+	cfg  Config
+	next http.Handler
 }
 
 // bodyMethods are those whose request must be JSON, an empty body included: a
@@ -40,8 +34,8 @@ var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, ht
 // ServeHTTP refuses or hands on.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refusal := g.refuse(r); refusal != nil {
-		g.tally.refused(r.Context(), httpMethod, fault.Refused(refusal))
-		writeRefusal(w, refusal)
+		g.cfg.Refused(r.Context(), fault.Refused(refusal))
+		WriteRefusal(w, refusal)
 		return
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(r, origin) {
@@ -52,9 +46,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	r.Body = http.MaxBytesReader(w, r.Body, g.maxBody)
+	r.Body = http.MaxBytesReader(w, r.Body, g.cfg.MaxBody)
 	if g.visits(r) {
-		g.guest.HTTP.ServeHTTP(w, r)
+		g.cfg.Guest.ServeHTTP(w, r)
 		return
 	}
 	g.next.ServeHTTP(w, r)
@@ -62,16 +56,16 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // visits: the request is the guest's, which judges the type of its body itself.
 func (g *guard) visits(r *http.Request) bool {
-	return g.guest != nil && g.guest.HTTP != nil && g.guest.Takes(r.URL.EscapedPath())
+	return g.cfg.Guest != nil && g.cfg.GuestTakes(r.URL.EscapedPath())
 }
 
 func (g *guard) refuse(r *http.Request) *machine.Refusal {
 	if r.URL.Path != healthPath && !g.hostAllowed(r.Host) {
-		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.hosts...),
+		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.cfg.Hosts...),
 			Message: "this gateway is not known by that name; configure http_host"}
 	}
-	if origins := r.Header.Values("Origin"); len(origins) > 0 && !(len(origins) == 1 && (sameOrigin(r, origins[0]) || slices.Contains(g.origins, origins[0]))) {
-		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "ORIGIN_NOT_ALLOWED", Field: "Origin", Allowed: g.origins,
+	if origins := r.Header.Values("Origin"); len(origins) > 0 && !(len(origins) == 1 && (sameOrigin(r, origins[0]) || slices.Contains(g.cfg.Origins, origins[0]))) {
+		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "ORIGIN_NOT_ALLOWED", Field: "Origin", Allowed: g.cfg.Origins,
 			Message: "pages of that origin may not call this gateway; configure http_origin"}
 	}
 	if types := r.Header.Values("Content-Type"); !g.visits(r) && slices.Contains(bodyMethods, r.Method) && (len(types) != 1 || !isJSON(types[0])) {
@@ -112,10 +106,10 @@ func sameOrigin(r *http.Request, origin string) bool {
 	return strings.EqualFold(origin, scheme+r.Host)
 }
 
-func (g *guard) hostAllowed(hostport string) bool { return hostNamed(hostport, g.hosts) }
+func (g *guard) hostAllowed(hostport string) bool { return HostNamed(hostport, g.cfg.Hosts) }
 
-// hostNamed: the Host header is a loopback name, or one of those.
-func hostNamed(hostport string, names []string) bool {
+// HostNamed: the Host header is a loopback name, or one of those.
+func HostNamed(hostport string, names []string) bool {
 	host := hostOf(hostport)
 	if ip := net.ParseIP(host); strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() {
 		return true
@@ -125,8 +119,8 @@ func hostNamed(hostport string, names []string) bool {
 	})
 }
 
-// isAddress: the Host header is an address. No name of another page resolved to it.
-func isAddress(hostport string) bool { return net.ParseIP(hostOf(hostport)) != nil }
+// IsAddress: the Host header is an address. No name of another page resolved to it.
+func IsAddress(hostport string) bool { return net.ParseIP(hostOf(hostport)) != nil }
 
 func hostOf(hostport string) string {
 	host := hostport
@@ -152,18 +146,18 @@ func allowOrigin(h http.Header, origin string) {
 	h.Set("Access-Control-Max-Age", "600")
 }
 
-// writeRefusal answers what never reached the gRPC server, in the same form.
-func writeRefusal(w http.ResponseWriter, refusal *machine.Refusal) {
+// WriteRefusal answers what never reached the gRPC server, in the same form.
+func WriteRefusal(w http.ResponseWriter, refusal *machine.Refusal) {
 	st := fault.Refused(refusal)
-	code := httpStatus(st)
+	code := HTTPStatus(st)
 	if refusal.Reason == "CONTENT_TYPE" {
 		code = http.StatusUnsupportedMediaType
 	}
-	writeStatus(w, st, code)
+	WriteStatus(w, st, code)
 }
 
-// writeStatus writes a google.rpc.Status as ProtoJSON.
-func writeStatus(w http.ResponseWriter, st *status.Status, code int) {
+// WriteStatus writes a google.rpc.Status as ProtoJSON.
+func WriteStatus(w http.ResponseWriter, st *status.Status, code int) {
 	body, err := protojson.Marshal(st.Proto())
 	if err != nil {
 		body, _ = json.Marshal(map[string]any{"code": st.Code(), "message": st.Message()})
@@ -179,14 +173,14 @@ func writeStatus(w http.ResponseWriter, st *status.Status, code int) {
 	_, _ = w.Write(body)
 }
 
-// validOrigin reports whether s is scheme://host[:port], as browsers send it.
-func validOrigin(s string) bool {
+// ValidOrigin reports whether s is scheme://host[:port], as browsers send it.
+func ValidOrigin(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && u.Host != "" && u.Scheme+"://"+u.Host == s
 }
 
-// validHost reports whether s is a host with or without a port.
-func validHost(s string) bool {
+// ValidHost reports whether s is a host with or without a port.
+func ValidHost(s string) bool {
 	u, err := url.Parse("//" + s)
 	return err == nil && u.Host == s && u.Hostname() != ""
 }

@@ -1,18 +1,22 @@
-package grpcapi
+package gateway
 
 import (
-	"log/slog"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/status"
 )
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	g := &guard{
-		tally: newTally(nil, slog.New(slog.DiscardHandler)),
-		hosts: []string{"pawl.internal", "10.0.0.7:8443"}, origins: []string{"https://app.example"}, maxBody: 1 << 10,
+		cfg: Config{
+			Hosts: []string{"pawl.internal", "10.0.0.7:8443"}, Origins: []string{"https://app.example"}, MaxBody: 1 << 10,
+			Refused: func(context.Context, *status.Status) {},
+		},
 		next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
 	}
 	const passed = http.StatusTeapot
@@ -72,7 +76,7 @@ func TestGuard(t *testing.T) {
 
 func TestGuardRefusesTwoOrigins(t *testing.T) {
 	t.Parallel()
-	g := &guard{origins: []string{"https://app.example"}}
+	g := &guard{cfg: Config{Origins: []string{"https://app.example"}}}
 	r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 	r.Header["Origin"] = []string{"https://app.example", "https://evil.example"}
 	if refusal := g.refuse(r); refusal == nil || refusal.Reason != "ORIGIN_NOT_ALLOWED" {
@@ -86,16 +90,16 @@ func TestOriginAndHostSyntax(t *testing.T) {
 		"https://a.example": true, "http://localhost:3000": true,
 		"a.example": false, "https://a.example/": false, "*": false, "null": false, "": false,
 	} {
-		if validOrigin(origin) != want {
-			t.Errorf("validOrigin(%q) = %v", origin, !want)
+		if ValidOrigin(origin) != want {
+			t.Errorf("ValidOrigin(%q) = %v", origin, !want)
 		}
 	}
 	for host, want := range map[string]bool{
 		"a.example": true, "a.example:80": true, "10.0.0.7": true, "[fd00::1]:80": true,
 		"https://a.example": false, "a/b": false, "": false, ":80": false,
 	} {
-		if validHost(host) != want {
-			t.Errorf("validHost(%q) = %v", host, !want)
+		if ValidHost(host) != want {
+			t.Errorf("ValidHost(%q) = %v", host, !want)
 		}
 	}
 }

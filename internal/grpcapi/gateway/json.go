@@ -1,4 +1,4 @@
-package grpcapi
+package gateway
 
 import (
 	"bytes"
@@ -12,15 +12,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// realJSON reads request bodies as ProtoJSON in which fields that hold JSON as text may
+// RealJSON reads request bodies as ProtoJSON in which fields that hold JSON as text may
 // also be real JSON: `"variables": {"goal": "x"}` and `"variablesJson": {"goal": "x"}` are
 // `"variablesJson": "{\"goal\":\"x\"}"`. Numbers keep their digits. Values of enums may be
 // the bare names that the command line has: `"CALLER"` is `"EXECUTION_CALLER"`. Answers are
 // ProtoJSON.
-type realJSON struct{ gw.JSONPb }
+type RealJSON struct{ gw.JSONPb }
 
 // NewDecoder implements the library's Marshaler.
-func (m *realJSON) NewDecoder(r io.Reader) gw.Decoder {
+func (m *RealJSON) NewDecoder(r io.Reader) gw.Decoder {
 	return gw.DecoderFunc(func(v any) error {
 		msg, ok := v.(proto.Message)
 		if !ok {

@@ -1,4 +1,4 @@
-package grpcapi
+package gateway
 
 import (
 	"fmt"

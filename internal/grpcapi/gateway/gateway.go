@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	gw "github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+)
+
+// healthPath answers probes: 200 while grpc.health.v1 says SERVING, else 503. It takes
+// no token, and any Host, since probes come by address and it tells no secret.
+const healthPath = "/healthz"
+
+// Config of a gateway.
+type Config struct {
+	// Page is served at PagePath and below; nil = none.
+	Page     http.Handler
+	PagePath string
+	// Hosts and Origins are taken besides loopback names and the gateway's own pages.
+	Hosts, Origins []string
+	// MaxBody bounds the body of a request, bytes.
+	MaxBody int64
+	// Guest serves the requests that GuestTakes says yes to, by escaped path; nil =
+	// there is none. Host and origin are checked, the type of the body is not.
+	Guest      http.Handler
+	GuestTakes func(path string) bool
+	// Refused is told of each request that is refused before it is a call.
+	Refused func(context.Context, *status.Status)
+}
+
+// New is the handler of a gateway whose calls go over conn.
+func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
+	routes, err := NewRoutes(context.Background(), conn)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+OpenAPIPath, serveOpenAPI)
+	events := &eventStream{runs: pawlv1.NewRunServiceClient(conn), other: routes}
+	mux.Handle("GET "+allStreamPath, events)
+	mux.Handle("GET "+runStreamPath, events)
+	if cfg.Page != nil {
+		mux.Handle("GET "+cfg.PagePath, cfg.Page)
+		mux.Handle("GET "+cfg.PagePath+"/", cfg.Page)
+		mux.Handle("GET /{$}", http.RedirectHandler(cfg.PagePath, http.StatusFound))
+	}
+	mux.Handle("/", routes)
+	return &guard{cfg: cfg, next: mux}, nil
+}
+
+// NewRoutes are the paths of the contract, each a call of its method on conn.
+func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux, error) {
+	useStrictQuery()
+	routes := gw.NewServeMux(
+		gw.WithMarshalerOption(gw.MIMEWildcard, &RealJSON{}),
+		gw.WithIncomingHeaderMatcher(traceHeader),
+		gw.WithOutgoingHeaderMatcher(noHeader),
+		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return door.IdentityOf(r.TLS).Metadata() }),
+		gw.WithErrorHandler(gatewayError),
+		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
+		gw.WithRoutingErrorHandler(routingError),
+	)
+	return routes, errors.Join(
+		pawlv1.RegisterPackServiceHandlerClient(ctx, routes, pawlv1.NewPackServiceClient(conn)),
+		pawlv1.RegisterRunServiceHandlerClient(ctx, routes, pawlv1.NewRunServiceClient(conn)),
+		pawlv1.RegisterWorkerServiceHandlerClient(ctx, routes, pawlv1.NewWorkerServiceClient(conn)),
+		pawlv1.RegisterDeliveryServiceHandlerClient(ctx, routes, pawlv1.NewDeliveryServiceClient(conn)),
+	)
+}
+
+// traceHeaderName is the HTTP header and the metadata key of W3C trace context.
+const traceHeaderName = "traceparent"
+
+// traceHeader hands W3C trace context on to the call, and nothing else.
+func traceHeader(name string) (string, bool) {
+	return traceHeaderName, strings.EqualFold(name, traceHeaderName)
+}
+
+// noHeader keeps HTTP headers and gRPC metadata apart; Authorization, which the
+// gateway library passes on by itself, is all that a call needs.
+func noHeader(string) (string, bool) { return "", false }
+
+// gatewayError writes an error as google.rpc.Status. Errors that the gateway
+// itself made (no such path, a body that is no JSON of the request) get the
+// reason that all others have.
+func gatewayError(_ context.Context, _ *gw.ServeMux, _ gw.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+	code := 0
+	if custom, ok := errors.AsType[*gw.HTTPStatusError](err); ok {
+		code, err = custom.HTTPStatus, custom.Err
+	}
+	st := status.Convert(err)
+	if len(st.Details()) == 0 {
+		st = fault.With(st, &errdetails.ErrorInfo{Domain: fault.Domain, Reason: gatewayReason(st.Code())})
+	}
+	if code == 0 {
+		code = HTTPStatus(st)
+	}
+	WriteStatus(w, st, code)
+}
+
+// routingError answers what no path is for. The library's own form has 501 for a
+// method that a path does not take.
+func routingError(ctx context.Context, mux *gw.ServeMux, m gw.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	text := fmt.Sprintf("%s %s is no path of this gateway; GET %s lists them", r.Method, fault.Clip(r.URL.Path, fault.MaxFieldBytes), OpenAPIPath)
+	switch code {
+	case http.StatusMethodNotAllowed:
+		err := &gw.HTTPStatusError{HTTPStatus: code, Err: status.Error(codes.Unimplemented, text)}
+		gatewayError(ctx, mux, m, w, r, err)
+	case http.StatusNotFound:
+		gatewayError(ctx, mux, m, w, r, status.Error(codes.NotFound, text))
+	default:
+		gw.DefaultRoutingErrorHandler(ctx, mux, m, w, r, code)
+	}
+}
+
+func gatewayReason(code codes.Code) string {
+	switch code {
+	case codes.InvalidArgument:
+		return "MALFORMED_MESSAGE"
+	case codes.NotFound:
+		return "PATH_NOT_FOUND"
+	case codes.Unimplemented:
+		return "METHOD_NOT_ALLOWED"
+	case codes.Canceled, codes.DeadlineExceeded:
+		return "CALL_ENDED"
+	}
+	return "TRANSPORT"
+}
+
+// HTTPStatus maps the code as google.rpc does.
+func HTTPStatus(st *status.Status) int { return gw.HTTPStatusFromCode(st.Code()) }
+
+// retryAfter tells HTTP clients what RetryInfo tells others, in whole seconds.
+func retryAfter(h http.Header, st *status.Status) {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			seconds := (info.GetRetryDelay().AsDuration() + time.Second - 1) / time.Second
+			h.Set("Retry-After", strconv.FormatInt(int64(max(1, seconds)), 10))
+		}
+	}
+}

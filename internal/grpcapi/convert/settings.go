@@ -25,6 +25,7 @@ type SettingsCache struct {
 
 type settingsKey struct{ digest, prompt, state string }
 
+// NewSettingsCache makes an empty cache.
 func NewSettingsCache() *SettingsCache { return &SettingsCache{known: map[settingsKey]string{}} }
 
 // Of returns the settings as one compact JSON object.

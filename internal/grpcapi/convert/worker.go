@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
+// WorkerFromProto reads what a worker registers with.
 func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.WorkerRequest {
 	out := work.WorkerRequest{
 		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), Client: in.GetClient(), AllowUnknown: in.GetAllowUnknown(),
@@ -32,6 +33,7 @@ func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.Work
 	return out
 }
 
+// RegisteredToProto tells a worker what it was registered with.
 func RegisteredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
 	out := &pawlv1.WorkerRegistered{
 		TurnCapacity: int32(conn.Offer.Turns), StepCapacity: int32(conn.Offer.Steps), Unknown: conn.Unknown,
@@ -45,6 +47,7 @@ func RegisteredToProto(conn *work.Connection) *pawlv1.WorkerRegistered {
 	return out
 }
 
+// TurnLeaseToProto tells the lease of a turn.
 func TurnLeaseToProto(l *work.TurnLease) *pawlv1.TurnLease {
 	return &pawlv1.TurnLease{
 		RunId: l.RunID, TurnSeq: l.Turn, Attempt: int32(l.Attempt), Delivery: int32(l.Delivery), Token: l.Token,
@@ -56,6 +59,7 @@ func stepLeaseToProto(l *work.StepLease) *pawlv1.StepLease {
 	return &pawlv1.StepLease{RunId: l.RunID, Step: l.Step, Tool: l.Tool, Attempt: int32(l.Attempt), Token: l.Token}
 }
 
+// StepAssignmentToProto tells a step that is handed to a worker.
 func StepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
 	return &pawlv1.StepAssignment{
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
@@ -65,6 +69,7 @@ func StepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
 	}
 }
 
+// RevocationToProto tells which lease is over, and why.
 func RevocationToProto(r *work.Revocation) *pawlv1.Revocation {
 	out := &pawlv1.Revocation{Cause: pawlv1.RevokeCause(r.Cause)}
 	if r.Turn != nil {
@@ -75,6 +80,7 @@ func RevocationToProto(r *work.Revocation) *pawlv1.Revocation {
 	return out
 }
 
+// OutputToProto tells a piece of a turn's text.
 func OutputToProto(c *runtime.OutputChunk) *pawlv1.StreamTransitionsResponse {
 	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Output{Output: &pawlv1.OutputChunk{
 		TurnSeq: c.Turn, Attempt: int32(c.Attempt), Delivery: int32(c.Delivery), Offset: c.Offset, Text: c.Text, Reset_: c.Reset,

@@ -57,6 +57,7 @@ type AuthState struct {
 	changed      chan struct{}
 }
 
+// NewAuthenticator makes one that admits to these operations, by name, by these rights.
 func NewAuthenticator(operations map[string]runtime.Operation, tokens *TokenSet, certificates *CertificateSet) *Authenticator {
 	a := &Authenticator{Operations: operations}
 	a.Current.Store(&AuthState{Tokens: tokens, Certificates: certificates, changed: make(chan struct{})})

@@ -89,6 +89,7 @@ func (k *Keys) config(protocols []string) *tls.Config {
 // connections go by the new ones. nil without TLS.
 type Keyring struct{ Current atomic.Pointer[Keys] }
 
+// NewKeyring holds keys that may be replaced; nil for none.
 func NewKeyring(k *Keys) *Keyring {
 	if k == nil {
 		return nil

@@ -149,8 +149,10 @@ func (s *TokenSet) find(digest [sha256.Size]byte) *Caller {
 	return s.Principals[found]
 }
 
+// Empty reports whether authentication by tokens is off.
 func (s *TokenSet) Empty() bool { return len(s.digests) == 0 }
 
+// Printable reports whether a text is printable ASCII.
 func Printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

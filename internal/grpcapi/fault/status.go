@@ -68,6 +68,7 @@ type Withheld struct {
 func (f *Withheld) Error() string { return "internal error " + f.ID + ": " + f.Cause.Error() }
 func (f *Withheld) Unwrap() error { return f.Cause }
 
+// Withhold gives a cause an id, under which the log has it.
 func Withhold(cause error) *Withheld {
 	var id [8]byte
 	_, _ = rand.Read(id[:])
@@ -100,6 +101,7 @@ func Status(err error) (*status.Status, *Withheld) {
 	return Hidden(Withhold(err))
 }
 
+// Hidden is the status of an error that is withheld.
 func Hidden(f *Withheld) (*status.Status, *Withheld) {
 	st := status.New(codes.Internal, "internal error; the server's log has it under "+f.ID)
 	return With(st, &errdetails.ErrorInfo{

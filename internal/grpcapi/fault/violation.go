@@ -28,6 +28,7 @@ func violationStatus(st *status.Status) *status.Status {
 	return st
 }
 
+// Constraint is the status of a request that breaches the constraints of the proto files.
 func Constraint(st *status.Status, violations []*validatepb.Violation) *status.Status {
 	bad := &errdetails.BadRequest{}
 	var lines []string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -193,7 +194,7 @@ func (h hands) PrepareTurn(work.TurnDelivery) (func(), error) {
 }
 func (h hands) PrepareStep(d work.StepDelivery) (func(), error) { return func() { h <- d }, nil }
 func (hands) Revoke(work.Revocation)                            {}
-func (hands) StepsAnswered(string, uint64, []runtime.StepView)  {}
+func (hands) StepsAnswered(string, uint64, []history.StepView)  {}
 func (hands) End(error)                                         {}
 
 // connect adds a worker of the tool with room for one step.

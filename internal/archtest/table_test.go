@@ -26,6 +26,7 @@ const (
 	programDir = "internal/runtime/program"
 	historyDir = "internal/runtime/history"
 	requestDir = "internal/runtime/request"
+	renderDir  = "internal/runtime/render"
 	genDir     = "gen"
 )
 
@@ -33,7 +34,7 @@ const (
 // way, and what the table says more.
 func room(more ...string) []string {
 	return append([]string{
-		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, "internal/policy", "internal/pack", "internal/prompt",
+		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, "internal/policy", "internal/pack", "internal/prompt",
 	}, more...)
 }
 
@@ -51,7 +52,8 @@ var table = []rule{
 	// Below the way: what it calls to decide.
 	{dir: programDir, may: []string{machineDir, "internal/pack"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
-	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},
@@ -62,8 +64,8 @@ var table = []rule{
 	{dir: "internal/openapi", may: []string{genDir}},
 	{dir: "internal/outbox", may: []string{machineDir}},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime", "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", "internal/runtime/watch", programDir, requestDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
-	{dir: "internal/grpcapi/convert", may: []string{"internal/runtime", "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi/convert", may: []string{"internal/runtime", historyDir, renderDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", "internal/secretfile", "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},

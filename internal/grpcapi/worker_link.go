@@ -11,7 +11,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
@@ -254,7 +254,7 @@ func (l *workLink) Revoke(r work.Revocation) {
 }
 
 // StepsAnswered implements [runtime.WorkerSink].
-func (l *workLink) StepsAnswered(run string, turn uint64, steps []runtime.StepView) {
+func (l *workLink) StepsAnswered(run string, turn uint64, steps []history.StepView) {
 	out := &pawlv1.StepAnswers{RunId: run, TurnSeq: turn}
 	for i := range steps {
 		out.Steps = append(out.Steps, convert.StepViewToProto(run, &steps[i]))

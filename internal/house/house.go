@@ -92,7 +92,8 @@ func (h *House) Close() error {
 
 func newWork(cfg Config, h *House) (*work.Room, error) {
 	conf := cfg.Work
-	conf.Way, conf.Turns, conf.Packs, conf.Store = h.Engine, h.Engine, h.Programs(), cfg.Store
+	conf.Way, conf.Store = h.Engine, cfg.Store
+	conf.Turns, conf.Past, conf.Packs = h.Turns(), h.Engine.Past(), h.Programs()
 	conf.Clock, conf.IDs = cfg.Clock, cfg.IDs
 	conf.Stir = func(key runtime.RunKey) { h.Stir(key) } // made after this room
 	return work.New(conf)

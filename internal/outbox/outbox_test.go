@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -173,7 +174,7 @@ func answered(n int) func(*machine.State) bool {
 }
 
 // steps are the visit's with their answers.
-func (r *rig) steps() []runtime.StepView {
+func (r *rig) steps() []history.StepView {
 	r.t.Helper()
 	view, err := r.GetTurn(r.ctx, r.ref())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // Answer is what became of an input. It is read-only: its state and records
@@ -48,19 +49,7 @@ func (e *Engine) concluded(ctx context.Context, ns uint32, who *Principal, answe
 }
 
 // TurnRef is the identity of an open turn.
-type TurnRef struct {
-	// Seq is the record that opened the turn.
-	Seq     uint64
-	Attempt int
-	State   string
-	Prompt  string
-	// NotBefore is the end of the backoff, Unix nanoseconds; 0 = now.
-	NotBefore int64
-	// Token is the caller's right to act on the turn; "" = the caller has none
-	// (a run of WORKERS, a turn that somebody else opened, a restarted server):
-	// GetTurn gives one.
-	Token string
-}
+type TurnRef = render.TurnRef
 
 // StepAnswer is one step as its turn sees it.
 type StepAnswer struct {

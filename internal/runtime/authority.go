@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // acts maps each command of a caller to what the policy knows it as.
@@ -151,17 +152,9 @@ func (t *transit) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
 	if s.Turn == nil {
 		return nil
 	}
-	ref := turnRef(g, s)
+	ref := render.Ref(g, s)
 	if !t.c.engine {
 		ref.Token = t.e.slots.current(RunKey{Namespace: t.c.key.Namespace, ID: s.RunID}, s.Turn, t.c.principal.Name)
-	}
-	return ref
-}
-
-func turnRef(g *machine.Graph, s *machine.State) *TurnRef {
-	ref := &TurnRef{Seq: s.Turn.Seq, Attempt: s.Turn.Attempt, State: s.Current, NotBefore: s.Turn.NotBefore}
-	if node := g.States[s.Current]; node != nil {
-		ref.Prompt = node.Prompt
 	}
 	return ref
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
@@ -28,6 +29,8 @@ type Engine struct {
 	inflight *inflight
 	// past reads what was.
 	past *history.Reader
+	// shown renders turns.
+	shown *render.Renderer
 	// consumers are the open watches of named readers.
 	consumers *consumers
 	// turns keep changes of one subscription apart.
@@ -48,6 +51,7 @@ func New(cfg Config) (*Engine, error) {
 		past:     history.New(cfg.Store), consumers: newConsumers(), turns: newSubscriptionTurns(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
+	e.shown = render.New(e.past, cfg.Clock)
 	e.terms = request.Terms{
 		Limits: cfg.Limits, DefaultWallTime: cfg.DefaultWallTime, MaxWallTime: cfg.MaxWallTime,
 		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare,

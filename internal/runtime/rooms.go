@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"context"
 	"errors"
 
 	"github.com/pawl-dev/pawl/internal/policy"
@@ -49,8 +48,3 @@ func (e *Engine) Inside(do func() error) error {
 
 // Past reads what was; safe for concurrent use.
 func (e *Engine) Past() *history.Reader { return e.past }
-
-// StepViews reads requests and answers of steps.
-func (e *Engine) StepViews(ctx context.Context, key RunKey, steps []machine.ToolStep) ([]StepView, error) {
-	return e.stepViews(ctx, key, steps)
-}

@@ -29,7 +29,7 @@ func (e *Engine) ShowTurn(ctx context.Context, ref RunRef, turn uint64) (TurnVie
 	if err != nil {
 		return TurnView{}, err
 	}
-	return e.RenderTurn(ctx, key, prog, s)
+	return e.shown.Turn(ctx, key, prog, s)
 }
 
 // everyStatus in the order of the wire.

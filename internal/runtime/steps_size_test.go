@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -49,8 +50,8 @@ func TestLargeVisit(t *testing.T) {
 			t.Errorf("step %d: left out %v, %d bytes, %v", i, s.Omitted, len(s.Result), s.Status)
 		}
 	}
-	if held > runtime.MaxStepBytes {
-		t.Errorf("the turn carries %d bytes of steps, want at most %d", held, runtime.MaxStepBytes)
+	if held > history.MaxStepBytes {
+		t.Errorf("the turn carries %d bytes of steps, want at most %d", held, history.MaxStepBytes)
 	}
 	all, err := r.request(run.RunID, turn.Token, requests...)
 	if err != nil || len(all.Steps) != 5 {

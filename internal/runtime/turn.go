@@ -2,62 +2,16 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
-	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
-	"github.com/pawl-dev/pawl/internal/prompt"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // TurnView is an open turn with all that its executor needs.
-type TurnView struct {
-	TurnRef
-	RunID string
-	// Run is the state that the turn was read from.
-	Run           *machine.State
-	Orchestration machine.Orchestration
-	// System is the rendered prompt.
-	System string
-	// Definition is what the pack says of the prompt: parameters, overrides,
-	// validators and more, handed on as they are.
-	Definition *pack.Prompt
-	// Messages of the state's conversation, oldest first.
-	Messages []machine.Message
-	// Tools that the prompt lists and does not block, in its order.
-	Tools []ToolView
-	// Events that move the run from here, sorted; none in a terminal state.
-	Events []string
-	// Slots are the artifacts that the state declares, sorted by name.
-	Slots []ArtifactSlot
-	// Steps of the visit so far, with their answers; see [MaxStepBytes].
-	Steps []StepView
-	// Remaining is what is left of each budget.
-	Remaining machine.Remaining
-}
-
-// ToolView is one tool that a turn may call.
-type ToolView struct {
-	// Name is the pack's key, or the member key of an agent.
-	Name        string
-	Description string
-	// Parameters is a JSON Schema; empty = any object.
-	Parameters json.RawMessage
-	// Agent: calling it starts a run of that agent.
-	Agent bool
-}
-
-// ArtifactSlot is one declared artifact.
-type ArtifactSlot struct {
-	Name string
-	machine.Artifact
-}
+type TurnView = render.TurnView
 
 // GetTurn reads the open turn of a run of CALLER, or of a state of orchestration
 // external, and gives its caller a new token that fences the older one.
@@ -110,7 +64,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 	if s.Turn == nil {
 		return TurnView{}, noTurn("NO_OPEN_TURN", "the run waits for an input, an event, an answer or a timer", s)
 	}
-	return e.RenderTurn(ctx, key, prog, s)
+	return e.shown.Turn(ctx, key, prog, s)
 }
 
 func noTurn(reason, message string, s *machine.State) error {
@@ -127,134 +81,4 @@ func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 		Word: word, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name,
 		Delivery: view.Run.Turn.Assigned.Delivery + 1,
 	})
-}
-
-// RenderTurn reads and renders everything that belongs to the open turn.
-func (e *Engine) RenderTurn(ctx context.Context, key RunKey, prog *program.Program, s *machine.State) (TurnView, error) {
-	node := prog.Graph.States[s.Current]
-	view := TurnView{TurnRef: *turnRef(prog.Graph, s), RunID: s.RunID, Run: s, Orchestration: node.Orchestration}
-	view.Definition = prog.Pack.Doc.Prompts[node.Prompt]
-	if !node.Terminal {
-		view.Events = slices.Sorted(maps.Keys(node.OnEvent))
-	}
-	view.Slots = slotsOf(prog.Graph, node)
-	view.Remaining = rules.RemainingAt(prog.Graph, s, e.cfg.Clock.Now().UnixNano())
-	view.Tools = toolsOf(prog, node.Prompt)
-	var err error
-	if view.System, err = e.renderPrompt(ctx, key, prog, s, view.Definition.SystemTemplate); err != nil {
-		return view, err
-	}
-	if view.Messages, err = e.messages(ctx, key, s); err != nil {
-		return view, err
-	}
-	view.Steps, err = e.visitViews(ctx, key, s.Steps)
-	return view, err
-}
-
-func slotsOf(g *machine.Graph, node *machine.Node) []ArtifactSlot {
-	var slots []ArtifactSlot
-	for _, name := range slices.Sorted(slices.Values(node.Artifacts)) {
-		slots = append(slots, ArtifactSlot{Name: name, Artifact: g.Artifacts[name]})
-	}
-	return slots
-}
-
-func toolsOf(prog *program.Program, promptKey string) []ToolView {
-	blocked := prog.Graph.Prompts[promptKey].Blocklist
-	listed := prog.Pack.Doc.Prompts[promptKey].Tools
-	var tools []ToolView
-	for i, name := range listed {
-		if blocked[name] || slices.Contains(listed[:i], name) {
-			continue
-		}
-		view := ToolView{Name: name, Agent: prog.Graph.Tools[name].Agent}
-		if doc := prog.Pack.Doc.Tools[name]; doc != nil {
-			view.Description, view.Parameters = doc.Description, doc.Parameters
-		} else if agent := prog.Pack.Doc.Prompts[name]; view.Agent && agent != nil {
-			view.Description, view.Parameters = agent.Description, program.AgentParameters
-		}
-		tools = append(tools, view)
-	}
-	return tools
-}
-
-// renderPrompt fills a template with the run's variables and its artifacts as
-// they are now; only those that the template names are read.
-func (e *Engine) renderPrompt(ctx context.Context, key RunKey, prog *program.Program, s *machine.State, src string) (string, error) {
-	variables, err := e.variables(ctx, key)
-	if err != nil {
-		return "", err
-	}
-	scope := prompt.Scope{Variables: variables, Artifacts: map[string]any{}, Fragments: prog.Pack.Doc.Fragments}
-	for _, name := range artifactsNamed(src, prog.Pack.Doc.Fragments) {
-		i := slices.IndexFunc(s.Artifacts, func(h machine.ArtifactHead) bool { return h.Name == name })
-		if i < 0 {
-			continue
-		}
-		value, _, err := e.past.Artifact(ctx, key, &s.Artifacts[i], s.Seq)
-		if err != nil {
-			return "", err
-		}
-		scope.Artifacts[name] = scopeValue(&value)
-	}
-	text, err := prompt.Render(src, scope)
-	if err != nil {
-		return "", fmt.Errorf("runtime: render state %q of run %s: %w", s.Current, key.ID, err)
-	}
-	return text, nil
-}
-
-func scopeValue(v *ArtifactValue) any {
-	if request.IsJSON(v.Type) {
-		return json.RawMessage(v.Value)
-	}
-	return string(v.Value)
-}
-
-// artifactsNamed lists the artifacts that a template names, by itself or in the
-// fragments that it includes.
-func artifactsNamed(src string, fragments map[string]string) []string {
-	var names []string
-	seen := map[string]bool{}
-	todo := []string{src}
-	for len(todo) > 0 {
-		next := todo[0]
-		todo = todo[1:]
-		for _, ref := range prompt.Parse(next).Refs() {
-			switch {
-			case ref.Namespace == prompt.Artifact && !slices.Contains(names, ref.Name):
-				names = append(names, ref.Name)
-			case ref.Namespace == prompt.Fragment && !seen[ref.Name]:
-				seen[ref.Name] = true
-				todo = append(todo, fragments[ref.Name])
-			}
-		}
-	}
-	return names
-}
-
-// variables reads what the run was started with.
-func (e *Engine) variables(ctx context.Context, key RunKey) (map[string]any, error) {
-	variables, err := e.past.Variables(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(variables, &raw); err != nil {
-		return nil, fmt.Errorf("runtime: variables of run %s: %w", key.ID, err)
-	}
-	values := make(map[string]any, len(raw))
-	for name, value := range raw {
-		values[name] = value
-	}
-	return values, nil
-}
-
-// messages reads the window of the conversation that the open turn sees.
-func (e *Engine) messages(ctx context.Context, key RunKey, s *machine.State) ([]machine.Message, error) {
-	i := slices.IndexFunc(s.Conversations, func(c machine.Conversation) bool { return c.State == s.Current })
-	if i < 0 {
-		return nil, nil
-	}
-	return e.past.Conversation(ctx, key, s.Conversations[i])
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
@@ -44,6 +45,9 @@ func (e *Engine) Now(ctx context.Context, key RunKey) (*machine.State, *program.
 
 // Programs are the compiled packs; safe for concurrent use.
 func (e *Engine) Programs() *program.Cache { return e.programs }
+
+// Turns renders turns; safe for concurrent use.
+func (e *Engine) Turns() *render.Renderer { return e.shown }
 
 // Terms are those on which runs begin. Read only.
 func (e *Engine) Terms() *request.Terms { return &e.terms }

@@ -6,6 +6,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -39,7 +40,7 @@ func TurnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
 }
 
 // StepViewToProto converts a step with its payload and answer.
-func StepViewToProto(run string, v *runtime.StepView) *pawlv1.Step {
+func StepViewToProto(run string, v *history.StepView) *pawlv1.Step {
 	out := stepToProto(run, &v.ToolStep)
 	out.PayloadJson, out.ResultJson, out.Error = string(v.Payload), string(v.Result), faultToProto(v.Error)
 	out.BodiesOmitted = v.Omitted

@@ -248,7 +248,7 @@ func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine
 	if !fork.ReuseSteps {
 		return nil
 	}
-	views, err := r.cfg.Way.StepViews(ctx, source, rules.Resolved(from))
+	views, err := r.cfg.Past.Steps(ctx, source, rules.Resolved(from))
 	for i, v := range views {
 		fork.Steps = append(fork.Steps, machine.TakenStep{Step: uint32(i) + 1, Payload: v.Payload, Result: v.Result, Error: v.Error})
 	}

@@ -22,8 +22,6 @@ type Way interface {
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
 	// StateOf returns a run's state after the commit that holds record seq; 0 = now.
 	StateOf(ctx context.Context, key runtime.RunKey, seq uint64) (*machine.State, error)
-	// StepViews reads requests and answers of steps.
-	StepViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]runtime.StepView, error)
 	// Begin makes a run; a fork is one.
 	Begin(ctx context.Context, b runtime.Birth) (runtime.Answer, error)
 	// Inside calls do while inputs are taken, which a drain waits for.

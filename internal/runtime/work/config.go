@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // Defaults of [Config].
@@ -37,14 +39,6 @@ type Way interface {
 	TokenOut(key runtime.RunKey) uint64
 }
 
-// Renderer shows what is handed out.
-type Renderer interface {
-	// RenderTurn renders the open turn of a state.
-	RenderTurn(ctx context.Context, key runtime.RunKey, prog *program.Program, s *machine.State) (runtime.TurnView, error)
-	// RenderStep reads a step's request and answer.
-	RenderStep(ctx context.Context, key runtime.RunKey, step *machine.ToolStep) (runtime.StepView, error)
-}
-
 // Store is what the room reads, and the one fact that it writes.
 type Store interface {
 	// ReadyRuns lists runs in the ready index after the given run id.
@@ -61,11 +55,13 @@ type Store interface {
 	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
 }
 
-// Config is everything that a [Room] needs. Way, Turns, Packs, Store, Clock and IDs are
+// Config is everything that a [Room] needs. Way, Turns, Past, Packs, Store, Clock and IDs are
 // required; zero fields of the rest take their default.
 type Config struct {
-	Way   Way
-	Turns Renderer
+	Way Way
+	// Turns renders what is handed out, Past reads the steps, Packs what packs declare.
+	Turns *render.Renderer
+	Past  *history.Reader
 	Packs *program.Cache
 	Store Store
 	Clock runtime.Clock
@@ -109,8 +105,8 @@ func (c Config) withDefaults() Config {
 // validate lists all faults at once.
 func (c *Config) validate() error {
 	var faults []error
-	if c.Way == nil || c.Turns == nil || c.Packs == nil || c.Store == nil || c.Clock == nil || c.IDs == nil {
-		faults = append(faults, errors.New("Way, Turns, Packs, Store, Clock and IDs are required"))
+	if c.Way == nil || c.Turns == nil || c.Past == nil || c.Packs == nil || c.Store == nil || c.Clock == nil || c.IDs == nil {
+		faults = append(faults, errors.New("Way, Turns, Past, Packs, Store, Clock and IDs are required"))
 	}
 	for _, bound := range []struct {
 		name string

@@ -3,8 +3,9 @@ package work
 import (
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // WorkerSink is the way to a connected worker. Its methods are called in the
@@ -19,7 +20,7 @@ type WorkerSink interface {
 	// Revoke takes work back that was queued.
 	Revoke(Revocation)
 	// StepsAnswered tells of answers to steps of a turn that the worker holds.
-	StepsAnswered(run string, turn uint64, steps []runtime.StepView)
+	StepsAnswered(run string, turn uint64, steps []history.StepView)
 	// End ends the connection because of err; [Worker.Close] follows.
 	End(err error)
 }
@@ -52,7 +53,7 @@ type StepLease struct {
 // TurnDelivery is one assignment of a turn.
 type TurnDelivery struct {
 	TurnLease
-	View runtime.TurnView
+	View render.TurnView
 	// Traceparent is the context of the execution; "" = the run is in no trace.
 	Traceparent string
 }
@@ -60,7 +61,7 @@ type TurnDelivery struct {
 // StepDelivery is one assignment of a step.
 type StepDelivery struct {
 	StepLease
-	Step runtime.StepView
+	Step history.StepView
 	// Run is the state that the step was read from.
 	Run *machine.State
 	// RequestedAt is when the step was asked for, Unix nanoseconds.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
@@ -78,7 +79,7 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 		if p.Step != lease.step || p.Status != machine.StepStatusPending || p.Attempt != lease.attempt {
 			continue
 		}
-		view, err := sp.room.cfg.Turns.RenderStep(ctx, key, p)
+		view, err := sp.room.cfg.Past.Step(ctx, key, p)
 		if err != nil {
 			return StepDelivery{}, err
 		}
@@ -219,11 +220,11 @@ func (sp *workShard) tellAnswers(lease *turnLease, numbers []uint32) {
 const toldBytes = 4 << 20
 
 // someViews reads the first of the steps, at least one, that a message holds.
-func (r *Room) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]runtime.StepView, error) {
-	var views []runtime.StepView
+func (r *Room) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]history.StepView, error) {
+	var views []history.StepView
 	held := int64(0)
 	for i := 0; i < len(steps) && held < toldBytes; i++ {
-		view, err := r.cfg.Turns.RenderStep(ctx, key, &steps[i])
+		view, err := r.cfg.Past.Step(ctx, key, &steps[i])
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // maxLost is how many deliveries of a turn may be lost with their workers'
@@ -105,16 +106,16 @@ func (sp *workShard) deliverTurn(lease *turnLease) {
 var errNotOpen = errors.New("the turn is not open any more")
 
 // openTurn reads and renders the turn that was assigned.
-func (sp *workShard) openTurn(ctx context.Context, lease *turnLease) (runtime.TurnView, *machine.Graph, error) {
+func (sp *workShard) openTurn(ctx context.Context, lease *turnLease) (render.TurnView, *machine.Graph, error) {
 	key := sp.key(lease.run)
 	s, prog, err := sp.room.cfg.Way.Now(ctx, key)
 	if err != nil {
-		return runtime.TurnView{}, nil, err
+		return render.TurnView{}, nil, err
 	}
 	if !rules.Ready(prog.Graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
-		return runtime.TurnView{}, nil, errNotOpen
+		return render.TurnView{}, nil, errNotOpen
 	}
-	view, err := sp.room.cfg.Turns.RenderTurn(ctx, key, prog, s)
+	view, err := sp.room.cfg.Turns.Turn(ctx, key, prog, s)
 	return view, prog.Graph, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -23,7 +24,7 @@ type fakeWorker struct {
 	turns   chan work.TurnDelivery
 	steps   chan work.StepDelivery
 	revoked chan work.Revocation
-	answers chan []runtime.StepView
+	answers chan []history.StepView
 	ended   chan error
 	// refuse is what preparing a turn meets.
 	refuse error
@@ -39,7 +40,7 @@ func (f *fakeWorker) PrepareStep(d work.StepDelivery) (func(), error) {
 
 func (f *fakeWorker) Revoke(r work.Revocation) { f.revoked <- r }
 
-func (f *fakeWorker) StepsAnswered(_ string, _ uint64, steps []runtime.StepView) { f.answers <- steps }
+func (f *fakeWorker) StepsAnswered(_ string, _ uint64, steps []history.StepView) { f.answers <- steps }
 
 func (f *fakeWorker) End(err error) { f.ended <- err }
 
@@ -48,7 +49,7 @@ func (r *rig) connect(id string, with ...func(*work.WorkerRequest)) *fakeWorker 
 	r.t.Helper()
 	f := &fakeWorker{
 		r: r, turns: make(chan work.TurnDelivery, 64), steps: make(chan work.StepDelivery, 64),
-		revoked: make(chan work.Revocation, 64), answers: make(chan []runtime.StepView, 64), ended: make(chan error, 1),
+		revoked: make(chan work.Revocation, 64), answers: make(chan []history.StepView, 64), ended: make(chan error, 1),
 	}
 	req := work.WorkerRequest{
 		Call: runtime.Call{Principal: hands}, ID: id, Sink: f,

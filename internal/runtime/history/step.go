@@ -1,0 +1,110 @@
+package history
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// MaxStepBytes bounds the payloads and answers of steps that one answer carries: those
+// of a turn, newest first, or those that a request of steps repeats. More than one
+// step can hold; the rest is told without, and can be asked for by its key.
+const MaxStepBytes = 16 << 20
+
+// FaultBytes is what a fault holds.
+func FaultBytes(f machine.Fault) int64 { return int64(len(f.Code) + len(f.Message) + len(f.Trace)) }
+
+// Answer reads the recorded answer of a step, from the record seq; nothing for 0.
+func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, seq uint64) (result []byte, fault machine.Fault, err error) {
+	if seq == 0 {
+		return nil, fault, nil
+	}
+	body, err := r.Body(ctx, key, seq)
+	if err != nil {
+		return nil, fault, err
+	}
+	switch b := body.(type) {
+	case *machine.StepResolved:
+		result, fault = b.Result, b.Error
+	case *machine.Origin:
+		taken := takenStep(b, step)
+		result, fault = taken.Result, taken.Error
+	}
+	return result, fault, nil
+}
+
+// takenStep finds a step that a fork took over.
+func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
+	for i := range origin.Steps {
+		if origin.Steps[i].Step == step {
+			return origin.Steps[i]
+		}
+	}
+	return machine.TakenStep{}
+}
+
+// StepView is one step of the visit as the executor of its turn sees it.
+type StepView struct {
+	machine.ToolStep
+	// Payload is the request's compact JSON.
+	Payload []byte
+	// Result (StepStatusOK) and Error (StepStatusError) are what was recorded.
+	Result []byte
+	Error  machine.Fault
+	// Omitted: payload, result and error are left out, see [MaxStepBytes].
+	Omitted bool
+}
+
+// Bytes is what the view's bodies hold.
+func (v *StepView) Bytes() int64 {
+	return int64(len(v.Payload)+len(v.Result)) + FaultBytes(v.Error)
+}
+
+// Step reads one step's request and answer.
+func (r *Reader) Step(ctx context.Context, key machine.RunKey, step *machine.ToolStep) (StepView, error) {
+	view := StepView{ToolStep: *step}
+	body, err := r.Body(ctx, key, step.RequestSeq)
+	if err != nil {
+		return view, err
+	}
+	switch b := body.(type) {
+	case *machine.StepRequested:
+		view.Payload = b.Payload
+	case *machine.Origin:
+		view.Payload = takenStep(b, step.Step).Payload
+	}
+	view.Result, view.Error, err = r.Answer(ctx, key, step.Step, step.AnswerSeq)
+	return view, err
+}
+
+// Steps reads requests and answers of steps.
+func (r *Reader) Steps(ctx context.Context, key machine.RunKey, steps []machine.ToolStep) ([]StepView, error) {
+	views := make([]StepView, len(steps))
+	for i := range steps {
+		view, err := r.Step(ctx, key, &steps[i])
+		if err != nil {
+			return nil, err
+		}
+		views[i] = view
+	}
+	return views, nil
+}
+
+// VisitSteps reads those of a visit, the bodies of the newest [MaxStepBytes] only.
+func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []machine.ToolStep) ([]StepView, error) {
+	views := make([]StepView, len(steps))
+	left := int64(MaxStepBytes)
+	for i := len(steps) - 1; i >= 0; i-- {
+		if left >= 0 {
+			view, err := r.Step(ctx, key, &steps[i])
+			if err != nil {
+				return nil, err
+			}
+			views[i], left = view, left-view.Bytes()
+		}
+		if left < 0 {
+			views[i] = StepView{ToolStep: steps[i], Omitted: true}
+		}
+	}
+	return views, nil
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
@@ -28,7 +29,7 @@ type Engine interface {
 	Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error)
 	PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error)
 	PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error)
-	ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (runtime.PackPage, error)
+	ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (registry.PackPage, error)
 }
 
 // Host is the server that the service is on.

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -169,7 +170,7 @@ func newGoldenRig(t *testing.T) *goldenRig {
 	t.Helper()
 	r := openGolden(t, t.TempDir())
 	t.Cleanup(r.close)
-	_, err := r.RegisterPack(context.Background(), runtime.RegisterRequest{Call: r.call(), Document: []byte(goldenPack)})
+	_, err := r.RegisterPack(context.Background(), registry.RegisterRequest{Call: r.call(), Document: []byte(goldenPack)})
 	r.must(err)
 	return r
 }

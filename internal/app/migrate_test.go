@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/check"
 )
@@ -166,7 +167,7 @@ func writeGoldenDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := openGolden(t, dir)
-	_, err := r.RegisterPack(ctx, runtime.RegisterRequest{Call: r.call(), Document: []byte(goldenPack)})
+	_, err := r.RegisterPack(ctx, registry.RegisterRequest{Call: r.call(), Document: []byte(goldenPack)})
 	r.must(err)
 	start := func(id string) {
 		answer, err := r.StartRun(ctx, runtime.StartRequest{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 )
 
 // PackError says why a pack file of the configuration was not registered.
@@ -42,7 +43,7 @@ func (a *app) registerPacks(ctx context.Context, paths []string) ([]string, erro
 		if err != nil {
 			return names, fmt.Errorf("pack: %w", err)
 		}
-		got, err := a.engine.RegisterPack(ctx, runtime.RegisterRequest{
+		got, err := a.engine.RegisterPack(ctx, registry.RegisterRequest{
 			Call:     runtime.Call{Principal: runtime.Principal{Name: "sidecar", Scopes: runtime.ScopePacksWrite}},
 			Document: content,
 		})

@@ -26,6 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -71,7 +72,7 @@ func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *deleg
 	loops.Go(func() { _ = engine.Run(ctx) })
 	loops.Go(func() { _ = box.Run(ctx) })
 	t.Cleanup(func() { cancel(); loops.Wait(); local.Close() })
-	if _, err := engine.RegisterPack(ctx, runtime.RegisterRequest{Call: everybody, Document: []byte(teamPack)}); err != nil {
+	if _, err := engine.RegisterPack(ctx, registry.RegisterRequest{Call: everybody, Document: []byte(teamPack)}); err != nil {
 		t.Fatal(err)
 	}
 	return &delegator{House: engine, t: t, ctx: ctx}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -148,7 +149,7 @@ func (p *process) background() (stop func()) {
 func (p *process) begin() runtime.RunRef {
 	p.t.Helper()
 	call := runtime.Call{Principal: runtime.Anonymous()}
-	if _, err := p.RegisterPack(p.t.Context(), runtime.RegisterRequest{Call: call, Document: []byte(seamPack)}); err != nil {
+	if _, err := p.RegisterPack(p.t.Context(), registry.RegisterRequest{Call: call, Document: []byte(seamPack)}); err != nil {
 		p.t.Fatal(err)
 	}
 	run, err := p.StartRun(p.t.Context(), runtime.StartRequest{Call: call, Pack: "seam", Execution: machine.Caller, RequestID: "s"})

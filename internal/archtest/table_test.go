@@ -21,13 +21,14 @@ type rule struct {
 }
 
 const (
-	machineDir = "internal/runtime/machine"
-	rulesDir   = "internal/runtime/machine/rules"
-	programDir = "internal/runtime/program"
-	historyDir = "internal/runtime/history"
-	requestDir = "internal/runtime/request"
-	renderDir  = "internal/runtime/render"
-	genDir     = "gen"
+	machineDir  = "internal/runtime/machine"
+	rulesDir    = "internal/runtime/machine/rules"
+	programDir  = "internal/runtime/program"
+	historyDir  = "internal/runtime/history"
+	requestDir  = "internal/runtime/request"
+	renderDir   = "internal/runtime/render"
+	registryDir = "internal/runtime/registry"
+	genDir      = "gen"
 )
 
 // room is what a room of the runtime may import: the way's types, what lies below the
@@ -60,16 +61,17 @@ var table = []rule{
 	{dir: "internal/runtime/travel", may: room()},
 	{dir: "internal/runtime/watch", may: room()},
 	{dir: "internal/runtime/work", may: room()},
-	{dir: "internal/house", may: []string{"internal/runtime", "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work"}},
+	{dir: registryDir, may: room()},
+	{dir: "internal/house", may: []string{"internal/runtime", registryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work"}},
 	{dir: "internal/openapi", may: []string{genDir}},
 	{dir: "internal/outbox", may: []string{machineDir}},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime", "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
-	{dir: "internal/grpcapi/convert", may: []string{"internal/runtime", historyDir, renderDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi/convert", may: []string{"internal/runtime", historyDir, renderDir, registryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", "internal/secretfile", "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},
-	{dir: "internal/a2a", may: []string{"internal/runtime", "internal/runtime/watch", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},
+	{dir: "internal/a2a", may: []string{"internal/runtime", registryDir, "internal/runtime/watch", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},
 	{dir: "internal/a2a/peer", may: []string{machineDir, "internal/a2a/terms"}, wire: true},
 	{dir: "internal/a2a/terms", may: []string{machineDir}, wire: true},
 

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -134,7 +135,7 @@ func (l *local) register(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := l.engine.RegisterPack(ctx, runtime.RegisterRequest{Call: call(), Document: document}); err != nil {
+		if _, err := l.engine.RegisterPack(ctx, registry.RegisterRequest{Call: call(), Document: document}); err != nil {
 			return fmt.Errorf("pack %s: %w", id, err)
 		}
 	}

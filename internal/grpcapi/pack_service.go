@@ -11,20 +11,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/pack"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 )
 
 // packService is pawl.v1.PackService.
 type packService struct {
 	pawlv1.UnimplementedPackServiceServer
-	engine *runtime.Engine
+	packs *registry.Registry
 }
 
 // ValidatePack implements pawl.v1.PackService.
 func (s *packService) ValidatePack(ctx context.Context, in *pawlv1.ValidatePackRequest) (*pawlv1.ValidatePackResponse, error) {
-	got, err := s.engine.ValidatePack(runtime.RegisterRequest{
+	got, err := s.packs.ValidatePack(registry.RegisterRequest{
 		Call: callOf(ctx, in.GetNamespace()), Document: in.GetContent(), Strict: in.GetStrictSchema(),
 		RequireBounded: in.GetRequireBounded(),
 	})
@@ -41,12 +41,12 @@ func (s *packService) ValidatePack(ctx context.Context, in *pawlv1.ValidatePackR
 
 // RegisterPack implements pawl.v1.PackService.
 func (s *packService) RegisterPack(ctx context.Context, in *pawlv1.RegisterPackRequest) (*pawlv1.RegisterPackResponse, error) {
-	req := runtime.RegisterRequest{
+	req := registry.RegisterRequest{
 		Call: callOf(ctx, in.GetNamespace()), Document: in.GetContent(), Strict: in.GetStrictSchema(),
 		RequireBounded: in.GetRequireBounded(),
 		Move:           in.GetMoveVersion(), KeepDefault: in.MakeDefault != nil && !in.GetMakeDefault(),
 	}
-	got, err := s.engine.RegisterPack(ctx, req)
+	got, err := s.packs.RegisterPack(ctx, req)
 	if err != nil {
 		return nil, packRefused(err, got.Diagnostics)
 	}
@@ -78,14 +78,14 @@ func (s *packService) ListPacks(ctx context.Context, in *pawlv1.ListPacksRequest
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.engine.ListPacks(ctx, call, position, int(in.GetPageSize()))
+	page, err := s.packs.ListPacks(ctx, call, position, int(in.GetPageSize()))
 	if err != nil {
 		return nil, err
 	}
 	out := &pawlv1.ListPacksResponse{NextPageToken: convert.PageToken(in, page.NextPage)}
 	for i := range page.Packs {
 		row := &page.Packs[i]
-		content, err := s.engine.PackContent(ctx, call.Namespace, row.Digest)
+		content, err := s.packs.PackContent(ctx, call.Namespace, row.Digest)
 		if err != nil {
 			return nil, err
 		}
@@ -108,8 +108,8 @@ func (s *packService) GetPackGraph(ctx context.Context, in *pawlv1.GetPackGraphR
 }
 
 // find reads a registered pack that is still accepted.
-func (s *packService) find(ctx context.Context, namespace, ref string) (runtime.PackAnswer, error) {
-	got, err := s.engine.GetPack(ctx, callOf(ctx, namespace), ref)
+func (s *packService) find(ctx context.Context, namespace, ref string) (registry.PackAnswer, error) {
+	got, err := s.packs.GetPack(ctx, callOf(ctx, namespace), ref)
 	if err == nil && got.Pack == nil {
 		err = fmt.Errorf("stored pack %s is not accepted any more: %v", got.Row.Digest, got.Diagnostics)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -46,6 +47,8 @@ type Watches = watch.Room
 type House struct {
 	*runtime.Engine
 	*Watches
+	// Registry takes packs and tells them.
+	*registry.Registry
 
 	Blobs  *blob.Room
 	Travel *travel.Room
@@ -59,7 +62,9 @@ func New(cfg Config) (*House, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &House{Engine: engine}
+	h := &House{Engine: engine, Registry: registry.New(registry.Config{
+		Way: engine, Store: cfg.Store, Programs: engine.Programs(), Clock: cfg.Clock, Options: cfg.Pack,
+	})}
 	errs := make([]error, 4)
 	h.Travel, errs[1] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),

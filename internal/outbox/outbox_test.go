@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -66,7 +67,7 @@ func newRigOf(t *testing.T, a *agent, pack string) *rig {
 	t.Cleanup(cancel)
 	r := &rig{t: t, ctx: ctx, store: testkit.NewStore(), agent: a, ids: &testkit.IDs{}}
 	r.open()
-	if _, err := r.RegisterPack(ctx, runtime.RegisterRequest{Call: runtime.Call{Principal: admin}, Document: []byte(pack)}); err != nil {
+	if _, err := r.RegisterPack(ctx, registry.RegisterRequest{Call: runtime.Call{Principal: admin}, Document: []byte(pack)}); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := r.StartRun(ctx, runtime.StartRequest{Call: runtime.Call{Principal: admin}, Pack: "outer", Execution: machine.Caller})

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -144,7 +145,7 @@ func TestAPackThatIsListedIsMeant(t *testing.T) {
 	store.hold(stored)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := r.RegisterPack(context.Background(), runtime.RegisterRequest{
+		_, err := r.RegisterPack(context.Background(), registry.RegisterRequest{
 			Call: runtime.Call{Principal: everyone}, Document: []byte(strings.Replace(loopPack, `"version": "1.0.0"`, `"version": "2.0.0"`, 1)),
 		})
 		ended <- err

@@ -27,7 +27,7 @@ type Beginning struct {
 
 // BeginningOf reads what the run of a state was started or forked with.
 func (e *Engine) BeginningOf(ctx context.Context, namespace string, s *machine.State) (Beginning, error) {
-	ns, err := e.namespace(namespace)
+	ns, err := e.Namespace(namespace)
 	if err != nil {
 		return Beginning{}, err
 	}

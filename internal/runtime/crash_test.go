@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -153,7 +154,7 @@ func TestFailureClosesTheEngine(t *testing.T) {
 		RunRef: ref(other.RunID, everyone), Event: "Again", TurnToken: other.Turn.Token,
 	})
 	wantReason(t, err, "COMMIT_UNKNOWN")
-	_, err = r.RegisterPack(context.Background(), runtime.RegisterRequest{
+	_, err = r.RegisterPack(context.Background(), registry.RegisterRequest{
 		Call: runtime.Call{Principal: everyone}, Document: []byte(loopPack),
 	})
 	wantReason(t, err, "COMMIT_UNKNOWN")

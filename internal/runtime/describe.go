@@ -12,7 +12,7 @@ import (
 // Graph returns the control flow that a state's run was compiled to: what its
 // states allow and which types its artifacts have. Read only.
 func (e *Engine) Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error) {
-	ns, err := e.namespace(namespace)
+	ns, err := e.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (e *Engine) Graph(ctx context.Context, namespace string, s *machine.State) 
 
 // PackOf returns the pack that a state's run was started with. Read only.
 func (e *Engine) PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error) {
-	ns, err := e.namespace(namespace)
+	ns, err := e.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -36,20 +36,10 @@ func (e *Engine) PackOf(ctx context.Context, namespace string, s *machine.State)
 	return prog.Pack, nil
 }
 
-// PackContent returns a registered pack by its digest, without the diagnostics
-// of its document; its Source is the document as it was registered.
-func (e *Engine) PackContent(ctx context.Context, namespace, digest string) (*pack.Pack, error) {
-	ns, err := e.namespace(namespace)
-	if err != nil {
-		return nil, err
-	}
-	return e.programs.Pack(ctx, ns, digest)
-}
-
 // VariablesOf returns the variables that a state's run was started or forked with,
 // defaults applied, as one compact JSON object.
 func (e *Engine) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
-	ns, err := e.namespace(namespace)
+	ns, err := e.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}

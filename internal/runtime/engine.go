@@ -108,8 +108,8 @@ func (e *Engine) Failed() <-chan struct{} { return e.gate.failed }
 // Health is nil while inputs are taken, else why they are not.
 func (e *Engine) Health() error { return e.gate.check() }
 
-// namespace resolves a name; unknown ones are NOT_FOUND.
-func (e *Engine) namespace(name string) (uint32, error) {
+// Namespace resolves a name; unknown ones are NOT_FOUND.
+func (e *Engine) Namespace(name string) (uint32, error) {
 	if name == "" {
 		return 0, nil
 	}
@@ -144,7 +144,7 @@ func (e *Engine) NamespaceName(number uint32) string {
 
 // find resolves the address of a run that a principal may see.
 func (e *Engine) Find(ref RunRef) (RunKey, error) {
-	ns, err := e.namespace(ref.Namespace)
+	ns, err := e.Namespace(ref.Namespace)
 	if err != nil {
 		return RunKey{}, err
 	}

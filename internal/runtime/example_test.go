@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -27,7 +28,7 @@ func ExampleEngine() {
 	must(err)
 	defer engine.Close()
 	call := runtime.Call{Principal: runtime.Anonymous()}
-	_, err = engine.RegisterPack(ctx, runtime.RegisterRequest{Call: call, Document: []byte(loopPack)})
+	_, err = engine.RegisterPack(ctx, registry.RegisterRequest{Call: call, Document: []byte(loopPack)})
 	must(err)
 	run, err := engine.StartRun(ctx, runtime.StartRequest{
 		Call: call, Pack: "loop", Execution: machine.Caller, Variables: []byte(`{"goal": "ship"}`), RequestID: "order-7",
@@ -59,7 +60,7 @@ func ExampleEngine_watch() {
 	must(err)
 	defer engine.Close()
 	call := runtime.Call{Principal: runtime.Anonymous()}
-	_, err = engine.RegisterPack(ctx, runtime.RegisterRequest{Call: call, Document: []byte(loopPack)})
+	_, err = engine.RegisterPack(ctx, registry.RegisterRequest{Call: call, Document: []byte(loopPack)})
 	must(err)
 	run, err := engine.StartRun(ctx, runtime.StartRequest{
 		Call: call, Pack: "loop", Execution: machine.Caller, Variables: []byte(`{"goal": "ship"}`),

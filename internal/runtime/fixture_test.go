@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -88,7 +89,7 @@ func (r *rig) background() {
 
 func (r *rig) register(namespace, document string) {
 	r.t.Helper()
-	answer, err := r.RegisterPack(context.Background(), runtime.RegisterRequest{
+	answer, err := r.RegisterPack(context.Background(), registry.RegisterRequest{
 		Call: runtime.Call{Namespace: namespace, Principal: everyone}, Document: []byte(document),
 	})
 	if err != nil {

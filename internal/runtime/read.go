@@ -94,7 +94,7 @@ func (e *Engine) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, er
 }
 
 func (e *Engine) readableNamespace(call Call) (uint32, error) {
-	ns, err := e.namespace(call.Namespace)
+	ns, err := e.Namespace(call.Namespace)
 	if err != nil {
 		return 0, err
 	}

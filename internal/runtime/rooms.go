@@ -15,7 +15,7 @@ import (
 //
 // Errors: NOT_FOUND NAMESPACE_NOT_FOUND, PERMISSION_DENIED SCOPE_MISSING.
 func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
-	ns, err := e.namespace(call.Namespace)
+	ns, err := e.Namespace(call.Namespace)
 	if err != nil {
 		return 0, err
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
@@ -119,28 +118,4 @@ func parseTaskPlace(token string) (taskPlace, error) {
 		return taskPlace{}, request.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
 	}
 	return taskPlace{nanos, run}, nil
-}
-
-// PackNamed resolves "id", "id@version" or a digest to a registered pack, without
-// the diagnostics of its document.
-func (e *Engine) PackNamed(ctx context.Context, call Call, ref string) (*pack.Pack, error) {
-	ns, err := e.packNamespace(call)
-	if err != nil {
-		return nil, err
-	}
-	digest, err := e.programs.Resolve(ctx, ns, ref)
-	if err != nil {
-		return nil, err
-	}
-	return e.programs.Pack(ctx, ns, digest)
-}
-
-// PackRegistered is when a pack was registered, Unix nanoseconds.
-func (e *Engine) PackRegistered(ctx context.Context, call Call, ref string) (int64, error) {
-	ns, err := e.packNamespace(call)
-	if err != nil {
-		return 0, err
-	}
-	row, err := e.programs.Row(ctx, ns, ref)
-	return row.RegisteredAt, err
 }

@@ -1,4 +1,4 @@
-package runtime
+package registry
 
 import (
 	"context"
@@ -7,19 +7,20 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
-// RegisterRequest is the argument of [Engine.RegisterPack].
+// RegisterRequest is the argument of [Registry.RegisterPack].
 type RegisterRequest struct {
-	Call
+	runtime.Call
 	// Document is JSON or YAML.
 	Document []byte
-	// Strict names a published schema to apply exactly; "" = Config.Pack's.
+	// Strict names a published schema to apply exactly; "" = the operator's.
 	Strict string
 	// RequireBounded refuses a pack with an entry whose loop nothing of the pack
-	// bounds. Config.Pack may ask for it of every pack.
+	// bounds. The operator may ask for it of every pack.
 	RequireBounded bool
 	// Move lets a taken id@version name other bytes.
 	Move bool
@@ -40,15 +41,15 @@ type PackAnswer struct {
 
 // ValidatePack reads a document and stores nothing. Takes the scope packs:write
 // or runs:read.
-func (e *Engine) ValidatePack(req RegisterRequest) (PackAnswer, error) {
+func (r *Registry) ValidatePack(req RegisterRequest) (PackAnswer, error) {
 	if err := policy.Require(req.Principal, policy.PacksWrite|policy.RunsRead); err != nil {
-		return PackAnswer{}, Denied(err)
+		return PackAnswer{}, runtime.Denied(err)
 	}
-	return e.loadPack(&req)
+	return r.loadPack(&req)
 }
 
-func (e *Engine) loadPack(req *RegisterRequest) (PackAnswer, error) {
-	opts := e.cfg.Pack
+func (r *Registry) loadPack(req *RegisterRequest) (PackAnswer, error) {
+	opts := r.cfg.Options
 	if req.Strict != "" {
 		opts.Strict = req.Strict
 	}
@@ -67,49 +68,43 @@ func (e *Engine) loadPack(req *RegisterRequest) (PackAnswer, error) {
 // id@version. The same bytes again are the same answer. A document with errors
 // is INVALID_ARGUMENT PACK_INVALID; the answer still has the diagnostics. Other
 // bytes under a taken name are ALREADY_EXISTS PACK_VERSION_TAKEN without Move.
-func (e *Engine) RegisterPack(ctx context.Context, req RegisterRequest) (PackAnswer, error) {
-	ns, err := e.namespace(req.Namespace)
+func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackAnswer, error) {
+	ns, err := r.cfg.Way.Admit(req.Call, policy.PacksWrite)
 	if err != nil {
 		return PackAnswer{}, err
 	}
-	if err := policy.Require(req.Principal, policy.PacksWrite); err != nil {
-		return PackAnswer{}, Denied(err)
-	}
-	answer, err := e.loadPack(&req)
+	answer, err := r.loadPack(&req)
 	if err != nil {
 		return PackAnswer{}, err
 	}
 	if answer.Pack == nil {
 		return answer, packInvalid(answer.Diagnostics)
 	}
-	if err := e.gate.enter(); err != nil {
-		return answer, err
-	}
-	defer e.gate.leave()
-	if known, err := e.store.Pack(ctx, ns, answer.Pack.ID+"@"+answer.Pack.Version); err == nil {
+	err = r.cfg.Way.Inside(func() error { return r.put(context.WithoutCancel(ctx), ns, &req, &answer) })
+	return answer, err
+}
+
+// put stores a pack that was accepted; references mean nothing to anybody meanwhile.
+func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, answer *PackAnswer) (err error) {
+	if known, err := r.cfg.Store.Pack(ctx, ns, answer.Pack.ID+"@"+answer.Pack.Version); err == nil {
 		answer.Duplicate = known.Digest == answer.Pack.Digest
 	}
-	registered := e.programs.Registering()
+	registered := r.cfg.Programs.Registering()
 	defer registered()
-	answer.Row, err = e.store.PutPack(context.WithoutCancel(ctx), ns, machine.PackPut{
+	answer.Row, err = r.cfg.Store.PutPack(ctx, ns, machine.PackPut{
 		Row: machine.PackRow{
 			Digest: answer.Pack.Digest, ID: answer.Pack.ID, Version: answer.Pack.Version,
 			Canonical: answer.Pack.Canonical, Source: answer.Pack.Source,
-			RegisteredAt: e.cfg.Clock.Now().UnixNano(),
+			RegisteredAt: r.cfg.Clock.Now().UnixNano(),
 		},
 		Move: req.Move, MakeDefault: !req.KeepDefault,
 	})
-	return answer, e.putFailed(err)
-}
-
-// putFailed says what a failed registration means, like uncommitted.
-func (e *Engine) putFailed(err error) error {
 	var refusal *machine.Refusal
 	if err == nil || errors.As(err, &refusal) {
 		return err
 	}
-	e.gate.fail()
-	return commitUnknown()
+	// Whatever it was: nobody knows whether the pack is stored.
+	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
 }
 
 func packInvalid(found []pack.Diagnostic) error {
@@ -131,12 +126,12 @@ func packInvalid(found []pack.Diagnostic) error {
 }
 
 // GetPack returns a registered pack by "id", "id@version" or digest.
-func (e *Engine) GetPack(ctx context.Context, call Call, ref string) (PackAnswer, error) {
-	ns, err := e.packNamespace(call)
+func (r *Registry) GetPack(ctx context.Context, call runtime.Call, ref string) (PackAnswer, error) {
+	ns, err := r.packNamespace(call)
 	if err != nil {
 		return PackAnswer{}, err
 	}
-	row, err := e.programs.Row(ctx, ns, ref)
+	row, err := r.cfg.Programs.Row(ctx, ns, ref)
 	if err != nil {
 		return PackAnswer{}, err
 	}
@@ -144,7 +139,7 @@ func (e *Engine) GetPack(ctx context.Context, call Call, ref string) (PackAnswer
 	if len(document) == 0 {
 		document = row.Canonical
 	}
-	loaded, found, err := pack.Load(document, pack.Options{Limits: e.cfg.Pack.Limits, Accepted: true})
+	loaded, found, err := pack.Load(document, pack.Options{Limits: r.cfg.Options.Limits, Accepted: true})
 	if err != nil {
 		return PackAnswer{}, fmt.Errorf("runtime: pack %q: %w", ref, err)
 	}
@@ -160,25 +155,55 @@ type PackPage struct {
 
 // ListPacks lists the registered packs by id and version. size is at most
 // 1 000; 0 = 100.
-func (e *Engine) ListPacks(ctx context.Context, call Call, pageToken string, size int) (PackPage, error) {
-	ns, err := e.packNamespace(call)
+func (r *Registry) ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (PackPage, error) {
+	ns, err := r.packNamespace(call)
 	if err != nil {
 		return PackPage{}, err
 	}
 	if size, err = request.PageSize(size); err != nil {
 		return PackPage{}, err
 	}
-	rows, next, err := e.store.ListPacks(ctx, ns, pageToken, size)
+	rows, next, err := r.cfg.Store.ListPacks(ctx, ns, pageToken, size)
 	if err != nil {
 		return PackPage{}, request.ListFailed("packs", err)
 	}
 	return PackPage{Packs: rows, NextPage: next}, nil
 }
 
-func (e *Engine) packNamespace(call Call) (uint32, error) {
-	ns, err := e.namespace(call.Namespace)
+func (r *Registry) packNamespace(call runtime.Call) (uint32, error) {
+	return r.cfg.Way.Admit(call, policy.PacksWrite|policy.RunsRead|policy.RunsWrite)
+}
+
+// PackContent returns a registered pack by its digest, without the diagnostics
+// of its document; its Source is the document as it was registered.
+func (r *Registry) PackContent(ctx context.Context, namespace, digest string) (*pack.Pack, error) {
+	ns, err := r.cfg.Way.Namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return r.cfg.Programs.Pack(ctx, ns, digest)
+}
+
+// PackNamed resolves "id", "id@version" or a digest to a registered pack, without
+// the diagnostics of its document.
+func (r *Registry) PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error) {
+	ns, err := r.packNamespace(call)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := r.cfg.Programs.Resolve(ctx, ns, ref)
+	if err != nil {
+		return nil, err
+	}
+	return r.cfg.Programs.Pack(ctx, ns, digest)
+}
+
+// PackRegistered is when a pack was registered, Unix nanoseconds.
+func (r *Registry) PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error) {
+	ns, err := r.packNamespace(call)
 	if err != nil {
 		return 0, err
 	}
-	return ns, Denied(policy.Require(call.Principal, policy.PacksWrite|policy.RunsRead|policy.RunsWrite))
+	row, err := r.cfg.Programs.Row(ctx, ns, ref)
+	return row.RegisteredAt, err
 }

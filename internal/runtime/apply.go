@@ -12,6 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
+// The phases of an input, each with what guards it and what comes before it:
+//
+//  1. queue: [runOwner.take] gives the run's turn in the order of asking. All below
+//     happens in that turn, so nothing of one run happens twice at once.
+//  2. stamp: time, token and authority become part of the Input (stamp.go, authority.go).
+//     No lock; the machine asks for nothing after it.
+//  3. decide: rules.Step, pure. It changes neither the state nor anything outside it.
+//  4. commit: Store.Commit returns after the sync. Before it nothing is shown, after it
+//     the new state is ([runOwner.committed]); in between only the store knows.
+//  5. follow: followers in the turn hear of the commit in the run's order; then the turn
+//     is given back; then timers, watchers and effects hear of it. The caller is answered
+//     last.
+
 // change is one input on its way through the engine.
 type change struct {
 	key       RunKey
@@ -63,7 +76,7 @@ func (e *Engine) apply(ctx context.Context, c *change) (Answer, error) {
 	if err := e.gate.enter(); err != nil {
 		return Answer{}, err
 	}
-	sl, w, err := e.slots.take(c.key)
+	sl, w, err := e.owner.take(c.key)
 	if err != nil {
 		e.gate.leave()
 		return Answer{}, err
@@ -111,7 +124,7 @@ func (e *Engine) giveBack(sl *slot, t *transit) {
 		done = t.done()
 		tell(e.hooks.InTurn, done)
 	}
-	e.slots.release(sl, t.state, t.program)
+	e.owner.release(sl, t.state, t.program)
 	if done != nil {
 		e.timers.follow(t.batch)
 		tell(e.hooks.Published, done)
@@ -216,7 +229,7 @@ var errUnknownRun = errors.New("step of an unknown run")
 
 // commit stores the batch and takes its state over.
 func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, error) {
-	t.e.slots.committing(t.slot)
+	t.e.owner.committing(t.slot)
 	done, err := t.e.store.Commit(ctx, result.Batch)
 	if err != nil {
 		return t.uncommitted(ctx, err)
@@ -226,7 +239,7 @@ func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, er
 	state := result.State
 	state.PrevHash = done.Hash
 	t.state, t.batch = state, result.Batch
-	t.e.slots.committed(t.slot, state)
+	t.e.owner.committed(t.slot, state)
 	t.entry = machine.Entry{
 		RunID: state.RunID, Cursor: done.Cursor, First: result.Batch.Prev + 1,
 		PrevHash: done.PrevHash, Hash: done.Hash, Input: result.Batch.Input, Records: result.Batch.Records,

@@ -92,9 +92,9 @@ func (t *transit) standing(act policy.Act) (policy.Token, Grant) {
 	if t.state != nil {
 		open = t.state.Turn
 	}
-	standing, tok := t.e.slots.standing(t.c.key, open, t.c.token)
+	standing, tok := t.e.owner.standing(t.c.key, open, t.c.token)
 	if act == policy.Resolve && standing == policy.TokenStale {
-		if past, ok := t.e.slots.known(t.c.key, t.c.token); ok {
+		if past, ok := t.e.owner.known(t.c.key, t.c.token); ok {
 			return policy.TokenHeld, past
 		}
 	}
@@ -123,12 +123,12 @@ func (t *transit) turnAfter(before *machine.State) *TurnRef {
 		before.Turn.Seq != turn.Seq || before.Turn.Attempt != turn.Attempt)
 	switch {
 	case opened && t.givesToken():
-		t.e.slots.issue(t.c.key, Grant{
+		t.e.owner.issue(t.c.key, Grant{
 			Word: t.e.cfg.IDs.Token(), Turn: turn.Seq, Attempt: turn.Attempt,
 			principal: t.c.principal.Name, Delivery: 1,
 		})
 	case before != nil && before.Turn != nil && (opened || turn == nil):
-		t.e.slots.retire(t.c.key, turn)
+		t.e.owner.retire(t.c.key, turn)
 	}
 	return t.openTurn(t.program.Graph, t.state)
 }
@@ -154,7 +154,7 @@ func (t *transit) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
 	}
 	ref := render.Ref(g, s)
 	if !t.c.engine {
-		ref.Token = t.e.slots.current(RunKey{Namespace: t.c.key.Namespace, ID: s.RunID}, s.Turn, t.c.principal.Name)
+		ref.Token = t.e.owner.current(RunKey{Namespace: t.c.key.Namespace, ID: s.RunID}, s.Turn, t.c.principal.Name)
 	}
 	return ref
 }

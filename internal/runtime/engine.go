@@ -23,9 +23,9 @@ type Engine struct {
 	terms    request.Terms
 	hooks    Hooks
 	gate     *gate
-	slots    *slots
+	owner    *runOwner
 	programs *program.Cache
-	timers   *timers
+	timers   *timerShard
 	inflight *inflight
 	// past reads what was.
 	past *history.Reader
@@ -46,7 +46,7 @@ func New(cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(),
-		slots:    newSlots(cfg.QueueLimit, cfg.CacheBytes),
+		owner:    newRunOwner(cfg.QueueLimit, cfg.CacheBytes),
 		programs: program.NewCache(cfg.Store, cfg.Pack),
 		past:     history.New(cfg.Store), consumers: newConsumers(), turns: newSubscriptionTurns(),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
@@ -57,7 +57,7 @@ func New(cfg Config) (*Engine, error) {
 		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare,
 	}
 	cfg.Store.ReplayWith(e.replayTail)
-	e.timers = newTimers(e)
+	e.timers = newTimerShard(e)
 	return e, nil
 }
 
@@ -161,7 +161,7 @@ func (e *Engine) Find(ref RunRef) (RunKey, error) {
 
 // head returns a run's newest state.
 func (e *Engine) Head(ctx context.Context, key RunKey) (*machine.State, error) {
-	if s := e.slots.peek(key); s != nil {
+	if s := e.owner.peek(key); s != nil {
 		return s, nil
 	}
 	s, err := e.store.Head(ctx, key.Namespace, key.ID)

@@ -7,7 +7,7 @@ import (
 // Waiting is how many inputs wait for a run.
 func (e *Engine) Waiting(ns uint32, run string) int {
 	key := RunKey{Namespace: ns, ID: run}
-	shard := e.slots.shard(key)
+	shard := e.owner.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if sl := shard.slots[key]; sl != nil {
@@ -18,8 +18,8 @@ func (e *Engine) Waiting(ns uint32, run string) int {
 
 // Cached lists how many slots there are and what their states take.
 func (e *Engine) Cached() (slots int, bytes int64) {
-	for i := range e.slots.shards {
-		shard := &e.slots.shards[i]
+	for i := range e.owner.shards {
+		shard := &e.owner.shards[i]
 		shard.mu.Lock()
 		slots += len(shard.slots)
 		bytes += shard.bytes
@@ -30,5 +30,5 @@ func (e *Engine) Cached() (slots int, bytes int64) {
 
 // CachedState is a run's state in the cache, or nil.
 func (e *Engine) CachedState(ns uint32, run string) *machine.State {
-	return e.slots.peek(RunKey{Namespace: ns, ID: run})
+	return e.owner.peek(RunKey{Namespace: ns, ID: run})
 }

@@ -14,9 +14,15 @@ type RunKey = machine.RunKey
 // slotShards is a power of two, so that a hash picks a shard by its low bits.
 const slotShards = 64
 
-// slots holds, per run, the queue of inputs and the cached state. A slot lives
-// as long as someone holds or waits for it or its state is cached.
-type slots struct {
+// runOwner holds, per run, the queue of inputs and the cached state. That this process
+// owns every run of the store, so that its queue is the run's only one, is assumed here
+// and nowhere else: [runOwner.take] is where a run of another owner would be turned away.
+// A slot lives as long as someone holds or waits for it or its state is cached.
+//
+// Lock and order: each shard has its mutex, held for a few instructions and never while
+// anything else is waited for. A run's turn is no lock: it is had by one goroutine at a
+// time, in the order of take, and may last as long as a commit.
+type runOwner struct {
 	seed   maphash.Seed
 	shards [slotShards]slotShard
 }
@@ -58,8 +64,8 @@ type waiter struct {
 
 var waiters = sync.Pool{New: func() any { return &waiter{granted: make(chan struct{}, 1)} }}
 
-func newSlots(queueLimit int, cacheBytes int64) *slots {
-	s := &slots{seed: maphash.MakeSeed()}
+func newRunOwner(queueLimit int, cacheBytes int64) *runOwner {
+	s := &runOwner{seed: maphash.MakeSeed()}
 	for i := range s.shards {
 		shard := &s.shards[i]
 		shard.slots = make(map[RunKey]*slot)
@@ -71,14 +77,14 @@ func newSlots(queueLimit int, cacheBytes int64) *slots {
 	return s
 }
 
-func (s *slots) shard(key RunKey) *slotShard {
+func (s *runOwner) shard(key RunKey) *slotShard {
 	return &s.shards[maphash.String(s.seed, key.ID)&(slotShards-1)]
 }
 
 // take asks for the run's turn. With a nil waiter the turn is the caller's at
 // once; otherwise it is when the waiter is granted. Every turn must be given
 // back with release.
-func (s *slots) take(key RunKey) (*slot, *waiter, error) {
+func (s *runOwner) take(key RunKey) (*slot, *waiter, error) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -102,7 +108,7 @@ func (s *slots) take(key RunKey) (*slot, *waiter, error) {
 }
 
 // wait takes the run's turn, however long it lasts until it comes.
-func (s *slots) wait(key RunKey) (*slot, error) {
+func (s *runOwner) wait(key RunKey) (*slot, error) {
 	sl, w, err := s.take(key)
 	if w != nil {
 		<-w.granted
@@ -113,7 +119,7 @@ func (s *slots) wait(key RunKey) (*slot, error) {
 
 // release ends the turn of a slot: the state replaces the cached one (nil
 // forgets it) and the next waiter, if any, is granted.
-func (s *slots) release(sl *slot, state *machine.State, prog *program.Program) {
+func (s *runOwner) release(sl *slot, state *machine.State, prog *program.Program) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -134,7 +140,7 @@ func (s *slots) release(sl *slot, state *machine.State, prog *program.Program) {
 
 // committing begins a commit in the turn of a slot: until its outcome is known,
 // only the store knows which state is the newest that can be read.
-func (s *slots) committing(sl *slot) {
+func (s *runOwner) committing(sl *slot) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -142,7 +148,7 @@ func (s *slots) committing(sl *slot) {
 }
 
 // committed shows the state that was stored, before the turn is given back.
-func (s *slots) committed(sl *slot, state *machine.State) {
+func (s *runOwner) committed(sl *slot, state *machine.State) {
 	shard := s.shard(sl.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -151,7 +157,7 @@ func (s *slots) committed(sl *slot, state *machine.State) {
 
 // peek returns the cached state of a run, or nil. It is never older than the
 // last answer that was given, nor than a record that the store has shown.
-func (s *slots) peek(key RunKey) *machine.State {
+func (s *runOwner) peek(key RunKey) *machine.State {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -147,7 +147,7 @@ func (t *transit) execution(seq *uint64, attempt *int) {
 	switch {
 	case *seq != 0 && *attempt != 0:
 	case *seq == 0:
-		if tok, ok := t.e.slots.known(t.c.key, t.c.token); ok {
+		if tok, ok := t.e.owner.known(t.c.key, t.c.token); ok {
 			*seq, *attempt = tok.Turn, tok.Attempt
 		} else if turn != nil {
 			*seq, *attempt = turn.Seq, turn.Attempt

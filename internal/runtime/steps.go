@@ -35,10 +35,10 @@ func (t *transit) count() {
 			t.c.holder.Counted(t.asked.Word, len(cmd.Requests))
 			return
 		}
-		t.e.slots.counted(t.c.key, t.asked.Word, t.asked.Requests+len(cmd.Requests))
+		t.e.owner.counted(t.c.key, t.asked.Word, t.asked.Requests+len(cmd.Requests))
 	case machine.SuspendTurn:
 		if t.c.holder == nil {
-			t.e.slots.counted(t.c.key, t.asked.Word, 0)
+			t.e.owner.counted(t.c.key, t.asked.Word, 0)
 		}
 	}
 }

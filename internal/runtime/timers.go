@@ -16,9 +16,10 @@ import (
 // timerRetry is the pause after the store or a run refused a timer.
 const timerRetry = time.Second
 
-// timers fires the durable timers as they come due. They are read from the
-// store in batches; none is held in memory for a run that sleeps.
-type timers struct {
+// timerShard fires the durable timers as they come due: all that the store has. That they
+// are all this process's to fire is assumed in [timerShard.round] and nowhere else. They
+// are read from the store in batches; none is held in memory for a run that sleeps.
+type timerShard struct {
 	e *Engine
 	// alarm is the due time that the loop sleeps for; a timer that is set for an
 	// earlier time wakes it. While the loop reads, every timer does.
@@ -32,21 +33,21 @@ type timers struct {
 // maxStuck bounds the timers that are read again and again.
 const maxStuck = 4096
 
-func newTimers(e *Engine) *timers {
-	t := &timers{e: e, wake: make(chan struct{}, 1), stuck: make(map[machine.Timer]time.Duration)}
+func newTimerShard(e *Engine) *timerShard {
+	t := &timerShard{e: e, wake: make(chan struct{}, 1), stuck: make(map[machine.Timer]time.Duration)}
 	t.alarm.Store(math.MaxInt64)
 	return t
 }
 
 // follow is told of each commit.
-func (t *timers) follow(batch *machine.Batch) {
+func (t *timerShard) follow(batch *machine.Batch) {
 	for i := range batch.TimersSet {
 		t.noticed(batch.TimersSet[i].Due)
 	}
 }
 
 // noticed is called after each commit that set a timer.
-func (t *timers) noticed(due int64) {
+func (t *timerShard) noticed(due int64) {
 	if due >= t.alarm.Load() {
 		return
 	}
@@ -64,7 +65,7 @@ const (
 )
 
 // run fires timers until ctx ends or the engine takes no inputs any more.
-func (t *timers) run(ctx context.Context) {
+func (t *timerShard) run(ctx context.Context) {
 	for ctx.Err() == nil && t.e.gate.check() == nil {
 		switch due := t.round(ctx); due {
 		case roundAgain:
@@ -81,7 +82,7 @@ func (t *timers) run(ctx context.Context) {
 // sleepUntil sleeps until a moment of the wall clock, Unix nanoseconds, or until
 // woken. The clock may be set meanwhile, so it looks at it again and again; that
 // costs nothing but the look.
-func (t *timers) sleepUntil(ctx context.Context, due int64) {
+func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	for {
 		pause := time.Duration(due - t.e.cfg.Clock.Now().UnixNano())
 		if pause <= 0 || !t.sleep(ctx, t.e.cfg.Clock.After(min(pause, lookAgain))) {
@@ -91,7 +92,7 @@ func (t *timers) sleepUntil(ctx context.Context, due int64) {
 }
 
 // sleep waits for the alarm; nil never comes. False: something else came first.
-func (t *timers) sleep(ctx context.Context, alarm <-chan time.Time) bool {
+func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	select {
 	case <-alarm:
 		return true
@@ -106,7 +107,7 @@ func (t *timers) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 // round fires one batch of due timers and says when the next ones are due, Unix
 // nanoseconds: roundAgain = at once, roundRetry = something did not go through,
 // roundNone = no timer is set.
-func (t *timers) round(ctx context.Context) int64 {
+func (t *timerShard) round(ctx context.Context) int64 {
 	t.alarm.Store(math.MaxInt64)
 	now := t.e.cfg.Clock.Now().UnixNano()
 	due, next, err := t.e.store.DueTimers(ctx, now, t.e.cfg.TimersInFlight+len(t.stuck))
@@ -131,7 +132,7 @@ func (t *timers) round(ctx context.Context) int64 {
 
 // fresh leaves out the stuck timers whose time has not come again, and forgets
 // those that are gone from the store.
-func (t *timers) fresh(due []machine.Timer) []machine.Timer {
+func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	now := t.e.cfg.Clock.Elapsed()
 	waiting := make(map[machine.Timer]time.Duration, len(t.stuck))
 	fresh := due[:0:0]
@@ -149,7 +150,7 @@ func (t *timers) fresh(due []machine.Timer) []machine.Timer {
 // fireAll fires a batch, each timer in its run's own turn, and waits for all of
 // them: that is what leaves room for live inputs between two batches. It
 // reports whether any went through.
-func (t *timers) fireAll(ctx context.Context, due []machine.Timer) bool {
+func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	through := make([]bool, len(due))
 	var batch sync.WaitGroup
 	for i, timer := range due {
@@ -168,7 +169,7 @@ func (t *timers) fireAll(ctx context.Context, due []machine.Timer) bool {
 // fire applies one timer and reports whether it is done with. A timer that
 // changes nothing was replaced after it was read; one that is still there is
 // stuck.
-func (t *timers) fire(ctx context.Context, timer machine.Timer) bool {
+func (t *timerShard) fire(ctx context.Context, timer machine.Timer) bool {
 	answer, err := t.e.Own(ctx, RunKey{Namespace: timer.Namespace, ID: timer.RunID}, machine.FireTimer{
 		Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due,
 	})
@@ -182,7 +183,7 @@ func (t *timers) fire(ctx context.Context, timer machine.Timer) bool {
 }
 
 // gone: the timer is not in the store any more.
-func (t *timers) gone(ctx context.Context, timer machine.Timer) bool {
+func (t *timerShard) gone(ctx context.Context, timer machine.Timer) bool {
 	s, err := t.e.store.Head(ctx, timer.Namespace, timer.RunID)
 	if err != nil {
 		return errors.Is(err, machine.ErrNoRun)

@@ -27,7 +27,7 @@ type tokenTable struct {
 func newTokenTable() tokenTable { return tokenTable{runs: make(map[RunKey]*tokenPair)} }
 
 // standing judges the word that a request shows against the open turn.
-func (s *slots) standing(key RunKey, turn *machine.Turn, word string) (policy.Token, Grant) {
+func (s *runOwner) standing(key RunKey, turn *machine.Turn, word string) (policy.Token, Grant) {
 	if word == "" {
 		return policy.TokenAbsent, Grant{}
 	}
@@ -43,10 +43,10 @@ func (s *slots) standing(key RunKey, turn *machine.Turn, word string) (policy.To
 
 // TokenOut is the open turn of a run whose token a caller was given and that is not
 // over; 0 = none.
-func (e *Engine) TokenOut(key RunKey) uint64 { return e.slots.holding(key) }
+func (e *Engine) TokenOut(key RunKey) uint64 { return e.owner.holding(key) }
 
 // holding is the turn whose token somebody was given and that is not over; 0 = none.
-func (s *slots) holding(key RunKey) uint64 {
+func (s *runOwner) holding(key RunKey) uint64 {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *slots) holding(key RunKey) uint64 {
 
 // known finds a word among the run's open and past token, whether or not its
 // turn is still open.
-func (s *slots) known(key RunKey, word string) (Grant, bool) {
+func (s *runOwner) known(key RunKey, word string) (Grant, bool) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *slots) known(key RunKey, word string) (Grant, bool) {
 }
 
 // current returns the word of the open turn if it was given to the principal.
-func (s *slots) current(key RunKey, turn *machine.Turn, principal string) string {
+func (s *runOwner) current(key RunKey, turn *machine.Turn, principal string) string {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *slots) current(key RunKey, turn *machine.Turn, principal string) string
 
 // issue makes a token the open turn's and fences the older one of the same
 // execution. False: the table knows a later turn, the caller's view is old.
-func (s *slots) issue(key RunKey, tok Grant) bool {
+func (s *runOwner) issue(key RunKey, tok Grant) bool {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *slots) issue(key RunKey, tok Grant) bool {
 }
 
 // retire moves the open token of a turn that is over to the past.
-func (s *slots) retire(key RunKey, turn *machine.Turn) {
+func (s *runOwner) retire(key RunKey, turn *machine.Turn) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -138,7 +138,7 @@ func (t *tokenTable) age(key RunKey) {
 
 // counted sets the number of step requests under a token that was not replaced
 // meanwhile.
-func (s *slots) counted(key RunKey, word string, requests int) {
+func (s *runOwner) counted(key RunKey, word string, requests int) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -77,7 +77,7 @@ func noTurn(reason, message string, s *machine.State) error {
 func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 	word := e.cfg.IDs.Token()
 	view.Token = word
-	return e.slots.issue(key, Grant{
+	return e.owner.issue(key, Grant{
 		Word: word, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name,
 		Delivery: view.Run.Turn.Assigned.Delivery + 1,
 	})

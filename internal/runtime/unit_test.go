@@ -144,7 +144,7 @@ func TestSystemIDs(t *testing.T) {
 
 func TestEndedTokensAreForgotten(t *testing.T) {
 	t.Parallel()
-	s := newSlots(1, 1)
+	s := newRunOwner(1, 1)
 	held := 0
 	for i := range 100_000 {
 		key := RunKey{ID: fmt.Sprint(i)}

@@ -25,11 +25,11 @@ func (e *Engine) Own(ctx context.Context, key RunKey, command machine.Command) (
 // those that come after it. do must not make an input of the same run. Error: do's, or
 // QUEUE_FULL.
 func (e *Engine) InTurn(key RunKey, do func() error) error {
-	sl, err := e.slots.wait(key)
+	sl, err := e.owner.wait(key)
 	if err != nil {
 		return err
 	}
-	defer e.slots.release(sl, sl.state, sl.program)
+	defer e.owner.release(sl, sl.state, sl.program)
 	return do()
 }
 

@@ -14,7 +14,7 @@ KILLS ?= 50
 FUZZTIME ?= 10s
 # Package patterns of the race target: everything that starts goroutines.
 RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/app/... ./internal/worker \
-	./internal/runtime/work ./internal/runtime/watch ./internal/runtime/travel ./internal/runtime/program ./internal/house ./internal/cli ./internal/config ./internal/demo ./internal/export ./internal/answers ./internal/a2a/... ./internal/outbox/... ./internal/ui/... \
+	./internal/runtime/work ./internal/runtime/watch ./internal/runtime/travel ./internal/runtime/program ./internal/house ./internal/cli ./internal/config ./internal/demo ./internal/export ./internal/answers ./internal/a2a/... ./internal/deliver/... ./internal/ui/... \
 	./internal/testkit
 
 TOOLBIN := $(CURDIR)/.tools

@@ -7,15 +7,15 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // agentsGuest puts A2A on the server; nil = it is off.
-func agentsGuest(opts options, rooms *house.House, box *outbox.Outbox) func(*grpcapi.Server) (grpcapi.Guest, error) {
+func agentsGuest(opts options, rooms *house.House, box *deliver.Outbox) func(*grpcapi.Server) (grpcapi.Guest, error) {
 	if !opts.config.A2A {
 		return nil
 	}

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -37,7 +37,7 @@ type app struct {
 	server *grpcapi.Server
 	// sends is nil while A2A is off: delegations then wait.
 	sends     *delegations
-	box       *outbox.Outbox
+	box       *deliver.Outbox
 	observers *observers
 	// ended gets the errors of the engine's and the server's loops.
 	ended chan error
@@ -159,7 +159,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	}
 }
 
-func serverConfig(opts options, rooms *house.House, box *outbox.Outbox, metrics http.Handler, counts grpcapi.Counts) grpcapi.Config {
+func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics http.Handler, counts grpcapi.Counts) grpcapi.Config {
 	c := opts.config
 	return grpcapi.Config{
 		House:             rooms,

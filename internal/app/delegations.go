@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/a2a/peer"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/secretfile"
@@ -67,7 +67,7 @@ func newDelegations(opts options, rooms *house.House) (*delegations, error) {
 }
 
 // run serves the members until the outbox has ended, which ctx ends.
-func (d *delegations) run(ctx context.Context, box *outbox.Outbox) error {
+func (d *delegations) run(ctx context.Context, box *deliver.Outbox) error {
 	go func() { d.served <- d.local.Serve(d.pipe) }()
 	err := box.Run(ctx)
 	d.local.Stop()
@@ -84,7 +84,7 @@ type directory struct{ agents *peer.Directory }
 
 // Peer finds the way to an agent. Agents are served in the default namespace alone: a run
 // of another one would be continued by one that is not in it.
-func (d directory) Peer(ctx context.Context, del *machine.Delegation) (outbox.Peer, string, error) {
+func (d directory) Peer(ctx context.Context, del *machine.Delegation) (deliver.Peer, string, error) {
 	if del.Row.Namespace != 0 {
 		return nil, "", &machine.AgentFault{
 			Kind: machine.AgentRefuses, Code: "NAMESPACE_WITHOUT_AGENTS", Unsent: true,

@@ -4,35 +4,35 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
 // newOutbox makes what sends. sends is nil while A2A is off: delegations and pushes
 // then wait.
-func newOutbox(opts options, rooms *house.House, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*outbox.Outbox, error) {
-	conf := outbox.Config{
-		Engine: rooms, Log: opts.log, Counts: deliveryCounts{counts}, Post: outbox.NewHTTPPoster(opts.config.PushPrefixes()),
-		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: records},
+func newOutbox(opts options, rooms *house.House, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*deliver.Outbox, error) {
+	conf := deliver.Config{
+		Engine: rooms, Log: opts.log, Counts: deliveryCounts{counts}, Post: deliver.NewHTTPPoster(opts.config.PushPrefixes()),
+		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: records},
 	}
 	if sends != nil {
 		conf.Directory = sends.directory
 		conf.Feeds[machine.SubscriptionPush] = pushFeed{sends.service}
 	}
-	return outbox.New(conf)
+	return deliver.New(conf)
 }
 
 // deliveryCounts counts deliveries in the metrics, which are nil while they are off.
 type deliveryCounts struct{ metrics *telemetry.Metrics }
 
-func (c deliveryCounts) Delivery(kind machine.SubscriptionKind, became outbox.Became) {
+func (c deliveryCounts) Delivery(kind machine.SubscriptionKind, became deliver.Became) {
 	c.metrics.Delivery(kind, string(became))
 }
 
-func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing outbox.Doing) {
+func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing deliver.Doing) {
 	c.metrics.DeliveryFault(kind, string(doing))
 }
 
@@ -45,14 +45,14 @@ func (a *app) send(ctx context.Context) error {
 }
 
 // pushes keeps push configurations and has them served.
-func pushes(rooms *house.House, box *outbox.Outbox) *a2a.Pushes {
+func pushes(rooms *house.House, box *deliver.Outbox) *a2a.Pushes {
 	return &a2a.Pushes{Engine: rooms, Serve: box.Serve, Stop: box.Stop}
 }
 
 // pushFeed gives the outbox the events of package a2a.
 type pushFeed struct{ service *a2a.Service }
 
-func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (outbox.Events, error) {
+func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	return f.service.PushEvents(ctx, sub)
 }
 
@@ -60,6 +60,6 @@ func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (outbox.E
 // outbox, and before that runs.
 type recordFeed struct{ server *grpcapi.Server }
 
-func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (outbox.Events, error) {
+func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	return f.server.RecordFeed(ctx, sub)
 }

@@ -22,8 +22,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/a2a/peer"
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
@@ -52,7 +52,7 @@ func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *deleg
 	if err != nil {
 		t.Fatal(err)
 	}
-	var box *outbox.Outbox
+	var box *deliver.Outbox
 	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 		Effects: func(b *machine.Batch) { box.Observe(b) },
@@ -61,7 +61,7 @@ func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *deleg
 		t.Fatal(err)
 	}
 	remote.Token = operatorToken
-	box, err = outbox.New(outbox.Config{
+	box, err = deliver.New(deliver.Config{
 		Engine: engine, Directory: directory{peer.NewDirectory(map[string]peer.Remote{"helper": remote}, local, "")},
 		Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: giveUp, Follow: 200 * time.Millisecond,
 	})

@@ -1,4 +1,4 @@
-package outbox_test
+package deliver_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/outbox"
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -14,7 +14,7 @@ import (
 // endless is a feed that has one event and then waits.
 type endless struct{}
 
-func (endless) Open(_ context.Context, sub *machine.Subscription) (outbox.Events, error) {
+func (endless) Open(_ context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	return &waiter{told: sub.After > 0}, nil
 }
 
@@ -69,9 +69,9 @@ func TestReceiversAreAlone(t *testing.T) {
 	tried := make(posts, 1000)
 	p := newPost(t, testkit.NewStore(), 0, tried)
 	p.stop()
-	box, err := outbox.New(outbox.Config{
+	box, err := deliver.New(deliver.Config{
 		Engine: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Hour, MaxRetry: time.Hour,
-		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: endless{}},
+		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: endless{}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,9 +119,9 @@ func TestARetryOutlivesASetClock(t *testing.T) {
 	tried := make(posts, 1000)
 	p := newPost(t, testkit.NewStore(), 0, tried)
 	p.stop()
-	box, err := outbox.New(outbox.Config{
+	box, err := deliver.New(deliver.Config{
 		Engine: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Millisecond, MaxRetry: 20 * time.Millisecond,
-		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: endless{}},
+		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: endless{}},
 	})
 	if err != nil {
 		t.Fatal(err)

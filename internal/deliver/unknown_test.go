@@ -1,4 +1,4 @@
-package outbox_test
+package deliver_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package outbox
+package deliver
 
 import (
 	"context"
@@ -104,7 +104,7 @@ type sender struct {
 // New checks the configuration; nothing is sent yet.
 func New(cfg Config) (*Outbox, error) {
 	if cfg.Engine == nil {
-		return nil, errors.New("outbox: Engine is required")
+		return nil, errors.New("deliver: Engine is required")
 	}
 	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
@@ -118,7 +118,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	for _, kind := range []machine.OutboxKind{machine.OutboxDelegation, machine.OutboxCancel} {
 		rows, err := o.cfg.Engine.Outbox(ctx, kind, scanPage)
 		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("outbox: %w", err)
+			return fmt.Errorf("deliver: %w", err)
 		}
 		for _, row := range rows {
 			o.begin(row)
@@ -127,7 +127,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	for kind := range o.cfg.Feeds {
 		subs, err := o.cfg.Engine.Subscriptions(ctx, kind, "")
 		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("outbox: %w", err)
+			return fmt.Errorf("deliver: %w", err)
 		}
 		for i := range subs {
 			if !subs[i].Done {

@@ -1,4 +1,4 @@
-package outbox_test
+package deliver_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -87,7 +87,7 @@ func newRigOf(t *testing.T, a *agent, pack string) *rig {
 // open starts engine and outbox, as a process does.
 func (r *rig) open() {
 	r.t.Helper()
-	var box *outbox.Outbox
+	var box *deliver.Outbox
 	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: r.store, Clock: runtime.SystemClock{}, IDs: r.ids, AllowTools: []string{"*"},
 		Effects: func(b *machine.Batch) { box.Observe(b) },
@@ -95,7 +95,7 @@ func (r *rig) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	box, err = outbox.New(outbox.Config{Engine: engine, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
+	box, err = deliver.New(deliver.Config{Engine: engine, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

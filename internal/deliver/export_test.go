@@ -1,4 +1,4 @@
-package outbox
+package deliver
 
 // Sign is sign for the tests of this package.
 var Sign = sign

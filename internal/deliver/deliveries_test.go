@@ -1,4 +1,4 @@
-package outbox_test
+package deliver_test
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -28,7 +28,7 @@ const many = 1 << 20
 // numbers is a feed of the events 1 to last.
 type numbers struct{ last uint64 }
 
-func (n numbers) Open(_ context.Context, sub *machine.Subscription) (outbox.Events, error) {
+func (n numbers) Open(_ context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	return &counter{next: sub.After + 1, last: n.last}, nil
 }
 
@@ -83,12 +83,12 @@ type post struct {
 	t      *testing.T
 	store  *testkit.Store
 	engine *house.House
-	box    *outbox.Outbox
+	box    *deliver.Outbox
 	stop   func()
 	key    machine.SubscriptionKey
 }
 
-func newPost(t *testing.T, store *testkit.Store, last uint64, to outbox.Poster) *post {
+func newPost(t *testing.T, store *testkit.Store, last uint64, to deliver.Poster) *post {
 	t.Helper()
 	p := &post{t: t, store: store, key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"}}
 	var err error
@@ -96,9 +96,9 @@ func newPost(t *testing.T, store *testkit.Store, last uint64, to outbox.Poster) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.box, err = outbox.New(outbox.Config{
+	p.box, err = deliver.New(deliver.Config{
 		Engine: p.engine, Directory: newAgent(done), Post: to, Tries: 3, Pause: time.Microsecond, MaxRetry: time.Millisecond,
-		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: numbers{last}},
+		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: numbers{last}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestPost(t *testing.T) {
 	ctx := context.Background()
 	sub := &machine.Subscription{URL: s.URL, Token: "tok", Scheme: "Bearer", Credentials: "cred", Secret: []byte("secret")}
 	event := machine.Delivery{ID: "e1", Type: "application/a2a+json", Body: []byte("{}")}
-	open := outbox.NewHTTPPoster([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	open := deliver.NewHTTPPoster([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	if err := open.Post(ctx, sub, event); err != nil {
 		t.Fatal(err)
 	}
@@ -217,13 +217,13 @@ func TestPost(t *testing.T) {
 		}
 	}
 	answer = http.StatusOK
-	err := outbox.NewHTTPPoster(nil).Post(ctx, sub, event)
+	err := deliver.NewHTTPPoster(nil).Post(ctx, sub, event)
 	if err == nil || !strings.Contains(err.Error(), "no public address") {
 		t.Errorf("a private address was dialled: %v", err)
 	}
 	named := *sub
 	named.URL = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
-	err = outbox.NewHTTPPoster(nil).Post(ctx, &named, event)
+	err = deliver.NewHTTPPoster(nil).Post(ctx, &named, event)
 	if err == nil || !strings.Contains(err.Error(), "no public address") {
 		t.Errorf("a private address was dialled by its name: %v", err)
 	}
@@ -237,7 +237,7 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	header := http.Header{}
-	outbox.Sign(header, key, machine.Delivery{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Body: []byte(`{"test": 2432232314}`)}, time.Unix(1614265330, 0))
+	deliver.Sign(header, key, machine.Delivery{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Body: []byte(`{"test": 2432232314}`)}, time.Unix(1614265330, 0))
 	if got := header.Get("Webhook-Signature"); got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" || header.Get("Webhook-Timestamp") != "1614265330" {
 		t.Errorf("headers %v", header)
 	}

@@ -1,4 +1,4 @@
-package outbox_test
+package deliver_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/outbox"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -40,13 +40,13 @@ type shakyFeed struct {
 	left atomic.Int64
 }
 
-func (f *shakyFeed) Open(ctx context.Context, sub *machine.Subscription) (outbox.Events, error) {
+func (f *shakyFeed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	events, err := f.numbers.Open(ctx, sub)
 	return &shakyEvents{Events: events, left: &f.left}, err
 }
 
 type shakyEvents struct {
-	outbox.Events
+	deliver.Events
 	left *atomic.Int64
 }
 
@@ -78,20 +78,20 @@ func (c *tally) of(what string) int {
 	return c.n[what]
 }
 
-func (c *tally) Delivery(_ machine.SubscriptionKind, b outbox.Became)     { c.add(string(b)) }
-func (c *tally) DeliveryFault(_ machine.SubscriptionKind, d outbox.Doing) { c.add(string(d)) }
+func (c *tally) Delivery(_ machine.SubscriptionKind, b deliver.Became)     { c.add(string(b)) }
+func (c *tally) DeliveryFault(_ machine.SubscriptionKind, d deliver.Doing) { c.add(string(d)) }
 
 // troubled is an outbox over a shaky engine and feed, with one subscription.
 type troubled struct {
 	engine *shaky
 	feed   *shakyFeed
 	counts *tally
-	box    *outbox.Outbox
+	box    *deliver.Outbox
 	key    machine.SubscriptionKey
 	stop   func()
 }
 
-func newTroubled(t *testing.T, last uint64, to outbox.Poster) *troubled {
+func newTroubled(t *testing.T, last uint64, to deliver.Poster) *troubled {
 	t.Helper()
 	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
@@ -101,9 +101,9 @@ func newTroubled(t *testing.T, last uint64, to outbox.Poster) *troubled {
 		engine: &shaky{House: engine}, feed: &shakyFeed{numbers: numbers{last}}, counts: &tally{},
 		key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"},
 	}
-	d.box, err = outbox.New(outbox.Config{
+	d.box, err = deliver.New(deliver.Config{
 		Engine: d.engine, Post: to, Pause: time.Microsecond, MaxPause: time.Millisecond, Counts: d.counts,
-		Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: d.feed},
+		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: d.feed},
 	})
 	if err == nil {
 		err = engine.Subscribe(t.Context(), machine.Subscription{SubscriptionKey: d.key, Owner: "me", CreatedAt: 1}, many, nil)
@@ -159,7 +159,7 @@ func TestPlaceThatCannotBeStored(t *testing.T) {
 // crowd is a feed of many events at once.
 type crowd struct{ last uint64 }
 
-func (c crowd) Open(_ context.Context, sub *machine.Subscription) (outbox.Events, error) {
+func (c crowd) Open(_ context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	return &crowdEvents{next: sub.After + 1, last: c.last}, nil
 }
 
@@ -213,8 +213,8 @@ func TestEventsDoNotWaitForTheDisk(t *testing.T) {
 		}
 		return nil
 	})
-	box, err := outbox.New(outbox.Config{
-		Engine: slow, Post: to, Feeds: map[machine.SubscriptionKind]outbox.Feed{machine.SubscriptionWebhook: crowd{last}},
+	box, err := deliver.New(deliver.Config{
+		Engine: slow, Post: to, Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: crowd{last}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package outbox_test
+package deliver_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/outbox"
+	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -41,8 +41,8 @@ func newAgent(play func(int, machine.AgentMessage) machine.AgentTask) *agent {
 
 var errUnreachable = &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: "no answer"}
 
-// Peer implements outbox.Directory: every agent is this one.
-func (a *agent) Peer(context.Context, *machine.Delegation) (outbox.Peer, string, error) {
+// Peer implements deliver.Directory: every agent is this one.
+func (a *agent) Peer(context.Context, *machine.Delegation) (deliver.Peer, string, error) {
 	return a, "https://agent/card", nil
 }
 

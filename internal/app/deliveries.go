@@ -15,7 +15,7 @@ import (
 // then wait.
 func newOutbox(opts options, rooms *house.House, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*deliver.Outbox, error) {
 	conf := deliver.Config{
-		Engine: rooms, Log: opts.log, Counts: deliveryCounts{counts}, Post: deliver.NewHTTPPoster(opts.config.PushPrefixes()),
+		Delegations: rooms, Subscriptions: rooms, Log: opts.log, Counts: deliveryCounts{counts}, Post: deliver.NewHTTPPoster(opts.config.PushPrefixes()),
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: records},
 	}
 	if sends != nil {

@@ -17,7 +17,7 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 		err := o.cancel(ctx, row)
 		fault, ok := errors.AsType[*machine.AgentFault](err)
 		done := err == nil || ok && (fault.Kind != machine.AgentUnreachable || time.Since(since) >= o.cfg.GiveUp)
-		if done && o.cfg.Engine.DropOutbox(ctx, row) == nil {
+		if done && o.cfg.Delegations.DropOutbox(ctx, row) == nil {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
@@ -30,7 +30,7 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 // cancel ends the agent's task. A task that was never told of is asked for by its
 // message: it may have arrived although its answer did not.
 func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
-	del, err := o.cfg.Engine.CalledOff(ctx, row)
+	del, err := o.cfg.Delegations.CalledOff(ctx, row)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (d *delegation) run(ctx context.Context) {
 // advance does the next thing: sends the message, or the caller's answer, or
 // follows the task until it asks or ends.
 func (d *delegation) advance(ctx context.Context) error {
-	del, err := d.o.cfg.Engine.Delegation(ctx, d.row)
+	del, err := d.o.cfg.Delegations.Delegation(ctx, d.row)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (d *delegation) note(ctx context.Context, remote, known machine.Remote, sai
 	if remote.Asking != machine.AwaitNothing {
 		question = said
 	}
-	err := d.o.cfg.Engine.NoteDelegation(ctx, d.row, remote, question)
+	err := d.o.cfg.Delegations.NoteDelegation(ctx, d.row, remote, question)
 	if refusal := lasting(err); refusal != nil {
 		return d.resolve(ctx, failure(refusal.Reason, refusal.Message, true))
 	}
@@ -255,9 +255,9 @@ func (d *delegation) note(ctx context.Context, remote, known machine.Remote, sai
 
 // resolve answers the step. A result that the run cannot take is its failure.
 func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error {
-	err := d.o.cfg.Engine.ResolveDelegation(ctx, d.row, outcome)
+	err := d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, outcome)
 	if refusal := lasting(err); refusal != nil && outcome.OK {
-		err = d.o.cfg.Engine.ResolveDelegation(ctx, d.row, failure(refusal.Reason, refusal.Message, true))
+		err = d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, failure(refusal.Reason, refusal.Message, true))
 	}
 	if err != nil {
 		return err

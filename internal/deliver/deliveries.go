@@ -140,7 +140,7 @@ func (d *delivery) run(ctx context.Context) {
 
 // serve delivers until there is nothing more (io.EOF), or something is in the way.
 func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
-	if d.sub, err = d.o.cfg.Engine.Subscription(ctx, d.key); err != nil {
+	if d.sub, err = d.o.cfg.Subscriptions.Subscription(ctx, d.key); err != nil {
 		return Reading, err
 	}
 	if d.sub == nil || d.sub.Done {
@@ -251,7 +251,7 @@ func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause err
 
 // note stores the subscription as it is changed here, with nothing else on its way.
 func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
-	if err := d.o.cfg.Engine.NoteTry(ctx, sub, d.sub, letter); err != nil {
+	if err := d.o.cfg.Subscriptions.NoteTry(ctx, sub, d.sub, letter); err != nil {
 		return err
 	}
 	d.sub = &sub
@@ -292,11 +292,11 @@ func (o *Outbox) fault(kind machine.SubscriptionKind, doing Doing) {
 
 // Resend delivers a dead letter once more and removes it if it arrives.
 func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
-	sub, err := o.cfg.Engine.Subscription(ctx, key)
+	sub, err := o.cfg.Subscriptions.Subscription(ctx, key)
 	if err != nil {
 		return err
 	}
-	letters, err := o.cfg.Engine.DeadLetters(ctx, key, n-1, 1)
+	letters, err := o.cfg.Subscriptions.DeadLetters(ctx, key, n-1, 1)
 	if err != nil {
 		return err
 	}
@@ -313,5 +313,5 @@ func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint
 			Code: machine.CodeUnavailable, Reason: "DELIVERY_FAILED", Field: "n", Message: "the receiver did not take it: " + told(err),
 		}
 	}
-	return o.cfg.Engine.DropDeadLetter(ctx, key, n)
+	return o.cfg.Subscriptions.DropDeadLetter(ctx, key, n)
 }

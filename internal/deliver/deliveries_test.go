@@ -97,7 +97,7 @@ func newPost(t *testing.T, store *testkit.Store, last uint64, to deliver.Poster)
 		t.Fatal(err)
 	}
 	p.box, err = deliver.New(deliver.Config{
-		Engine: p.engine, Directory: newAgent(done), Post: to, Tries: 3, Pause: time.Microsecond, MaxRetry: time.Millisecond,
+		Delegations: p.engine, Subscriptions: p.engine, Directory: newAgent(done), Post: to, Tries: 3, Pause: time.Microsecond, MaxRetry: time.Millisecond,
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: numbers{last}},
 	})
 	if err != nil {

@@ -24,10 +24,11 @@ const (
 // scanPage is how many rows are looked for when the outbox starts.
 const scanPage = 1 << 20
 
-// Config is everything that an [Outbox] needs. Engine is required; zero fields of the
-// rest take their default.
+// Config is everything that an [Outbox] needs. Delegations and Subscriptions are
+// required; zero fields of the rest take their default.
 type Config struct {
-	Engine Engine
+	Delegations   Delegations
+	Subscriptions Subscriptions
 	// Directory knows the agents; nil = delegations wait.
 	Directory Directory
 	// Feeds make the events of subscriptions, by kind; a kind without one is not
@@ -103,8 +104,8 @@ type sender struct {
 
 // New checks the configuration; nothing is sent yet.
 func New(cfg Config) (*Outbox, error) {
-	if cfg.Engine == nil {
-		return nil, errors.New("deliver: Engine is required")
+	if cfg.Delegations == nil || cfg.Subscriptions == nil {
+		return nil, errors.New("deliver: Delegations and Subscriptions are required")
 	}
 	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
@@ -116,7 +117,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	o.ctx = ctx
 	o.mu.Unlock()
 	for _, kind := range []machine.OutboxKind{machine.OutboxDelegation, machine.OutboxCancel} {
-		rows, err := o.cfg.Engine.Outbox(ctx, kind, scanPage)
+		rows, err := o.cfg.Delegations.Outbox(ctx, kind, scanPage)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("deliver: %w", err)
 		}
@@ -125,7 +126,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 		}
 	}
 	for kind := range o.cfg.Feeds {
-		subs, err := o.cfg.Engine.Subscriptions(ctx, kind, "")
+		subs, err := o.cfg.Subscriptions.Subscriptions(ctx, kind, "")
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("deliver: %w", err)
 		}

@@ -95,7 +95,7 @@ func (r *rig) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	box, err = deliver.New(deliver.Config{Engine: engine, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
+	box, err = deliver.New(deliver.Config{Delegations: engine, Subscriptions: engine, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

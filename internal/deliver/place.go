@@ -72,7 +72,7 @@ func (d *delivery) begin(ctx context.Context) {
 	of, after, index, out := p.of, p.after, p.index, make(chan stored, 1)
 	p.storing, p.unstored = out, 0
 	go func() {
-		sub, err := d.o.cfg.Engine.Advance(context.WithoutCancel(ctx), of, after, index)
+		sub, err := d.o.cfg.Subscriptions.Advance(context.WithoutCancel(ctx), of, after, index)
 		out <- stored{sub: sub, err: err, after: after, index: index}
 	}()
 }

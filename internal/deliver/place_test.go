@@ -102,7 +102,7 @@ func newTroubled(t *testing.T, last uint64, to deliver.Poster) *troubled {
 		key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"},
 	}
 	d.box, err = deliver.New(deliver.Config{
-		Engine: d.engine, Post: to, Pause: time.Microsecond, MaxPause: time.Millisecond, Counts: d.counts,
+		Delegations: d.engine, Subscriptions: d.engine, Post: to, Pause: time.Microsecond, MaxPause: time.Millisecond, Counts: d.counts,
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: d.feed},
 	})
 	if err == nil {
@@ -214,7 +214,7 @@ func TestEventsDoNotWaitForTheDisk(t *testing.T) {
 		return nil
 	})
 	box, err := deliver.New(deliver.Config{
-		Engine: slow, Post: to, Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: crowd{last}},
+		Delegations: slow, Subscriptions: slow, Post: to, Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: crowd{last}},
 	})
 	if err != nil {
 		t.Fatal(err)

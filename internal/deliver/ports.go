@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Engine keeps the delegations and takes the news of them.
-type Engine interface {
+// Delegations are those that stand in the store, and who takes the news of them.
+type Delegations interface {
 	// Outbox lists rows of a kind, earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
 	// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is
@@ -22,7 +22,10 @@ type Engine interface {
 	ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error
 	// DropOutbox removes a row that is done with.
 	DropOutbox(ctx context.Context, row machine.OutboxRow) error
+}
 
+// Subscriptions are those whose records are delivered, and how far each has come.
+type Subscriptions interface {
 	// Subscriptions lists those of a kind; of all runs for "".
 	Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)
 	// Subscription reads one; nil = there is none.

@@ -70,7 +70,7 @@ func TestReceiversAreAlone(t *testing.T) {
 	p := newPost(t, testkit.NewStore(), 0, tried)
 	p.stop()
 	box, err := deliver.New(deliver.Config{
-		Engine: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Hour, MaxRetry: time.Hour,
+		Delegations: p.engine, Subscriptions: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Hour, MaxRetry: time.Hour,
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: endless{}},
 	})
 	if err != nil {
@@ -120,7 +120,7 @@ func TestARetryOutlivesASetClock(t *testing.T) {
 	p := newPost(t, testkit.NewStore(), 0, tried)
 	p.stop()
 	box, err := deliver.New(deliver.Config{
-		Engine: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Millisecond, MaxRetry: 20 * time.Millisecond,
+		Delegations: p.engine, Subscriptions: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Millisecond, MaxRetry: 20 * time.Millisecond,
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: endless{}},
 	})
 	if err != nil {

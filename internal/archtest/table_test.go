@@ -28,6 +28,7 @@ const (
 	requestDir  = "internal/runtime/request"
 	renderDir   = "internal/runtime/render"
 	registryDir = "internal/runtime/registry"
+	cacheDir    = "internal/cache"
 	genDir      = "gen"
 )
 
@@ -55,7 +56,7 @@ var table = []rule{
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
 	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, "internal/policy", "internal/pack", "internal/prompt"}},
-	{dir: historyDir, may: []string{machineDir, rulesDir}},
+	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},
 	{dir: "internal/runtime/travel", may: room()},
@@ -66,8 +67,8 @@ var table = []rule{
 	{dir: "internal/openapi", may: []string{genDir}},
 	{dir: "internal/deliver", may: []string{machineDir}},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime", "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{"internal/house", "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
-	{dir: "internal/grpcapi/convert", may: []string{"internal/runtime", historyDir, renderDir, registryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", "internal/secretfile", "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},
@@ -76,6 +77,7 @@ var table = []rule{
 	{dir: "internal/a2a/terms", may: []string{machineDir}, wire: true},
 
 	// Leaves that need nothing of ours, and the host's own tools.
+	{dir: cacheDir},
 	{dir: "internal/config"},
 	{dir: "internal/secretfile"},
 	{dir: "internal/ui"},

@@ -146,8 +146,8 @@ func TestLimiterForgets(t *testing.T) {
 	for i := range maxLimiters + 1 {
 		l.bucket(string(rune(i)))
 	}
-	if len(l.buckets) > maxLimiters {
-		t.Fatalf("%d buckets", len(l.buckets))
+	if l.buckets.Len() > maxLimiters {
+		t.Fatalf("%d buckets", l.buckets.Len())
 	}
 	if newLimiter(0, 1).admit(t.Context()) != nil {
 		t.Fatal("no bound is a bound")

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -22,7 +23,8 @@ type limiter struct {
 	perSecond rate.Limit
 	burst     int
 	mu        sync.Mutex
-	buckets   map[string]*rate.Limiter
+	// buckets are those of the principals that called last.
+	buckets *cache.LRU[string, *rate.Limiter]
 }
 
 // newLimiter returns nil, which admits everything, for perSecond 0.
@@ -30,20 +32,17 @@ func newLimiter(perSecond float64, burst int) *limiter {
 	if perSecond == 0 {
 		return nil
 	}
-	return &limiter{perSecond: rate.Limit(perSecond), burst: burst, buckets: map[string]*rate.Limiter{}}
+	return &limiter{perSecond: rate.Limit(perSecond), burst: burst, buckets: cache.New[string, *rate.Limiter](maxLimiters)}
 }
 
 func (l *limiter) bucket(name string) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if b, ok := l.buckets[name]; ok {
+	if b, ok := l.buckets.Get(name); ok {
 		return b
 	}
-	if len(l.buckets) >= maxLimiters {
-		clear(l.buckets)
-	}
 	b := rate.NewLimiter(l.perSecond, l.burst)
-	l.buckets[name] = b
+	l.buckets.Put(name, b, 1)
 	return b
 }
 

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -21,11 +22,11 @@ const maxShownGraphs = 8192
 type shower struct {
 	s      *runService
 	call   runtime.Call
-	graphs map[string]*machine.Graph
+	graphs *cache.LRU[string, *machine.Graph]
 }
 
 func newShower(s *runService, call runtime.Call) *shower {
-	return &shower{s: s, call: call, graphs: map[string]*machine.Graph{}}
+	return &shower{s: s, call: call, graphs: cache.New[string, *machine.Graph](maxShownGraphs)}
 }
 
 // item converts a row of a watch.
@@ -84,7 +85,7 @@ func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.R
 func (sh *shower) ref(run string) runtime.RunRef { return runtime.RunRef{Call: sh.call, RunID: run} }
 
 func (sh *shower) graph(ctx context.Context, run string) (*machine.Graph, error) {
-	if graph := sh.graphs[run]; graph != nil {
+	if graph, ok := sh.graphs.Get(run); ok {
 		return graph, nil
 	}
 	state, err := sh.s.engine.StateAt(ctx, sh.ref(run), 0)
@@ -95,10 +96,7 @@ func (sh *shower) graph(ctx context.Context, run string) (*machine.Graph, error)
 	if err != nil {
 		return nil, err
 	}
-	if len(sh.graphs) >= maxShownGraphs {
-		clear(sh.graphs)
-	}
-	sh.graphs[run] = graph
+	sh.graphs.Put(run, graph, 1)
 	return graph, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -19,31 +20,30 @@ const maxSettings = 1024
 // SettingsCache makes the settings of turns: what a pack says to the executor,
 // in the pack's own words. They depend on the pack alone.
 type SettingsCache struct {
-	mu    sync.RWMutex
-	known map[settingsKey]string
+	mu    sync.Mutex
+	known *cache.LRU[settingsKey, string]
 }
 
 type settingsKey struct{ digest, prompt, state string }
 
 // NewSettingsCache makes an empty cache.
-func NewSettingsCache() *SettingsCache { return &SettingsCache{known: map[settingsKey]string{}} }
+func NewSettingsCache() *SettingsCache {
+	return &SettingsCache{known: cache.New[settingsKey, string](maxSettings)}
+}
 
 // Of returns the settings as one compact JSON object.
 func (c *SettingsCache) Of(p *pack.Pack, prompt, state string) string {
 	key := settingsKey{p.Digest, prompt, state}
-	c.mu.RLock()
-	text, ok := c.known[key]
-	c.mu.RUnlock()
+	c.mu.Lock()
+	text, ok := c.known.Get(key)
+	c.mu.Unlock()
 	if ok {
 		return text
 	}
 	text = settingsOf(p, prompt, state)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.known) >= maxSettings {
-		clear(c.known)
-	}
-	c.known[key] = text
+	c.known.Put(key, text, 1)
 	return text
 }
 

@@ -29,11 +29,13 @@ type Store interface {
 type Reader struct {
 	store     Store
 	segments  *segments
-	variables variables
+	variables *variables
 }
 
 // New makes a reader of a store.
-func New(store Store) *Reader { return &Reader{store: store, segments: newSegments()} }
+func New(store Store) *Reader {
+	return &Reader{store: store, segments: newSegments(), variables: newVariables()}
+}
 
 // NoRun is the refusal for a run that is not there, or not the caller's to see.
 func NoRun() error {

@@ -3,6 +3,7 @@ package history
 import (
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -14,17 +15,20 @@ const (
 )
 
 // variables holds what runs that had turns lately were started with, which never
-// changes. When it is full it begins anew. Safe for concurrent use.
+// changes. Safe for concurrent use.
 type variables struct {
-	mu   sync.RWMutex
-	held map[machine.RunKey][]byte
+	mu   sync.Mutex
+	held *cache.LRU[machine.RunKey, []byte]
+}
+
+func newVariables() *variables {
+	return &variables{held: cache.New[machine.RunKey, []byte](maxVariables)}
 }
 
 func (v *variables) of(key machine.RunKey) ([]byte, bool) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	raw, ok := v.held[key]
-	return raw, ok
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.held.Get(key)
 }
 
 func (v *variables) keep(key machine.RunKey, raw []byte) {
@@ -33,8 +37,5 @@ func (v *variables) keep(key machine.RunKey, raw []byte) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.held == nil || len(v.held) >= maxVariables {
-		v.held = make(map[machine.RunKey][]byte)
-	}
-	v.held[key] = raw
+	v.held.Put(key, raw, 1)
 }

@@ -1,0 +1,72 @@
+package cache
+
+import (
+	"math"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// LRU holds values of type V by keys of type K. Not safe for concurrent use: its
+// owner's mutex guards it together with what else the owner decides under it.
+type LRU[K comparable, V any] struct {
+	// held is bounded here, by weight, not by the library, which counts.
+	held   *simplelru.LRU[K, weighed[V]]
+	weight int
+	limit  int
+}
+
+type weighed[V any] struct {
+	value  V
+	weight int
+}
+
+// New makes one whose values weigh at most limit together: bytes, or values where
+// each weighs 1. It takes no room before there are values.
+func New[K comparable, V any](limit int) *LRU[K, V] {
+	// The only error is a size below 1.
+	held, _ := simplelru.NewLRU[K, weighed[V]](math.MaxInt, nil)
+	return &LRU[K, V]{held: held, limit: limit}
+}
+
+// Get returns the value of a key, which is thereby the one used last.
+func (c *LRU[K, V]) Get(key K) (V, bool) {
+	found, ok := c.held.Get(key)
+	return found.value, ok
+}
+
+// Peek is Get without a use.
+func (c *LRU[K, V]) Peek(key K) (V, bool) {
+	found, ok := c.held.Peek(key)
+	return found.value, ok
+}
+
+// Put holds a value, in place of what the key had, as the one used last, and drops
+// those used longest ago until the rest is within the limit; never this one.
+func (c *LRU[K, V]) Put(key K, value V, weight int) {
+	before, _ := c.held.Peek(key)
+	c.held.Add(key, weighed[V]{value, weight})
+	c.weight += weight - before.weight
+	for c.weight > c.limit && c.held.Len() > 1 {
+		_, oldest, _ := c.held.RemoveOldest()
+		c.weight -= oldest.weight
+	}
+}
+
+// Remove drops the value of a key, if there is one.
+func (c *LRU[K, V]) Remove(key K) {
+	found, _ := c.held.Peek(key)
+	c.held.Remove(key)
+	c.weight -= found.weight
+}
+
+// Clear drops all.
+func (c *LRU[K, V]) Clear() {
+	c.held.Purge()
+	c.weight = 0
+}
+
+// Len is the number of values.
+func (c *LRU[K, V]) Len() int { return c.held.Len() }
+
+// Weight is what the values weigh together.
+func (c *LRU[K, V]) Weight() int { return c.weight }

@@ -169,7 +169,9 @@ class Link:
             held_turns=[turn.lease for turn in self.turns.values()],
             held_steps=[step.lease for step in self.steps.values()],
             batches=True,
-            **names,
+            prompts=names["prompts"],
+            agents=names["agents"],
+            tools=names["tools"],
         )
         return worker_pb2.WorkRequest(namespace=self._settings.namespace, register=registration)
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
@@ -125,7 +126,7 @@ func (r *goldenRig) readBack(name string) {
 	r.must(err)
 	r.run = st.RunID
 	for seq := uint64(1); seq <= st.Seq; seq++ {
-		_, err := r.GetRun(context.Background(), runtime.GetRunRequest{RunRef: r.ref(), AtSeq: seq, Artifacts: true})
+		_, err := r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: r.ref(), AtSeq: seq, Artifacts: true})
 		r.must(err)
 	}
 }
@@ -252,7 +253,7 @@ func (r *goldenRig) resolve(step uint32, tool string, ok bool) {
 // pass lets the timer fire that is due within d, and waits for what it makes.
 func (r *goldenRig) pass(d time.Duration) {
 	r.t.Helper()
-	before, err := r.GetRun(context.Background(), runtime.GetRunRequest{RunRef: r.ref()})
+	before, err := r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: r.ref()})
 	r.must(err)
 	r.clock.AwaitAlarm(d)
 	r.clock.Advance(d)

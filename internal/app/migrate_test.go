@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -54,12 +55,12 @@ func inOrder(t *testing.T, dir string) {
 	}
 	r := openGolden(t, dir)
 	defer r.close()
-	page, err := r.ListRuns(ctx, runtime.ListRunsRequest{Call: r.call()})
+	page, err := r.ListRuns(ctx, inspect.ListRunsRequest{Call: r.call()})
 	if err != nil || len(page.Runs) != 7 {
 		t.Fatalf("%d runs listed, %v", len(page.Runs), err)
 	}
 	r.run = page.Runs[0].RunID
-	seen, err := r.GetRun(ctx, runtime.GetRunRequest{RunRef: r.ref(), Artifacts: true})
+	seen, err := r.GetRun(ctx, inspect.GetRunRequest{RunRef: r.ref(), Artifacts: true})
 	if err != nil || len(seen.Artifacts) != 2 || string(seen.Artifacts[1].Value) != "note 20" {
 		t.Fatalf("%+v, %v", seen.Artifacts, err)
 	}

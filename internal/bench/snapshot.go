@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -89,7 +90,7 @@ func (l *local) timeSnapshots(ctx context.Context, run string, job snapshotJob) 
 	random := rand.New(rand.NewPCG(1, 2))
 	bare, spent, mib := make([]float64, 0, job.Reads), 0.0, 0.0
 	for range job.Reads {
-		req := runtime.GetRunRequest{RunRef: runtime.RunRef{Call: call(), RunID: run}, AtSeq: 1 + random.Uint64N(uint64(job.Transitions))}
+		req := inspect.GetRunRequest{RunRef: runtime.RunRef{Call: call(), RunID: run}, AtSeq: 1 + random.Uint64N(uint64(job.Transitions))}
 		took, _, err := l.timeSnapshot(ctx, req)
 		if err != nil {
 			return snapshotResult{}, err
@@ -106,7 +107,7 @@ func (l *local) timeSnapshots(ctx context.Context, run string, job snapshotJob) 
 	return snapshotResult{P50us: bare[len(bare)/2], PerMiBus: max(spent, 1) / max(mib, 1e-6)}, nil
 }
 
-func (l *local) timeSnapshot(ctx context.Context, req runtime.GetRunRequest) (us float64, size int, err error) {
+func (l *local) timeSnapshot(ctx context.Context, req inspect.GetRunRequest) (us float64, size int, err error) {
 	began := time.Now()
 	view, err := l.engine.GetRun(ctx, req)
 	took := time.Since(began)

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -145,7 +146,7 @@ func (r *rig) until(what string, ok func(*machine.State) bool) *machine.State {
 	}
 	defer w.Close()
 	for {
-		view, err := r.GetRun(r.ctx, runtime.GetRunRequest{RunRef: r.ref()})
+		view, err := r.GetRun(r.ctx, inspect.GetRunRequest{RunRef: r.ref()})
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func handled[In, Req, Out any](
 	if err != nil {
 		return out, s.withWinner(ctx, in, err)
 	}
-	return tell(&convert.Answer{Answer: got, Places: s.engine}), nil
+	return tell(&convert.Answer{Answer: got, Places: s.views}), nil
 }
 
 // traced is a conversion of a request whose run belongs to the caller's trace.

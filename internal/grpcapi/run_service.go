@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
+	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -20,6 +21,7 @@ import (
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine *runtime.Engine
+	views  *inspect.Room
 	work   *work.Room
 	blobs  *blob.Room
 	travel *travel.Room
@@ -44,7 +46,7 @@ func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq
 	if !ref.Principal.Scopes.Any(runtime.ScopeRunsRead | runtime.ScopeRunsWrite) {
 		return nil, nil
 	}
-	view, err := s.engine.GetRun(ctx, runtime.GetRunRequest{RunRef: ref, AtSeq: seq, Artifacts: true})
+	view, err := s.views.GetRun(ctx, inspect.GetRunRequest{RunRef: ref, AtSeq: seq, Artifacts: true})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +55,7 @@ func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq
 
 // run converts a state with what its graph says of it.
 func (s *runService) run(ctx context.Context, namespace string, state *machine.State) (*pawlv1.Run, error) {
-	graph, err := s.engine.Graph(ctx, namespace, state)
+	graph, err := s.views.Graph(ctx, namespace, state)
 	if err != nil {
 		return nil, err
 	}

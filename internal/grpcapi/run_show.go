@@ -10,7 +10,7 @@ import (
 // ShowTurn implements pawl.v1.RunService.
 func (s *runService) ShowTurn(ctx context.Context, in *pawlv1.ShowTurnRequest) (*pawlv1.ShowTurnResponse, error) {
 	ref := refOf(ctx, in)
-	view, err := s.engine.ShowTurn(ctx, ref, in.GetTurnSeq())
+	view, err := s.views.ShowTurn(ctx, ref, in.GetTurnSeq())
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *runService) ShowTurn(ctx context.Context, in *pawlv1.ShowTurnRequest) (
 
 // CountRuns implements pawl.v1.RunService.
 func (s *runService) CountRuns(ctx context.Context, in *pawlv1.CountRunsRequest) (*pawlv1.CountRunsResponse, error) {
-	counts, err := s.engine.CountRuns(ctx, callOf(ctx, in.GetNamespace()))
+	counts, err := s.views.CountRuns(ctx, callOf(ctx, in.GetNamespace()))
 	if err != nil {
 		return nil, err
 	}

@@ -88,11 +88,11 @@ func (sh *shower) graph(ctx context.Context, run string) (*machine.Graph, error)
 	if graph, ok := sh.graphs.Get(run); ok {
 		return graph, nil
 	}
-	state, err := sh.s.engine.StateAt(ctx, sh.ref(run), 0)
+	state, err := sh.s.views.StateAt(ctx, sh.ref(run), 0)
 	if err != nil {
 		return nil, err
 	}
-	graph, err := sh.s.engine.Graph(ctx, sh.call.Namespace, state)
+	graph, err := sh.s.views.Graph(ctx, sh.call.Namespace, state)
 	if err != nil {
 		return nil, err
 	}

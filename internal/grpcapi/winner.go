@@ -33,7 +33,7 @@ func (s *runService) withWinner(ctx context.Context, in any, err error) error {
 	if !errors.As(err, &refusal) || refusal.Code != machine.CodeAborted || refusal.Seq == 0 {
 		return err
 	}
-	row, readErr := s.engine.Winner(ctx, refOf(ctx, said), refusal.Seq)
+	row, readErr := s.views.Winner(ctx, refOf(ctx, said), refusal.Seq)
 	if readErr != nil {
 		return err
 	}

@@ -156,11 +156,11 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 
 // turnResponse is a turn as GetTurn tells it, and as an assignment carries it.
 func (s *runService) turnResponse(ctx context.Context, namespace string, view *runtime.TurnView) (*pawlv1.GetTurnResponse, error) {
-	owner, err := s.engine.PackOf(ctx, namespace, view.Run)
+	owner, err := s.views.PackOf(ctx, namespace, view.Run)
 	if err != nil {
 		return nil, err
 	}
-	variables, err := s.engine.VariablesOf(ctx, namespace, view.Run)
+	variables, err := s.views.VariablesOf(ctx, namespace, view.Run)
 	if err != nil {
 		return nil, err
 	}

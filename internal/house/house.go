@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
+	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -42,11 +43,15 @@ type Config struct {
 // Watches is the room of those who read what happens.
 type Watches = watch.Room
 
+// Views is the room of what is asked about runs.
+type Views = inspect.Room
+
 // House is the way of a transition with the rooms around it. Its fields are set once,
 // by [New], and belong to whoever made it.
 type House struct {
 	*runtime.Engine
 	*Watches
+	*Views
 	// Registry takes packs and tells them.
 	*registry.Registry
 
@@ -65,6 +70,9 @@ func New(cfg Config) (*House, error) {
 	h := &House{Engine: engine, Registry: registry.New(registry.Config{
 		Way: engine, Store: cfg.Store, Programs: engine.Programs(), Clock: cfg.Clock, Options: cfg.Pack,
 	})}
+	h.Views = inspect.New(inspect.Config{
+		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Turns: engine.Turns(),
+	})
 	errs := make([]error, 4)
 	h.Travel, errs[1] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),

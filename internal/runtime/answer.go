@@ -64,7 +64,7 @@ type StepAnswer struct {
 // ArtifactValue is one artifact with its accumulated value.
 type ArtifactValue = history.Artifact
 
-// RunView is a run as [Engine.GetRun] tells it.
+// RunView is a run as it is told at one seq. Read only.
 type RunView struct {
 	State *machine.State
 	// Artifacts in the order of their names; nil unless asked for.

@@ -35,7 +35,6 @@ type IDs interface {
 // batch over 8 MiB), [machine.ErrIndeterminate] when nobody knows whether the
 // commit happened: the store is then read-only for good and the process must end.
 type Store interface {
-	TaskStore
 	SubscriptionStore
 
 	Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error)
@@ -93,6 +92,12 @@ type Store interface {
 	// from the start), and the run id after which the next page begins ("" = no
 	// more).
 	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
+
+	// Tasks shows the heads of an owner's tasks, newest status first, equal ones by
+	// run, until visit returns false; at most that many, the newest, whose number bounds
+	// what the call takes of memory. An owner "" is every owner; a context id leaves the
+	// tasks of that context.
+	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
 
 	// CountRuns counts the runs in any of the statuses.
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)

@@ -22,6 +22,19 @@ func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
 	return ns, Denied(policy.Require(call.Principal, scopes))
 }
 
+func (e *Engine) readableNamespace(call Call) (uint32, error) {
+	return e.Admit(call, policy.RunsRead|policy.RunsWrite)
+}
+
+// FindReadable is [Engine.Find] for what only reads.
+func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
+	key, err := e.Find(ref)
+	if err != nil {
+		return key, err
+	}
+	return key, Denied(policy.Require(ref.Principal, policy.RunsRead|policy.RunsWrite))
+}
+
 // NamespaceNumbers lists the numbers of the configured namespaces, in no order.
 func (e *Engine) NamespaceNumbers() []uint32 {
 	numbers := make([]uint32, 0, len(e.cfg.Namespaces))

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -15,8 +15,8 @@ import (
 func TestLongArtifactsReadTheSame(t *testing.T) {
 	t.Parallel()
 	r, counting, run := longRun(t, 400)
-	at := func(engine *runtime.Engine, seq uint64) map[string]string {
-		view, err := engine.GetRun(context.Background(), runtime.GetRunRequest{RunRef: ref(run, everyone), AtSeq: seq, Artifacts: true})
+	at := func(views *inspect.Room, seq uint64) map[string]string {
+		view, err := views.GetRun(context.Background(), inspect.GetRunRequest{RunRef: ref(run, everyone), AtSeq: seq, Artifacts: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestLongArtifactsReadTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, got, _ := strings.Cut(at(r.Engine, seq)["log"], " ")
+		_, got, _ := strings.Cut(at(r.Views, seq)["log"], " ")
 		want := ""
 		if len(writes) > 0 {
 			want = "[" + strings.Join(writes, ",") + "]"
@@ -56,10 +56,10 @@ func TestLongArtifactsReadTheSame(t *testing.T) {
 			t.Fatalf("at %d: %q, want %q", seq, got, want)
 		}
 	}
-	warm := r.Engine
+	warm := r.Views
 	r.open() // nothing is held any more
 	for _, seq := range []uint64{last, last / 2, 3, last - 1, last/2 + 1} {
-		if a, b := at(warm, seq), at(r.Engine, seq); fmt.Sprint(a) != fmt.Sprint(b) {
+		if a, b := at(warm, seq), at(r.Views, seq); fmt.Sprint(a) != fmt.Sprint(b) {
 			t.Fatalf("at %d: held %v, read %v", seq, a, b)
 		}
 	}

@@ -9,18 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// StateAt returns a run's state as it was after the commit that holds record
-// seq; 0 = now. A past state is a replay from the store's last checkpoint before
-// it, so it costs the same however long the journal is.
-func (e *Engine) StateAt(ctx context.Context, ref RunRef, seq uint64) (*machine.State, error) {
-	key, err := e.FindReadable(ref)
-	if err != nil {
-		return nil, err
-	}
-	return e.StateOf(ctx, key, seq)
-}
-
-// StateOf is StateAt of a run that the caller may read.
+// StateOf returns a run's state as it was after the commit that holds record seq; 0 =
+// now. A past state is a replay from the store's last checkpoint before it, so it costs
+// the same however long the journal is. The caller has been found to may read the run.
 func (e *Engine) StateOf(ctx context.Context, key RunKey, seq uint64) (*machine.State, error) {
 	head, err := e.Head(ctx, key)
 	if err != nil {

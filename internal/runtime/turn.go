@@ -53,7 +53,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 		return TurnView{}, rules.Imported()
 	}
 	if s.Status.Terminal() {
-		return TurnView{}, noTurn("RUN_TERMINAL", fmt.Sprintf("the run ended %s (%s)", s.Status, s.Reason), s)
+		return TurnView{}, render.NoTurn("RUN_TERMINAL", fmt.Sprintf("the run ended %s (%s)", s.Status, s.Reason), s)
 	}
 	_, err = policy.Decide(policy.Ask{
 		Act: policy.Fetch, Principal: p, Orchestration: orchestration(prog.Graph, s), Leased: s.Execution == machine.Workers,
@@ -62,15 +62,9 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 		return TurnView{}, Denied(err)
 	}
 	if s.Turn == nil {
-		return TurnView{}, noTurn("NO_OPEN_TURN", "the run waits for an input, an event, an answer or a timer", s)
+		return TurnView{}, render.NoTurn("NO_OPEN_TURN", "the run waits for an input, an event, an answer or a timer", s)
 	}
 	return e.shown.Turn(ctx, key, prog, s)
-}
-
-func noTurn(reason, message string, s *machine.State) error {
-	return &machine.Refusal{
-		Code: machine.CodeFailedPrecondition, Reason: reason, Field: "run_id", Message: message, Seq: s.Seq,
-	}
 }
 
 // takeToken issues a token for the turn as it was read; false: it is over.

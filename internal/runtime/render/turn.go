@@ -212,3 +212,10 @@ func (r *Renderer) messages(ctx context.Context, key machine.RunKey, s *machine.
 	}
 	return r.past.Conversation(ctx, key, s.Conversations[i])
 }
+
+// NoTurn is the refusal of a run that has no open turn to show.
+func NoTurn(reason, message string, s *machine.State) error {
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: reason, Field: "run_id", Message: message, Seq: s.Seq,
+	}
+}

@@ -1,4 +1,4 @@
-package runtime
+package inspect
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
@@ -26,16 +27,16 @@ type Beginning struct {
 }
 
 // BeginningOf reads what the run of a state was started or forked with.
-func (e *Engine) BeginningOf(ctx context.Context, namespace string, s *machine.State) (Beginning, error) {
-	ns, err := e.Namespace(namespace)
+func (r *Room) BeginningOf(ctx context.Context, namespace string, s *machine.State) (Beginning, error) {
+	ns, err := r.cfg.Way.Namespace(namespace)
 	if err != nil {
 		return Beginning{}, err
 	}
-	prog, err := e.programs.Of(ctx, ns, s)
+	prog, err := r.cfg.Programs.Of(ctx, ns, s)
 	if err != nil {
 		return Beginning{}, err
 	}
-	first, err := e.past.First(ctx, RunKey{Namespace: ns, ID: s.RunID})
+	first, err := r.cfg.Past.First(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID})
 	if err != nil {
 		return Beginning{}, err
 	}

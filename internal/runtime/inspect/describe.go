@@ -1,9 +1,10 @@
-package runtime
+package inspect
 
 import (
 	"context"
 
 	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -11,12 +12,12 @@ import (
 
 // Graph returns the control flow that a state's run was compiled to: what its
 // states allow and which types its artifacts have. Read only.
-func (e *Engine) Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error) {
-	ns, err := e.Namespace(namespace)
+func (r *Room) Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error) {
+	ns, err := r.cfg.Way.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := e.programs.Of(ctx, ns, s)
+	prog, err := r.cfg.Programs.Of(ctx, ns, s)
 	if err != nil {
 		return nil, err
 	}
@@ -24,12 +25,12 @@ func (e *Engine) Graph(ctx context.Context, namespace string, s *machine.State) 
 }
 
 // PackOf returns the pack that a state's run was started with. Read only.
-func (e *Engine) PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error) {
-	ns, err := e.Namespace(namespace)
+func (r *Room) PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error) {
+	ns, err := r.cfg.Way.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := e.programs.Of(ctx, ns, s)
+	prog, err := r.cfg.Programs.Of(ctx, ns, s)
 	if err != nil {
 		return nil, err
 	}
@@ -38,16 +39,16 @@ func (e *Engine) PackOf(ctx context.Context, namespace string, s *machine.State)
 
 // VariablesOf returns the variables that a state's run was started or forked with,
 // defaults applied, as one compact JSON object.
-func (e *Engine) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
-	ns, err := e.Namespace(namespace)
+func (r *Room) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
+	ns, err := r.cfg.Way.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
-	return e.past.Variables(ctx, RunKey{Namespace: ns, ID: s.RunID})
+	return r.cfg.Past.Variables(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID})
 }
 
 // CursorAt is the place behind the i-th record of a committed entry, as a watch
 // would tell it.
-func (e *Engine) CursorAt(entry *machine.Entry, i int) Cursor {
-	return Cursor{Epoch: e.store.Epoch(), Position: entry.Cursor, Index: uint16(i)}
+func (r *Room) CursorAt(entry *machine.Entry, i int) runtime.Cursor {
+	return runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: entry.Cursor, Index: uint16(i)}
 }

@@ -1,4 +1,4 @@
-package runtime
+package inspect
 
 import (
 	"context"
@@ -7,26 +7,18 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
-
-// TaskStore finds runs that began with a message to an agent.
-type TaskStore interface {
-	// Tasks shows the heads of an owner's tasks, newest status first, equal ones by
-	// run, until visit returns false; at most that many, the newest, whose number bounds
-	// what the call takes of memory. An owner "" is every owner; a context id leaves the
-	// tasks of that context.
-	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
-}
 
 // maxTaskLook bounds the tasks that one list looks at: beyond it the total is what
 // was counted so far.
 const maxTaskLook = 10_000
 
-// ListTasksRequest is the argument of [Engine.ListTasks].
+// ListTasksRequest is the argument of [Room.ListTasks].
 type ListTasksRequest struct {
-	Call
+	runtime.Call
 	// Tenant, ContextID: the tasks of one route, of one context; "" = all.
 	Tenant    string
 	ContextID string
@@ -51,8 +43,8 @@ type TaskPage struct {
 
 // ListTasks lists the caller's tasks, newest status first; those of everybody for
 // a principal with the scope admin.
-func (e *Engine) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, error) {
-	ns, err := e.readableNamespace(req.Call)
+func (r *Room) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, error) {
+	ns, err := r.readable(req.Call)
 	if err != nil {
 		return TaskPage{}, err
 	}
@@ -69,7 +61,7 @@ func (e *Engine) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage,
 		owner = ""
 	}
 	var page TaskPage
-	err = e.store.Tasks(ctx, ns, owner, req.ContextID, maxTaskLook, func(s *machine.State) bool {
+	err = r.cfg.Store.Tasks(ctx, ns, owner, req.ContextID, maxTaskLook, func(s *machine.State) bool {
 		if s.StatusAt < req.StatusFrom {
 			return false
 		}
@@ -89,7 +81,7 @@ func (e *Engine) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage,
 		return true
 	})
 	if err != nil {
-		return TaskPage{}, fmt.Errorf("runtime: list tasks: %w", err)
+		return TaskPage{}, fmt.Errorf("inspect: list tasks: %w", err)
 	}
 	return page, nil
 }

@@ -1,25 +1,17 @@
-package runtime
+package inspect
 
 import (
 	"context"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
-// findReadable is find for what only reads.
-func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
-	key, err := e.Find(ref)
-	if err != nil {
-		return key, err
-	}
-	return key, Denied(policy.Require(ref.Principal, policy.RunsRead|policy.RunsWrite))
-}
-
-// GetRunRequest is the argument of [Engine.GetRun].
+// GetRunRequest is the argument of [Room.GetRun].
 type GetRunRequest struct {
-	RunRef
+	runtime.RunRef
 	// AtSeq asks for the run as it was after the commit that holds this record;
 	// 0 = now.
 	AtSeq uint64
@@ -29,16 +21,16 @@ type GetRunRequest struct {
 
 // GetRun reads a run. A past state is a replay of its inputs from the store's
 // last checkpoint before it; nothing is executed.
-func (e *Engine) GetRun(ctx context.Context, req GetRunRequest) (RunView, error) {
-	key, err := e.FindReadable(req.RunRef)
+func (r *Room) GetRun(ctx context.Context, req GetRunRequest) (runtime.RunView, error) {
+	key, err := r.cfg.Way.FindReadable(req.RunRef)
 	if err != nil {
-		return RunView{}, err
+		return runtime.RunView{}, err
 	}
-	s, err := e.StateOf(ctx, key, req.AtSeq)
+	s, err := r.cfg.Way.StateOf(ctx, key, req.AtSeq)
 	if err != nil {
-		return RunView{}, err
+		return runtime.RunView{}, err
 	}
-	view := RunView{State: s}
+	view := runtime.RunView{State: s}
 	if !req.Artifacts {
 		return view, nil
 	}
@@ -46,13 +38,13 @@ func (e *Engine) GetRun(ctx context.Context, req GetRunRequest) (RunView, error)
 	if req.AtSeq != 0 {
 		at = req.AtSeq
 	}
-	view.Artifacts, err = e.past.Artifacts(ctx, key, s, at)
+	view.Artifacts, err = r.cfg.Past.Artifacts(ctx, key, s, at)
 	return view, err
 }
 
-// ListRunsRequest is the argument of [Engine.ListRuns].
+// ListRunsRequest is the argument of [Room.ListRuns].
 type ListRunsRequest struct {
-	Call
+	runtime.Call
 	Filter machine.RunFilter
 	// PageToken is the previous page's NextPage; "" = from the start.
 	PageToken string
@@ -77,8 +69,8 @@ func (p *RunPage) Cut(n int) {
 
 // ListRuns lists runs in the order of their creation, newest first unless the
 // filter says otherwise.
-func (e *Engine) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, error) {
-	ns, err := e.readableNamespace(req.Call)
+func (r *Room) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, error) {
+	ns, err := r.readable(req.Call)
 	if err != nil {
 		return RunPage{}, err
 	}
@@ -86,17 +78,24 @@ func (e *Engine) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, er
 	if err != nil {
 		return RunPage{}, err
 	}
-	runs, next, err := e.store.ListRuns(ctx, ns, req.Filter, req.PageToken, size)
+	runs, next, err := r.cfg.Store.ListRuns(ctx, ns, req.Filter, req.PageToken, size)
 	if err != nil {
 		return RunPage{}, request.ListFailed("runs", err)
 	}
 	return RunPage{Runs: runs, NextPage: next}, nil
 }
 
-func (e *Engine) readableNamespace(call Call) (uint32, error) {
-	ns, err := e.Namespace(call.Namespace)
+// StateAt returns a run's state as it was after the commit that holds record
+// seq; 0 = now. A past state is a replay from the store's last checkpoint before
+// it, so it costs the same however long the journal is.
+func (r *Room) StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error) {
+	key, err := r.cfg.Way.FindReadable(ref)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return ns, Denied(policy.Require(call.Principal, policy.RunsRead|policy.RunsWrite))
+	return r.cfg.Way.StateOf(ctx, key, seq)
+}
+
+func (r *Room) readable(call runtime.Call) (uint32, error) {
+	return r.cfg.Way.Admit(call, policy.RunsRead|policy.RunsWrite)
 }

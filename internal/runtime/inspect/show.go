@@ -1,10 +1,12 @@
-package runtime
+package inspect
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
@@ -13,23 +15,23 @@ import (
 //
 // Errors: NOT_FOUND RECORD_NOT_FOUND, FAILED_PRECONDITION NO_OPEN_TURN for a record
 // that opened none.
-func (e *Engine) ShowTurn(ctx context.Context, ref RunRef, turn uint64) (TurnView, error) {
-	key, err := e.FindReadable(ref)
+func (r *Room) ShowTurn(ctx context.Context, ref runtime.RunRef, turn uint64) (render.TurnView, error) {
+	key, err := r.cfg.Way.FindReadable(ref)
 	if err != nil {
-		return TurnView{}, err
+		return render.TurnView{}, err
 	}
-	s, err := e.StateOf(ctx, key, turn)
+	s, err := r.cfg.Way.StateOf(ctx, key, turn)
 	if err != nil {
-		return TurnView{}, err
+		return render.TurnView{}, err
 	}
 	if s.Turn == nil || s.Turn.Seq != turn {
-		return TurnView{}, noTurn("NO_OPEN_TURN", fmt.Sprintf("record %d opened no turn", turn), s)
+		return render.TurnView{}, render.NoTurn("NO_OPEN_TURN", fmt.Sprintf("record %d opened no turn", turn), s)
 	}
-	prog, err := e.programs.Of(ctx, key.Namespace, s)
+	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
 	if err != nil {
-		return TurnView{}, err
+		return render.TurnView{}, err
 	}
-	return e.shown.Turn(ctx, key, prog, s)
+	return r.cfg.Turns.Turn(ctx, key, prog, s)
 }
 
 // everyStatus in the order of the wire.
@@ -45,14 +47,14 @@ type StatusCount struct {
 }
 
 // CountRuns counts the runs of each status.
-func (e *Engine) CountRuns(ctx context.Context, call Call) ([]StatusCount, error) {
-	ns, err := e.readableNamespace(call)
+func (r *Room) CountRuns(ctx context.Context, call runtime.Call) ([]StatusCount, error) {
+	ns, err := r.readable(call)
 	if err != nil {
 		return nil, err
 	}
 	var counts []StatusCount
 	for _, status := range everyStatus {
-		n, err := e.store.CountRuns(ctx, ns, []machine.Status{status})
+		n, err := r.cfg.Store.CountRuns(ctx, ns, []machine.Status{status})
 		if err != nil {
 			return nil, request.ListFailed("runs", err)
 		}

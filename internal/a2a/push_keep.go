@@ -17,7 +17,7 @@ const maxConfigs = 16
 // wholeRecord is behind all events of a record.
 const wholeRecord = 1<<16 - 1
 
-// Subscriptions is what [Pushes] needs of [runtime.Engine].
+// Subscriptions is what [Pushes] needs of who keeps subscriptions.
 type Subscriptions interface {
 	Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error
 	Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error)

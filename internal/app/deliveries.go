@@ -15,7 +15,7 @@ import (
 // then wait.
 func newOutbox(opts options, rooms *house.House, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*deliver.Outbox, error) {
 	conf := deliver.Config{
-		Delegations: rooms, Subscriptions: rooms, Log: opts.log, Counts: deliveryCounts{counts}, Post: deliver.NewHTTPPoster(opts.config.PushPrefixes()),
+		Delegations: rooms.Delegations, Subscriptions: rooms.Subscriptions, Log: opts.log, Counts: deliveryCounts{counts}, Post: deliver.NewHTTPPoster(opts.config.PushPrefixes()),
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: records},
 	}
 	if sends != nil {
@@ -46,7 +46,7 @@ func (a *app) send(ctx context.Context) error {
 
 // pushes keeps push configurations and has them served.
 func pushes(rooms *house.House, box *deliver.Outbox) *a2a.Pushes {
-	return &a2a.Pushes{Engine: rooms, Serve: box.Serve, Stop: box.Stop}
+	return &a2a.Pushes{Engine: rooms.Subscriptions, Serve: box.Serve, Stop: box.Stop}
 }
 
 // pushFeed gives the outbox the events of package a2a.

@@ -96,6 +96,11 @@ type figures struct{ *house.House }
 // Work implements [telemetry.Source].
 func (f figures) Work() work.Stats { return f.House.Work.Stats() }
 
+// Outbox implements [telemetry.Source].
+func (f figures) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
+	return f.Delegations.Outbox(ctx, kind, limit)
+}
+
 // start counts and exports until stop.
 func (o *observers) start(rooms *house.House, s *store.Store) {
 	var ctx context.Context

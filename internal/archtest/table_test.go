@@ -31,6 +31,9 @@ const (
 	inspectDir  = "internal/runtime/inspect"
 	cacheDir    = "internal/cache"
 	genDir      = "gen"
+	// Rooms of what leaves.
+	delegationDir   = "internal/deliver/delegation"
+	subscriptionDir = "internal/deliver/subscription"
 )
 
 // room is what a room of the runtime may import: the way's types, what lies below the
@@ -65,11 +68,14 @@ var table = []rule{
 	{dir: "internal/runtime/work", may: room()},
 	{dir: registryDir, may: room()},
 	{dir: inspectDir, may: room()},
-	{dir: "internal/house", may: []string{"internal/runtime", registryDir, inspectDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work"}},
+	{dir: "internal/house", may: []string{"internal/runtime", registryDir, inspectDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
 	{dir: "internal/openapi", may: []string{genDir}},
+	// What leaves, and the rooms that keep it.
 	{dir: "internal/deliver", may: []string{machineDir}},
+	{dir: delegationDir, may: room()},
+	{dir: subscriptionDir, may: room("internal/runtime/watch")},
 	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime", inspectDir, "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, inspectDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, inspectDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
 	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, inspectDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", "internal/secretfile", "internal/grpcapi/fault"}, wire: true},
@@ -112,6 +118,8 @@ var onlyFrom = map[string][]string{
 	"internal/a2a":       {"internal/app"},
 	"internal/a2a/peer":  {"internal/app"},
 	"internal/deliver":   {"internal/app"},
+	delegationDir:        {"internal/house"},
+	subscriptionDir:      {"internal/house", "internal/grpcapi"},
 	"internal/store":     {"internal/app", "internal/bench"},
 	"internal/telemetry": {"internal/app"},
 	"internal/app":       {"cmd/sidecar", "internal/cli", "internal/demo", "internal/bench"},

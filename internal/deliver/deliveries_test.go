@@ -97,7 +97,7 @@ func newPost(t *testing.T, store *testkit.Store, last uint64, to deliver.Poster)
 		t.Fatal(err)
 	}
 	p.box, err = deliver.New(deliver.Config{
-		Delegations: p.engine, Subscriptions: p.engine, Directory: newAgent(done), Post: to, Tries: 3, Pause: time.Microsecond, MaxRetry: time.Millisecond,
+		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Directory: newAgent(done), Post: to, Tries: 3, Pause: time.Microsecond, MaxRetry: time.Millisecond,
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: numbers{last}},
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func TestDeliveries(t *testing.T) {
 		return nil
 	})
 	p := newPost(t, store, 6, first)
-	if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}, many, nil); err != nil {
+	if err := p.engine.Subscriptions.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}, many, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.box.Serve(p.key)
@@ -142,19 +142,19 @@ func TestDeliveries(t *testing.T) {
 	if want := []string{"1", "2", "4", "6"}; !slices.Equal(first.got, want) {
 		t.Fatalf("arrived %v, want %v", first.got, want)
 	}
-	letters, err := p.engine.DeadLetters(ctx, p.key, 0, 10)
+	letters, err := p.engine.Subscriptions.DeadLetters(ctx, p.key, 0, 10)
 	if err != nil || len(letters) != 1 || letters[0].Event != "3" || string(letters[0].Body) != "3" || letters[0].Error != "busy" {
 		t.Fatalf("letters %+v, %v", letters, err)
 	}
 	second := newReceiver("8", func(string, int) error { return nil })
 	q := newPost(t, store, 8, second)
 	// What was stored last may be that the feed had ended then.
-	sub, err := q.engine.Subscription(ctx, q.key)
+	sub, err := q.engine.Subscriptions.Subscription(ctx, q.key)
 	if err != nil || sub.After < 4 {
 		t.Fatalf("stored %+v, %v", sub, err)
 	}
 	sub.Done = false
-	if err := q.engine.Subscribe(ctx, *sub, many, nil); err != nil {
+	if err := q.engine.Subscriptions.Subscribe(ctx, *sub, many, nil); err != nil {
 		t.Fatal(err)
 	}
 	q.box.Serve(q.key)
@@ -166,7 +166,7 @@ func TestDeliveries(t *testing.T) {
 	if got := second.got[len(second.got)-1]; got != "3" {
 		t.Fatalf("resent %v", second.got)
 	}
-	if letters, err := q.engine.DeadLetters(ctx, q.key, 0, 10); err != nil || len(letters) != 0 {
+	if letters, err := q.engine.Subscriptions.DeadLetters(ctx, q.key, 0, 10); err != nil || len(letters) != 0 {
 		t.Fatalf("letters %v, %v", letters, err)
 	}
 	if err := q.box.Resend(ctx, q.key, 1); err == nil {
@@ -273,7 +273,7 @@ func TestSlowReceiver(t *testing.T) {
 	p := newPost(t, testkit.NewStore(), 9, to)
 	for _, id := range []string{"slow", "fast"} {
 		p.key.ID = id
-		if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}, many, nil); err != nil {
+		if err := p.engine.Subscriptions.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}, many, nil); err != nil {
 			t.Fatal(err)
 		}
 		p.box.Serve(p.key)
@@ -317,15 +317,15 @@ func TestStopServesWhatWasMadeMeanwhile(t *testing.T) {
 	to := &seen{slowFor: slow, underWay: make(chan struct{}, 1)}
 	store := testkit.NewStore()
 	p := newPost(t, store, 4, to)
-	if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "before", URL: "https://x"}, many, nil); err != nil {
+	if err := p.engine.Subscriptions.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "before", URL: "https://x"}, many, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.box.Serve(p.key)
 	<-to.underWay
-	if err := p.engine.Unsubscribe(ctx, p.key); err != nil {
+	if err := p.engine.Subscriptions.Unsubscribe(ctx, p.key); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "after", URL: "https://y"}, many, nil); err != nil {
+	if err := p.engine.Subscriptions.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "after", URL: "https://y"}, many, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.box.Serve(p.key)

@@ -96,7 +96,7 @@ func (r *rig) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	box, err = deliver.New(deliver.Config{Delegations: engine, Subscriptions: engine, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
+	box, err = deliver.New(deliver.Config{Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -404,7 +404,7 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.stop()
-	rows, err := r.Outbox(r.ctx, machine.OutboxCancel, 10)
+	rows, err := r.Delegations.Outbox(r.ctx, machine.OutboxCancel, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +415,7 @@ func TestCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.stop()
-		if rows, err = r.Outbox(r.ctx, machine.OutboxCancel, 10); err != nil {
+		if rows, err = r.Delegations.Outbox(r.ctx, machine.OutboxCancel, 10); err != nil {
 			t.Fatal(err)
 		}
 	}

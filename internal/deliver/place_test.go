@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/deliver"
+	"github.com/pawl-dev/pawl/internal/deliver/subscription"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
-// shaky is an engine whose storing of places meets a fault as often as it is told.
+// shaky keeps subscriptions; its storing of places meets a fault as often as it is told.
 type shaky struct {
-	*house.House
+	*subscription.Room
 	left  atomic.Int64
 	fault error
 	asked atomic.Int64
@@ -31,7 +32,7 @@ func (s *shaky) Advance(ctx context.Context, of *machine.Subscription, after uin
 	if s.left.Add(-1) >= 0 {
 		return machine.Subscription{}, s.fault
 	}
-	return s.Engine.Advance(ctx, of, after, index)
+	return s.Room.Advance(ctx, of, after, index)
 }
 
 // shakyFeed is a feed whose reading meets a fault as often as it is told.
@@ -98,15 +99,15 @@ func newTroubled(t *testing.T, last uint64, to deliver.Poster) *troubled {
 		t.Fatal(err)
 	}
 	d := &troubled{
-		engine: &shaky{House: engine}, feed: &shakyFeed{numbers: numbers{last}}, counts: &tally{},
+		engine: &shaky{Room: engine.Subscriptions}, feed: &shakyFeed{numbers: numbers{last}}, counts: &tally{},
 		key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"},
 	}
 	d.box, err = deliver.New(deliver.Config{
-		Delegations: d.engine, Subscriptions: d.engine, Post: to, Pause: time.Microsecond, MaxPause: time.Millisecond, Counts: d.counts,
+		Delegations: engine.Delegations, Subscriptions: d.engine, Post: to, Pause: time.Microsecond, MaxPause: time.Millisecond, Counts: d.counts,
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: d.feed},
 	})
 	if err == nil {
-		err = engine.Subscribe(t.Context(), machine.Subscription{SubscriptionKey: d.key, Owner: "me", CreatedAt: 1}, many, nil)
+		err = engine.Subscriptions.Subscribe(t.Context(), machine.Subscription{SubscriptionKey: d.key, Owner: "me", CreatedAt: 1}, many, nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -178,10 +179,10 @@ func (c *crowdEvents) Next(context.Context) ([]machine.Delivery, error) {
 
 func (c *crowdEvents) Close() {}
 
-// slowStore is an engine whose first commit of a place waits until it is let go, and
+// slowStore keeps subscriptions; its first commit of a place waits until it is let go, and
 // that looks at how many events have arrived and are not stored.
 type slowStore struct {
-	*house.House
+	*subscription.Room
 	arrived, stored, most, commits atomic.Int64
 	let                            chan struct{}
 }
@@ -190,7 +191,7 @@ func (s *slowStore) Advance(ctx context.Context, of *machine.Subscription, after
 	<-s.let
 	s.commits.Add(1)
 	s.most.Store(max(s.most.Load(), s.arrived.Load()-s.stored.Load()))
-	sub, err := s.Engine.Advance(ctx, of, after, index)
+	sub, err := s.Room.Advance(ctx, of, after, index)
 	s.stored.Store(int64(after))
 	return sub, err
 }
@@ -204,7 +205,7 @@ func TestEventsDoNotWaitForTheDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow := &slowStore{House: engine, let: make(chan struct{})}
+	slow := &slowStore{Room: engine.Subscriptions, let: make(chan struct{})}
 	free := sync.OnceFunc(func() { close(slow.let) })
 	t.Cleanup(free)
 	to := newReceiver(strconv.Itoa(last), func(string, int) error {
@@ -214,13 +215,13 @@ func TestEventsDoNotWaitForTheDisk(t *testing.T) {
 		return nil
 	})
 	box, err := deliver.New(deliver.Config{
-		Delegations: slow, Subscriptions: slow, Post: to, Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: crowd{last}},
+		Delegations: engine.Delegations, Subscriptions: slow, Post: to, Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: crowd{last}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	key := machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"}
-	if err := engine.Subscribe(t.Context(), machine.Subscription{SubscriptionKey: key, Owner: "me"}, many, nil); err != nil {
+	if err := engine.Subscriptions.Subscribe(t.Context(), machine.Subscription{SubscriptionKey: key, Owner: "me"}, many, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

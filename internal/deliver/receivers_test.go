@@ -70,7 +70,7 @@ func TestReceiversAreAlone(t *testing.T) {
 	p := newPost(t, testkit.NewStore(), 0, tried)
 	p.stop()
 	box, err := deliver.New(deliver.Config{
-		Delegations: p.engine, Subscriptions: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Hour, MaxRetry: time.Hour,
+		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Post: tried, Tries: 1 << 20, Pause: time.Hour, MaxRetry: time.Hour,
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: endless{}},
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func TestReceiversAreAlone(t *testing.T) {
 	}
 	put := func(id, url string) {
 		t.Helper()
-		if err := p.engine.Subscribe(ctx, machine.Subscription{SubscriptionKey: key(id), URL: url}, many, nil); err != nil {
+		if err := p.engine.Subscriptions.Subscribe(ctx, machine.Subscription{SubscriptionKey: key(id), URL: url}, many, nil); err != nil {
 			t.Fatal(err)
 		}
 		box.Serve(key(id))
@@ -100,7 +100,7 @@ func TestReceiversAreAlone(t *testing.T) {
 	put("slow", "c")
 	tried.await(t, "1 of slow at c")
 	for i := range 20 {
-		if err := p.engine.Unsubscribe(ctx, key("good")); err != nil {
+		if err := p.engine.Subscriptions.Unsubscribe(ctx, key("good")); err != nil {
 			t.Fatal(err)
 		}
 		box.Stop(key("good"))
@@ -120,14 +120,14 @@ func TestARetryOutlivesASetClock(t *testing.T) {
 	p := newPost(t, testkit.NewStore(), 0, tried)
 	p.stop()
 	box, err := deliver.New(deliver.Config{
-		Delegations: p.engine, Subscriptions: p.engine, Post: tried, Tries: 1 << 20, Pause: time.Millisecond, MaxRetry: 20 * time.Millisecond,
+		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Post: tried, Tries: 1 << 20, Pause: time.Millisecond, MaxRetry: 20 * time.Millisecond,
 		Feeds: map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: endless{}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	key := machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "late"}
-	if err := p.engine.Subscribe(ctx, machine.Subscription{
+	if err := p.engine.Subscriptions.Subscribe(ctx, machine.Subscription{
 		SubscriptionKey: key, URL: "a", Attempts: 1, NextAt: time.Now().Add(time.Hour).UnixNano(),
 	}, many, nil); err != nil {
 		t.Fatal(err)

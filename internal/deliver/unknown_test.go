@@ -192,7 +192,7 @@ func TestAnnouncedIsNotSentToCallItOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rows := 1; rows > 0; {
-		left, err := r.Outbox(r.ctx, machine.OutboxCancel, 1)
+		left, err := r.Delegations.Outbox(r.ctx, machine.OutboxCancel, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

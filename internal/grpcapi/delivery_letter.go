@@ -14,7 +14,7 @@ import (
 
 // receiver finds a receiver of the caller's.
 func (s *deliveryService) receiver(ctx context.Context, namespace string, ref *pawlv1.DeliveryRef) (*machine.Subscription, error) {
-	sub, err := s.engine.OwnSubscription(ctx, callOf(ctx, namespace), deliveryKindFromProto(ref.GetKind()), ref.GetRunId(), ref.GetId())
+	sub, err := s.subscriptions.OwnSubscription(ctx, callOf(ctx, namespace), deliveryKindFromProto(ref.GetKind()), ref.GetRunId(), ref.GetId())
 	return sub, asDelivery(err)
 }
 
@@ -45,7 +45,7 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 	if size == 0 {
 		size = request.DefaultPageSize
 	}
-	letters, err := s.engine.DeadLetters(ctx, sub.SubscriptionKey, after, size+1)
+	letters, err := s.subscriptions.DeadLetters(ctx, sub.SubscriptionKey, after, size+1)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (s *deliveryService) DiscardDeadLetter(ctx context.Context, in *pawlv1.Disc
 	if err != nil {
 		return nil, err
 	}
-	letters, err := s.engine.DeadLetters(ctx, sub.SubscriptionKey, in.GetN()-1, 1)
+	letters, err := s.subscriptions.DeadLetters(ctx, sub.SubscriptionKey, in.GetN()-1, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *deliveryService) DiscardDeadLetter(ctx context.Context, in *pawlv1.Disc
 			Message: fmt.Sprintf("%s has no dead letter %d", in.GetRef().GetId(), in.GetN()),
 		}
 	}
-	if err := s.engine.DropDeadLetter(ctx, sub.SubscriptionKey, in.GetN()); err != nil {
+	if err := s.subscriptions.DropDeadLetter(ctx, sub.SubscriptionKey, in.GetN()); err != nil {
 		return nil, err
 	}
 	return &pawlv1.DiscardDeadLetterResponse{}, nil

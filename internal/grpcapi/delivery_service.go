@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/deliver/subscription"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -25,7 +25,7 @@ type Deliveries interface {
 // dead letters in delivery_letter.go.
 type deliveryService struct {
 	pawlv1.UnimplementedDeliveryServiceServer
-	engine *runtime.Engine
+	subscriptions *subscription.Room
 	// sends is nil where nothing is sent.
 	sends Deliveries
 }
@@ -42,7 +42,7 @@ func (s *deliveryService) sending() (Deliveries, error) {
 
 // ListConsumers implements pawl.v1.DeliveryService.
 func (s *deliveryService) ListConsumers(ctx context.Context, in *pawlv1.ListConsumersRequest) (*pawlv1.ListConsumersResponse, error) {
-	all, err := s.engine.ListConsumers(ctx, callOf(ctx, in.GetNamespace()))
+	all, err := s.subscriptions.ListConsumers(ctx, callOf(ctx, in.GetNamespace()))
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +57,8 @@ func (s *deliveryService) ListConsumers(ctx context.Context, in *pawlv1.ListCons
 
 // AckConsumer implements pawl.v1.DeliveryService.
 func (s *deliveryService) AckConsumer(ctx context.Context, in *pawlv1.AckConsumerRequest) (*pawlv1.AckConsumerResponse, error) {
-	ref := runtime.ConsumerRef{Call: callOf(ctx, in.GetNamespace()), Name: in.GetConsumer()}
-	if err := s.engine.AckConsumer(ctx, ref, in.GetCursor()); err != nil {
+	ref := subscription.ConsumerRef{Call: callOf(ctx, in.GetNamespace()), Name: in.GetConsumer()}
+	if err := s.subscriptions.AckConsumer(ctx, ref, in.GetCursor()); err != nil {
 		return nil, err
 	}
 	return &pawlv1.AckConsumerResponse{}, nil
@@ -66,8 +66,8 @@ func (s *deliveryService) AckConsumer(ctx context.Context, in *pawlv1.AckConsume
 
 // DeleteConsumer implements pawl.v1.DeliveryService.
 func (s *deliveryService) DeleteConsumer(ctx context.Context, in *pawlv1.DeleteConsumerRequest) (*pawlv1.DeleteConsumerResponse, error) {
-	ref := runtime.ConsumerRef{Call: callOf(ctx, in.GetNamespace()), Name: in.GetConsumer()}
-	if err := s.engine.DeleteConsumer(ctx, ref); err != nil {
+	ref := subscription.ConsumerRef{Call: callOf(ctx, in.GetNamespace()), Name: in.GetConsumer()}
+	if err := s.subscriptions.DeleteConsumer(ctx, ref); err != nil {
 		return nil, err
 	}
 	return &pawlv1.DeleteConsumerResponse{}, nil
@@ -107,7 +107,7 @@ func (s *deliveryService) ListDeliveries(ctx context.Context, in *pawlv1.ListDel
 		if in.GetKind() != 0 && deliveryKindsToProto[kind] != in.GetKind() {
 			continue
 		}
-		subs, err := s.engine.OwnSubscriptions(ctx, callOf(ctx, in.GetNamespace()), kind)
+		subs, err := s.subscriptions.OwnSubscriptions(ctx, callOf(ctx, in.GetNamespace()), kind)
 		if err != nil {
 			return nil, err
 		}

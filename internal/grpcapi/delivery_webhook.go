@@ -4,8 +4,8 @@ import (
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/deliver/subscription"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -15,7 +15,7 @@ func (s *deliveryService) PutWebhook(ctx context.Context, in *pawlv1.PutWebhookR
 	if err != nil {
 		return nil, err
 	}
-	sub, created, err := s.engine.PutWebhook(ctx, runtime.WebhookRequest{
+	sub, created, err := s.subscriptions.PutWebhook(ctx, subscription.WebhookRequest{
 		Call: callOf(ctx, in.GetNamespace()), ID: in.GetWebhookId(), URL: in.GetUrl(), Secret: in.GetSecret(),
 		Filter: convert.FilterFromProto(in.GetFilter()), Kinds: convert.KindsFromProto(in.GetKinds()), FromBeginning: in.GetFromBeginning(),
 	})
@@ -28,7 +28,7 @@ func (s *deliveryService) PutWebhook(ctx context.Context, in *pawlv1.PutWebhookR
 
 // GetWebhook implements pawl.v1.DeliveryService.
 func (s *deliveryService) GetWebhook(ctx context.Context, in *pawlv1.GetWebhookRequest) (*pawlv1.GetWebhookResponse, error) {
-	sub, err := s.engine.OwnSubscription(ctx, callOf(ctx, in.GetNamespace()), machine.SubscriptionWebhook, "", in.GetWebhookId())
+	sub, err := s.subscriptions.OwnSubscription(ctx, callOf(ctx, in.GetNamespace()), machine.SubscriptionWebhook, "", in.GetWebhookId())
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *deliveryService) GetWebhook(ctx context.Context, in *pawlv1.GetWebhookR
 
 // ListWebhooks implements pawl.v1.DeliveryService.
 func (s *deliveryService) ListWebhooks(ctx context.Context, in *pawlv1.ListWebhooksRequest) (*pawlv1.ListWebhooksResponse, error) {
-	subs, err := s.engine.OwnSubscriptions(ctx, callOf(ctx, in.GetNamespace()), machine.SubscriptionWebhook)
+	subs, err := s.subscriptions.OwnSubscriptions(ctx, callOf(ctx, in.GetNamespace()), machine.SubscriptionWebhook)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *deliveryService) ListWebhooks(ctx context.Context, in *pawlv1.ListWebho
 
 // DeleteWebhook implements pawl.v1.DeliveryService.
 func (s *deliveryService) DeleteWebhook(ctx context.Context, in *pawlv1.DeleteWebhookRequest) (*pawlv1.DeleteWebhookResponse, error) {
-	key, err := s.engine.DeleteWebhook(ctx, callOf(ctx, in.GetNamespace()), in.GetWebhookId())
+	key, err := s.subscriptions.DeleteWebhook(ctx, callOf(ctx, in.GetNamespace()), in.GetWebhookId())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *deliveryService) DeleteWebhook(ctx context.Context, in *pawlv1.DeleteWe
 func (s *deliveryService) webhook(sub *machine.Subscription) *pawlv1.Webhook {
 	return &pawlv1.Webhook{
 		WebhookId: sub.ID, Owner: sub.Owner, Url: sub.URL, Filter: filterToProto(&sub.Filter), Kinds: kindsToProto(sub.Kinds),
-		Cursor: s.engine.SubscriptionCursor(sub).String(), Attempts: int32(sub.Attempts), NextAt: convert.TimeToProto(sub.NextAt),
+		Cursor: s.subscriptions.SubscriptionCursor(sub).String(), Attempts: int32(sub.Attempts), NextAt: convert.TimeToProto(sub.NextAt),
 		LastError: sub.LastError, DeadLetters: sub.Dead, CreatedAt: convert.TimeToProto(sub.CreatedAt),
 	}
 }

@@ -55,7 +55,7 @@ func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*Re
 		return nil, err
 	}
 	return &RecordFeed{
-		s: s, watch: watch, show: newShower(s.runs, call), owner: sub.Owner, at: s.cfg.House.Engine.SubscriptionCursor(sub),
+		s: s, watch: watch, show: newShower(s.runs, call), owner: sub.Owner, at: s.cfg.House.Subscriptions.SubscriptionCursor(sub),
 	}, nil
 }
 

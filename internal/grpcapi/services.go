@@ -17,7 +17,7 @@ func (s *Server) registerServices(validator protovalidate.Validator) {
 	}
 	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
-	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{engine: s.cfg.House.Engine, sends: s.cfg.Deliveries})
+	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: s.cfg.House.Subscriptions, sends: s.cfg.Deliveries})
 	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
 }
 

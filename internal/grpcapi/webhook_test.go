@@ -51,7 +51,7 @@ func TestWebhookIsKept(t *testing.T) {
 		t.Fatalf("made %v, %v", made, err)
 	}
 	key := <-to.served
-	if sub, err := r.engine.Subscription(ctx, key); err != nil || len(sub.Secret) != 24 {
+	if sub, err := r.engine.Subscriptions.Subscription(ctx, key); err != nil || len(sub.Secret) != 24 {
 		t.Fatalf("stored %v", err)
 	}
 	put.Secret, put.Url = "", "https://example.com/other"
@@ -59,7 +59,7 @@ func TestWebhookIsKept(t *testing.T) {
 	if err != nil || changed.GetCreated() || changed.GetWebhook().GetUrl() != put.GetUrl() || changed.GetWebhook().GetCursor() != made.GetWebhook().GetCursor() {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
-	if sub, err := r.engine.Subscription(ctx, <-to.served); err != nil || len(sub.Secret) != 24 {
+	if sub, err := r.engine.Subscriptions.Subscription(ctx, <-to.served); err != nil || len(sub.Secret) != 24 {
 		t.Fatalf("the secret was not kept: %v", err)
 	}
 	got, err := r.deliveries().GetWebhook(mine, &pawlv1.GetWebhookRequest{WebhookId: "audit"})
@@ -182,13 +182,13 @@ func TestDeadLetters(t *testing.T) {
 	}
 	key := <-to.served
 	for n := range uint64(5) {
-		before, err := r.engine.Subscription(ctx, key)
+		before, err := r.engine.Subscriptions.Subscription(ctx, key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sub := *before
 		sub.Dead++
-		if err := r.engine.NoteTry(ctx, sub, before, &machine.DeadLetter{N: n + 1, At: 1, Event: "e", Type: "t", Body: []byte("body"), Error: "no"}); err != nil {
+		if err := r.engine.Subscriptions.NoteTry(ctx, sub, before, &machine.DeadLetter{N: n + 1, At: 1, Event: "e", Type: "t", Body: []byte("body"), Error: "no"}); err != nil {
 			t.Fatal(err)
 		}
 	}

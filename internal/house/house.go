@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/deliver/delegation"
+	"github.com/pawl-dev/pawl/internal/deliver/subscription"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/inspect"
@@ -35,6 +37,9 @@ type Config struct {
 	// BlobGrace is how long a blob is kept that nothing refers to.
 	BlobGrace time.Duration
 
+	// Subscriptions keeps who is told of records, and how far; nil: Store does.
+	Subscriptions subscription.Store
+
 	// Work is what the operator says of workers; what the room needs of the way and of
 	// the store is set by [New].
 	Work work.Config
@@ -55,9 +60,11 @@ type House struct {
 	// Registry takes packs and tells them.
 	*registry.Registry
 
-	Blobs  *blob.Room
-	Travel *travel.Room
-	Work   *work.Room
+	Blobs         *blob.Room
+	Delegations   *delegation.Room
+	Subscriptions *subscription.Room
+	Travel        *travel.Room
+	Work          *work.Room
 }
 
 // New builds the way, then the rooms over it; nothing is started. All faults of the
@@ -73,7 +80,7 @@ func New(cfg Config) (*House, error) {
 	h.Views = inspect.New(inspect.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Turns: engine.Turns(),
 	})
-	errs := make([]error, 4)
+	errs := make([]error, 6)
 	h.Travel, errs[1] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
 		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
@@ -81,9 +88,15 @@ func New(cfg Config) (*House, error) {
 	h.Blobs, errs[0] = blob.New(blob.Config{
 		Way: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
 	})
+	h.Subscriptions, errs[4] = subscription.New(subscription.Config{
+		Way: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock,
+	})
+	h.Delegations, errs[5] = delegation.New(delegation.Config{
+		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(),
+	})
 	h.Work, errs[2] = newWork(cfg, h)
 	h.Watches, errs[3] = watch.New(watch.Config{
-		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: engine, Clock: cfg.Clock,
+		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: h.Subscriptions, Clock: cfg.Clock,
 		Live: h.Work, TailBytes: cfg.TailBytes, Bytes: cfg.WatchBytes, Heartbeat: cfg.Heartbeat,
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -101,6 +114,15 @@ func (h *House) Close() error {
 	err := h.Engine.Close()
 	h.Watches.End()
 	return err
+}
+
+// subscriptionsOf is what keeps the subscriptions; nil: nothing does.
+func subscriptionsOf(cfg Config) subscription.Store {
+	if cfg.Subscriptions != nil {
+		return cfg.Subscriptions
+	}
+	kept, _ := cfg.Store.(subscription.Store)
+	return kept
 }
 
 func newWork(cfg Config, h *House) (*work.Room, error) {

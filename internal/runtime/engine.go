@@ -31,10 +31,6 @@ type Engine struct {
 	past *history.Reader
 	// shown renders turns.
 	shown *render.Renderer
-	// consumers are the open watches of named readers.
-	consumers *consumers
-	// turns keep changes of one subscription apart.
-	turns *subscriptionTurns
 }
 
 // New builds an engine over an open store. It starts nothing: inputs are taken
@@ -48,7 +44,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(),
 		owner:    newRunOwner(cfg.QueueLimit, cfg.CacheBytes),
 		programs: program.NewCache(cfg.Store, cfg.Pack),
-		past:     history.New(cfg.Store), consumers: newConsumers(), turns: newSubscriptionTurns(),
+		past:     history.New(cfg.Store),
 		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.shown = render.New(e.past, cfg.Clock)

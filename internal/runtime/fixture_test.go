@@ -61,6 +61,7 @@ func newRig(t testing.TB, options ...option) *rig {
 
 func (r *rig) open() {
 	r.t.Helper()
+	r.cfg.Subscriptions = r.store
 	rooms, err := house.New(r.cfg)
 	if err != nil {
 		r.t.Fatal(err)

@@ -35,8 +35,6 @@ type IDs interface {
 // batch over 8 MiB), [machine.ErrIndeterminate] when nobody knows whether the
 // commit happened: the store is then read-only for good and the process must end.
 type Store interface {
-	SubscriptionStore
-
 	Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error)
 
 	// ReplayWith is called once, before any state is read. A store need not store the

@@ -53,7 +53,16 @@ type Readers interface {
 	// Resume says where one goes on; known: there is one of that name.
 	Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error)
 	// Enter makes a watch the one of its reader, which is stored if it is new.
-	Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (*runtime.Reading, error)
+	Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (Reading, error)
+}
+
+// Reading is the watch of a named reader, of which there is one at a time.
+type Reading interface {
+	// Ended is closed when the watch has to end, Why is why, once it has.
+	Ended() <-chan struct{}
+	Why() error
+	// Leave says that the watch has ended.
+	Leave()
 }
 
 // Config is everything that a [Room] needs. Zero figures take their default; all of the

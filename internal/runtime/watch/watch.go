@@ -88,7 +88,7 @@ type Watch struct {
 	handOuts   bool
 	handedTold uint64
 	// reading is that of the named reader; nil without one.
-	reading *runtime.Reading
+	reading Reading
 }
 
 // Watch opens a stream of records of one run or of a namespace. Close it.

@@ -1,4 +1,4 @@
-package runtime
+package subscription
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -23,9 +24,9 @@ const (
 // secretPrefix tells a key from other secrets (Standard Webhooks).
 const secretPrefix = "whsec_"
 
-// WebhookRequest is the argument of [Engine.PutWebhook].
+// WebhookRequest is the argument of [Room.PutWebhook].
 type WebhookRequest struct {
-	Call
+	runtime.Call
 	ID  string
 	URL string
 	// Secret is "whsec_" and the base64 of 24 to 64 bytes; "" keeps the one that a
@@ -41,8 +42,8 @@ type WebhookRequest struct {
 // tries at once.
 //
 // Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS, SUBSCRIPTION_CONTENDED.
-func (e *Engine) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
-	ns, err := e.readableNamespace(req.Call)
+func (r *Room) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
+	ns, err := r.readable(req.Call)
 	if err != nil {
 		return sub, false, err
 	}
@@ -55,8 +56,8 @@ func (e *Engine) PutWebhook(ctx context.Context, req WebhookRequest) (sub machin
 	}
 	key := machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionWebhook, ID: req.ID}
 	full := func(have int) error { return tooMany("MAX_WEBHOOKS", "webhook_id", maxWebhooks, have+1) }
-	return e.establish(ctx, key, maxWebhooks, full, func(before *machine.Subscription) (*machine.Subscription, error) {
-		sub, err := e.webhook(ctx, key, &req, before)
+	return r.establish(ctx, key, maxWebhooks, full, func(before *machine.Subscription) (*machine.Subscription, error) {
+		sub, err := r.webhook(ctx, key, &req, before)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +72,7 @@ func (e *Engine) PutWebhook(ctx context.Context, req WebhookRequest) (sub machin
 }
 
 // webhook is the one to change, or a new one.
-func (e *Engine) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
+func (r *Room) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
 	if before != nil {
 		if before.Owner != req.Principal.Name {
 			return sub, taken("WEBHOOK_TAKEN", "webhook_id", key.ID)
@@ -80,10 +81,10 @@ func (e *Engine) webhook(ctx context.Context, key machine.SubscriptionKey, req *
 		sub.Attempts, sub.NextAt, sub.LastError = 0, 0, ""
 		return sub, nil
 	}
-	sub = machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name, CreatedAt: e.cfg.Clock.Now().UnixNano()}
+	sub = machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name, CreatedAt: r.cfg.Clock.Now().UnixNano()}
 	if !req.FromBeginning {
-		sub.After, err = e.store.Tail(ctx, key.Namespace)
-		sub.Index = WholeEntry
+		sub.After, err = r.cfg.Journal.Tail(ctx, key.Namespace)
+		sub.Index = runtime.WholeEntry
 	}
 	return sub, inSubscription(key, err)
 }
@@ -137,6 +138,6 @@ func badSecret(why string, got int) error {
 
 // DeleteWebhook removes a webhook with its dead letters; WEBHOOK_NOT_FOUND. It returns
 // the key of what is gone.
-func (e *Engine) DeleteWebhook(ctx context.Context, call Call, id string) (machine.SubscriptionKey, error) {
-	return e.removeOwn(ctx, call, machine.SubscriptionWebhook, id)
+func (r *Room) DeleteWebhook(ctx context.Context, call runtime.Call, id string) (machine.SubscriptionKey, error) {
+	return r.removeOwn(ctx, call, machine.SubscriptionWebhook, id)
 }

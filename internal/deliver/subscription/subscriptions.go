@@ -1,4 +1,4 @@
-package runtime
+package subscription
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// SubscriptionStore keeps what follows records and how far it has come.
-type SubscriptionStore interface {
+// Store keeps what follows records and how far it has come.
+type Store interface {
 	// PutSubscription stores one; before is what it was read as, nil = there must be
 	// none. Errors: [machine.ErrSubscriptionChanged].
 	PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error
@@ -35,14 +35,14 @@ const subscriptionTries = 8
 
 // change has a subscription judged as it is now, nil = there is none, and stores what
 // comes of it; nil = it stays as it is. It returns what is stored then.
-func (e *Engine) change(ctx context.Context, key machine.SubscriptionKey, edit func(before *machine.Subscription) (*machine.Subscription, error)) (machine.Subscription, error) {
-	done, err := e.turns.take(ctx, key)
+func (r *Room) change(ctx context.Context, key machine.SubscriptionKey, edit func(before *machine.Subscription) (*machine.Subscription, error)) (machine.Subscription, error) {
+	done, err := r.turns.take(ctx, key)
 	if err != nil {
 		return machine.Subscription{}, inSubscription(key, err)
 	}
 	defer done()
 	for range subscriptionTries {
-		before, err := e.store.Subscription(ctx, key)
+		before, err := r.cfg.Store.Subscription(ctx, key)
 		if err != nil {
 			return machine.Subscription{}, inSubscription(key, err)
 		}
@@ -53,7 +53,7 @@ func (e *Engine) change(ctx context.Context, key machine.SubscriptionKey, edit f
 		if after == nil {
 			return *before, nil
 		}
-		if err = e.store.PutSubscription(ctx, *after, before); !errors.Is(err, machine.ErrSubscriptionChanged) {
+		if err = r.cfg.Store.PutSubscription(ctx, *after, before); !errors.Is(err, machine.ErrSubscriptionChanged) {
 			return *after, inSubscription(key, err)
 		}
 	}
@@ -62,15 +62,15 @@ func (e *Engine) change(ctx context.Context, key machine.SubscriptionKey, edit f
 
 // establish is change for one that may be made, of which there are at most so many of
 // its kind (of its run, if it has one): limit is the refusal when there are.
-func (e *Engine) establish(ctx context.Context, key machine.SubscriptionKey, most int, limit func(have int) error, edit func(before *machine.Subscription) (*machine.Subscription, error)) (sub machine.Subscription, created bool, err error) {
-	done, err := e.turns.take(ctx, siblings(key))
+func (r *Room) establish(ctx context.Context, key machine.SubscriptionKey, most int, limit func(have int) error, edit func(before *machine.Subscription) (*machine.Subscription, error)) (sub machine.Subscription, created bool, err error) {
+	done, err := r.turns.take(ctx, siblings(key))
 	if err != nil {
 		return sub, false, inSubscription(key, err)
 	}
 	defer done()
-	sub, err = e.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
+	sub, err = r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
 		if created = before == nil; created {
-			all, err := e.store.Subscriptions(ctx, key.Namespace, key.Kind, key.Run)
+			all, err := r.cfg.Store.Subscriptions(ctx, key.Namespace, key.Kind, key.Run)
 			if err != nil {
 				return nil, inSubscription(key, err)
 			}
@@ -84,20 +84,20 @@ func (e *Engine) establish(ctx context.Context, key machine.SubscriptionKey, mos
 }
 
 // remove drops a subscription with its dead letters, if may says so of it as it is now.
-func (e *Engine) remove(ctx context.Context, key machine.SubscriptionKey, may func(*machine.Subscription) error) error {
-	done, err := e.turns.take(ctx, key)
+func (r *Room) remove(ctx context.Context, key machine.SubscriptionKey, may func(*machine.Subscription) error) error {
+	done, err := r.turns.take(ctx, key)
 	if err != nil {
 		return inSubscription(key, err)
 	}
 	defer done()
-	sub, err := e.store.Subscription(ctx, key)
+	sub, err := r.cfg.Store.Subscription(ctx, key)
 	if err != nil {
 		return inSubscription(key, err)
 	}
 	if err := may(sub); err != nil || sub == nil {
 		return err
 	}
-	return inSubscription(key, e.store.DropSubscription(ctx, key))
+	return inSubscription(key, r.cfg.Store.DropSubscription(ctx, key))
 }
 
 func contended(key machine.SubscriptionKey) error {
@@ -110,25 +110,25 @@ func contended(key machine.SubscriptionKey) error {
 // Subscribe stores a subscription in place of the one that has its key, if any; limit
 // is the refusal when its run has most others already. Where it stands is the caller's
 // to say.
-func (e *Engine) Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error {
-	_, _, err := e.establish(ctx, sub.SubscriptionKey, most, limit, func(*machine.Subscription) (*machine.Subscription, error) {
+func (r *Room) Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error {
+	_, _, err := r.establish(ctx, sub.SubscriptionKey, most, limit, func(*machine.Subscription) (*machine.Subscription, error) {
 		return &sub, nil
 	})
 	return err
 }
 
 // Subscription reads one; nil = there is none.
-func (e *Engine) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
-	sub, err := e.store.Subscription(ctx, key)
+func (r *Room) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
+	sub, err := r.cfg.Store.Subscription(ctx, key)
 	return sub, inSubscription(key, err)
 }
 
 // Subscriptions lists those of a kind: of one run, or of all namespaces and runs
 // for "".
-func (e *Engine) Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
+func (r *Room) Subscriptions(ctx context.Context, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
 	var all []machine.Subscription
-	for _, ns := range e.cfg.Namespaces {
-		subs, err := e.store.Subscriptions(ctx, ns, kind, run)
+	for _, ns := range r.cfg.Way.NamespaceNumbers() {
+		subs, err := r.cfg.Store.Subscriptions(ctx, ns, kind, run)
 		if err != nil {
 			return nil, inSubscription(machine.SubscriptionKey{Run: run}, err)
 		}
@@ -138,16 +138,16 @@ func (e *Engine) Subscriptions(ctx context.Context, kind machine.SubscriptionKin
 }
 
 // Unsubscribe removes one with its dead letters; one that is not there is no error.
-func (e *Engine) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error {
-	return e.remove(ctx, key, func(*machine.Subscription) error { return nil })
+func (r *Room) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) error {
+	return r.remove(ctx, key, func(*machine.Subscription) error { return nil })
 }
 
 // Advance stores that everything up to a place was delivered, if the subscription is
 // still the one that was given, whatever else of it was changed meanwhile, and returns
 // it. It never goes back. [machine.ErrSubscriptionChanged]: it is gone, or another one
 // has its key.
-func (e *Engine) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
-	return e.change(ctx, of.SubscriptionKey, func(now *machine.Subscription) (*machine.Subscription, error) {
+func (r *Room) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
+	return r.change(ctx, of.SubscriptionKey, func(now *machine.Subscription) (*machine.Subscription, error) {
 		if now == nil || now.CreatedAt != of.CreatedAt || now.Owner != of.Owner {
 			return nil, inSubscription(of.SubscriptionKey, machine.ErrSubscriptionChanged)
 		}
@@ -164,32 +164,32 @@ func (e *Engine) Advance(ctx context.Context, of *machine.Subscription, after ui
 // NoteTry stores what became of a try that failed, or that nothing more will come, if
 // the subscription is still as it was read; [machine.ErrSubscriptionChanged]. A letter
 // is of a delivery that was given up.
-func (e *Engine) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
-	done, err := e.turns.take(ctx, sub.SubscriptionKey)
+func (r *Room) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
+	done, err := r.turns.take(ctx, sub.SubscriptionKey)
 	if err != nil {
 		return inSubscription(sub.SubscriptionKey, err)
 	}
 	defer done()
 	if letter != nil {
-		return inSubscription(sub.SubscriptionKey, e.store.BuryDelivery(ctx, sub, before, *letter))
+		return inSubscription(sub.SubscriptionKey, r.cfg.Store.BuryDelivery(ctx, sub, before, *letter))
 	}
-	return inSubscription(sub.SubscriptionKey, e.store.PutSubscription(ctx, sub, before))
+	return inSubscription(sub.SubscriptionKey, r.cfg.Store.PutSubscription(ctx, sub, before))
 }
 
 // DeadLetters lists those of a subscription behind the number after.
-func (e *Engine) DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
-	letters, err := e.store.DeadLetters(ctx, key, after, limit)
+func (r *Room) DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
+	letters, err := r.cfg.Store.DeadLetters(ctx, key, after, limit)
 	return letters, inSubscription(key, err)
 }
 
 // DropDeadLetter removes one that was delivered after all.
-func (e *Engine) DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
-	return inSubscription(key, e.store.DropDeadLetter(ctx, key, n))
+func (r *Room) DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
+	return inSubscription(key, r.cfg.Store.DropDeadLetter(ctx, key, n))
 }
 
 func inSubscription(key machine.SubscriptionKey, err error) error {
 	if err != nil {
-		return fmt.Errorf("runtime: subscription %s%s: %w", key.Run, key.ID, err)
+		return fmt.Errorf("subscription: %s%s: %w", key.Run, key.ID, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package runtime_test
+package subscription_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/deliver/subscription"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -16,17 +18,17 @@ import (
 
 const hookSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
-func subscriptionEngine(t *testing.T, store runtime.Store) *runtime.Engine {
+func newRoom(t *testing.T, store runtime.Store) *subscription.Room {
 	t.Helper()
-	engine, err := runtime.New(runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}})
+	rooms, err := house.New(house.Config{Config: runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine
+	return rooms.Subscriptions
 }
 
-func hookRequest(id, url string) runtime.WebhookRequest {
-	return runtime.WebhookRequest{Call: runtime.Call{Principal: runtime.Anonymous()}, ID: id, URL: url, Secret: hookSecret, FromBeginning: true}
+func hookRequest(id, url string) subscription.WebhookRequest {
+	return subscription.WebhookRequest{Call: runtime.Call{Principal: runtime.Anonymous()}, ID: id, URL: url, Secret: hookSecret, FromBeginning: true}
 }
 
 // TestAdvanceKeepsChanges: where a webhook stands and what it is are changed by two
@@ -34,7 +36,7 @@ func hookRequest(id, url string) runtime.WebhookRequest {
 // made anew is left alone.
 func TestAdvanceKeepsChanges(t *testing.T) {
 	t.Parallel()
-	ctx, e := t.Context(), subscriptionEngine(t, testkit.NewStore())
+	ctx, e := t.Context(), newRoom(t, testkit.NewStore())
 	first, created, err := e.PutWebhook(ctx, hookRequest("w", "https://a.example"))
 	if err != nil || !created {
 		t.Fatalf("made %v, %v", created, err)
@@ -70,7 +72,7 @@ func TestAdvanceKeepsChanges(t *testing.T) {
 // TestWebhooksAreCountedExactly: as many as may be are made, by however many at once.
 func TestWebhooksAreCountedExactly(t *testing.T) {
 	t.Parallel()
-	e := subscriptionEngine(t, testkit.NewStore())
+	e := newRoom(t, testkit.NewStore())
 	var puts sync.WaitGroup
 	var made, refused atomic.Int64
 	for n := range 120 {
@@ -109,7 +111,7 @@ func (s *stubborn) PutSubscription(context.Context, machine.Subscription, *machi
 func TestChangesAreNotTriedForEver(t *testing.T) {
 	t.Parallel()
 	s := &stubborn{Store: testkit.NewStore()}
-	_, _, err := subscriptionEngine(t, s).PutWebhook(t.Context(), hookRequest("w", "https://a.example"))
+	_, _, err := newRoom(t, s).PutWebhook(t.Context(), hookRequest("w", "https://a.example"))
 	var refusal *machine.Refusal
 	if !errors.As(err, &refusal) || refusal.Reason != "SUBSCRIPTION_CONTENDED" || refusal.Code != machine.CodeAborted || !strings.Contains(refusal.Message, "try again") {
 		t.Fatalf("%v", err)

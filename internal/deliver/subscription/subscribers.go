@@ -1,4 +1,4 @@
-package runtime
+package subscription
 
 import (
 	"context"
@@ -6,22 +6,23 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // SubscriptionCursor is where a consumer or a webhook stands.
-func (e *Engine) SubscriptionCursor(sub *machine.Subscription) Cursor {
-	return Cursor{Epoch: e.store.Epoch(), Position: sub.After, Index: sub.Index}
+func (r *Room) SubscriptionCursor(sub *machine.Subscription) runtime.Cursor {
+	return runtime.Cursor{Epoch: r.cfg.Journal.Epoch(), Position: sub.After, Index: sub.Index}
 }
 
 // OwnSubscription finds one of a caller's; a holder of admin has everyone's. A
 // *machine.Refusal NOT_FOUND: there is none, or it is another's.
-func (e *Engine) OwnSubscription(ctx context.Context, call Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
-	ns, err := e.readableNamespace(call)
+func (r *Room) OwnSubscription(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
+	ns, err := r.readable(call)
 	if err != nil {
 		return nil, err
 	}
-	sub, err := e.Subscription(ctx, machine.SubscriptionKey{Namespace: ns, Kind: kind, Run: run, ID: id})
+	sub, err := r.Subscription(ctx, machine.SubscriptionKey{Namespace: ns, Kind: kind, Run: run, ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -31,14 +32,14 @@ func (e *Engine) OwnSubscription(ctx context.Context, call Call, kind machine.Su
 	return sub, nil
 }
 
-// removeOwn removes one of a caller's and returns its key; as [Engine.OwnSubscription].
-func (e *Engine) removeOwn(ctx context.Context, call Call, kind machine.SubscriptionKind, id string) (machine.SubscriptionKey, error) {
-	ns, err := e.readableNamespace(call)
+// removeOwn removes one of a caller's and returns its key; as [Room.OwnSubscription].
+func (r *Room) removeOwn(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, id string) (machine.SubscriptionKey, error) {
+	ns, err := r.readable(call)
 	if err != nil {
 		return machine.SubscriptionKey{}, err
 	}
 	key := machine.SubscriptionKey{Namespace: ns, Kind: kind, ID: id}
-	return key, e.remove(ctx, key, func(sub *machine.Subscription) error {
+	return key, r.remove(ctx, key, func(sub *machine.Subscription) error {
 		if sub == nil || !owns(call, sub) {
 			return absent(kind, id)
 		}
@@ -48,12 +49,12 @@ func (e *Engine) removeOwn(ctx context.Context, call Call, kind machine.Subscrip
 
 // OwnSubscriptions lists those of a kind that are a caller's by run and id; a holder
 // of admin has everyone's.
-func (e *Engine) OwnSubscriptions(ctx context.Context, call Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {
-	ns, err := e.readableNamespace(call)
+func (r *Room) OwnSubscriptions(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {
+	ns, err := r.readable(call)
 	if err != nil {
 		return nil, err
 	}
-	all, err := e.store.Subscriptions(ctx, ns, kind, "")
+	all, err := r.cfg.Store.Subscriptions(ctx, ns, kind, "")
 	if err != nil {
 		return nil, inSubscription(machine.SubscriptionKey{}, err)
 	}
@@ -66,7 +67,7 @@ func (e *Engine) OwnSubscriptions(ctx context.Context, call Call, kind machine.S
 	return own, nil
 }
 
-func owns(call Call, sub *machine.Subscription) bool {
+func owns(call runtime.Call, sub *machine.Subscription) bool {
 	return sub.Owner == call.Principal.Name || policy.Require(call.Principal, policy.Admin) == nil
 }
 

@@ -1,11 +1,13 @@
-package runtime
+package subscription
 
 import (
 	"cmp"
 	"context"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // maxConsumers bounds the consumers of a namespace.
@@ -16,7 +18,7 @@ type Consumer struct {
 	Name  string
 	Owner string
 	// At is what was acknowledged last.
-	At Cursor
+	At runtime.Cursor
 	// CreatedAt is Unix nanoseconds.
 	CreatedAt int64
 	// Connected: a watch of it is open.
@@ -25,11 +27,11 @@ type Consumer struct {
 
 // ConsumerRef names a consumer.
 type ConsumerRef struct {
-	Call
+	runtime.Call
 	Name string
 }
 
-// Reading is the open watch of one consumer.
+// Reading is the open watch of one consumer. It implements [watch.Reading].
 type Reading struct {
 	all   *consumers
 	key   machine.SubscriptionKey
@@ -104,33 +106,33 @@ func consumerKey(ns uint32, name string) machine.SubscriptionKey {
 
 // Resume says where a consumer goes on; known: there is one of that name. A refusal
 // CONSUMER_TAKEN: it is another's.
-func (e *Engine) Resume(ctx context.Context, ns uint32, name, owner string) (at Cursor, known bool, err error) {
-	sub, err := e.Subscription(ctx, consumerKey(ns, name))
+func (r *Room) Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error) {
+	sub, err := r.Subscription(ctx, consumerKey(ns, name))
 	if err != nil || sub == nil {
 		return at, false, err
 	}
 	if sub.Owner != owner {
 		return at, false, taken("CONSUMER_TAKEN", "consumer", name)
 	}
-	return e.SubscriptionCursor(sub), true, nil
+	return r.SubscriptionCursor(sub), true, nil
 }
 
 // Enter makes a watch the one of its consumer, which is stored if it is new, and ends
 // the one before.
-func (e *Engine) Enter(ctx context.Context, ns uint32, name, owner string, at Cursor, known bool) (*Reading, error) {
+func (r *Room) Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (watch.Reading, error) {
 	key := consumerKey(ns, name)
 	if !known {
-		if err := e.addConsumer(ctx, key, owner, at); err != nil {
+		if err := r.addConsumer(ctx, key, owner, at); err != nil {
 			return nil, err
 		}
 	}
-	return e.consumers.enter(key), nil
+	return r.consumers.enter(key), nil
 }
 
 // addConsumer stores a consumer unless it was made meanwhile.
-func (e *Engine) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at Cursor) error {
+func (r *Room) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at runtime.Cursor) error {
 	full := func(have int) error { return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, have+1) }
-	_, _, err := e.establish(ctx, key, maxConsumers, full, func(before *machine.Subscription) (*machine.Subscription, error) {
+	_, _, err := r.establish(ctx, key, maxConsumers, full, func(before *machine.Subscription) (*machine.Subscription, error) {
 		if before != nil && before.Owner != owner {
 			return nil, taken("CONSUMER_TAKEN", "consumer", key.ID)
 		}
@@ -138,7 +140,7 @@ func (e *Engine) addConsumer(ctx context.Context, key machine.SubscriptionKey, o
 			return nil, nil //nolint:nilnil // it stays as it is
 		}
 		return &machine.Subscription{
-			SubscriptionKey: key, Owner: owner, CreatedAt: e.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
+			SubscriptionKey: key, Owner: owner, CreatedAt: r.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
 		}, nil
 	})
 	return err
@@ -149,32 +151,32 @@ func (e *Engine) addConsumer(ctx context.Context, key machine.SubscriptionKey, o
 //
 // Errors: CONSUMER_NOT_FOUND, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
 // SUBSCRIPTION_CONTENDED.
-func (e *Engine) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
-	at, err := ParseCursor(cursor)
+func (r *Room) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
+	at, err := runtime.ParseCursor(cursor)
 	if err != nil {
 		return inField("cursor", err)
 	}
-	ns, err := e.readableNamespace(ref.Call)
+	ns, err := r.readable(ref.Call)
 	if err != nil {
 		return err
 	}
 	key := consumerKey(ns, ref.Name)
-	_, err = e.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
+	_, err = r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
 		if before == nil || !owns(ref.Call, before) {
 			return nil, absent(key.Kind, key.ID)
 		}
-		return e.acknowledged(ctx, before, at)
+		return r.acknowledged(ctx, before, at)
 	})
 	return err
 }
 
 // acknowledged is a consumer that has worked up to a place; nil: it has that place.
-func (e *Engine) acknowledged(ctx context.Context, before *machine.Subscription, at Cursor) (*machine.Subscription, error) {
-	tail, err := e.store.Tail(ctx, before.Namespace)
+func (r *Room) acknowledged(ctx context.Context, before *machine.Subscription, at runtime.Cursor) (*machine.Subscription, error) {
+	tail, err := r.cfg.Journal.Tail(ctx, before.Namespace)
 	if err != nil {
 		return nil, inSubscription(before.SubscriptionKey, err)
 	}
-	if err := at.Resumable(e.store.Epoch(), tail); err != nil {
+	if err := at.Resumable(r.cfg.Journal.Epoch(), tail); err != nil {
 		return nil, inField("cursor", err)
 	}
 	order := cmp.Or(cmp.Compare(at.Position, before.After), cmp.Compare(at.Index, before.Index))
@@ -189,7 +191,7 @@ func (e *Engine) acknowledged(ctx context.Context, before *machine.Subscription,
 	return &sub, nil
 }
 
-func behind(sub *machine.Subscription, at Cursor) error {
+func behind(sub *machine.Subscription, at runtime.Cursor) error {
 	return &machine.Refusal{
 		Code: machine.CodeOutOfRange, Reason: "CURSOR_BEHIND", Field: "cursor",
 		Message: "the consumer has acknowledged more than this already", Limit: figure(sub.After), Got: figure(at.Position),
@@ -197,8 +199,8 @@ func behind(sub *machine.Subscription, at Cursor) error {
 }
 
 // ListConsumers lists those of the caller by name; all of the namespace with admin.
-func (e *Engine) ListConsumers(ctx context.Context, call Call) ([]Consumer, error) {
-	subs, err := e.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
+func (r *Room) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer, error) {
+	subs, err := r.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
 	if err != nil {
 		return nil, err
 	}
@@ -206,19 +208,19 @@ func (e *Engine) ListConsumers(ctx context.Context, call Call) ([]Consumer, erro
 	for i := range subs {
 		s := &subs[i]
 		out[i] = Consumer{
-			Name: s.ID, Owner: s.Owner, At: e.SubscriptionCursor(s), CreatedAt: s.CreatedAt,
-			Connected: e.consumers.connected(s.SubscriptionKey),
+			Name: s.ID, Owner: s.Owner, At: r.SubscriptionCursor(s), CreatedAt: s.CreatedAt,
+			Connected: r.consumers.connected(s.SubscriptionKey),
 		}
 	}
 	return out, nil
 }
 
 // DeleteConsumer forgets a consumer and ends its watch; CONSUMER_NOT_FOUND.
-func (e *Engine) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
-	key, err := e.removeOwn(ctx, ref.Call, machine.SubscriptionConsumer, ref.Name)
+func (r *Room) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
+	key, err := r.removeOwn(ctx, ref.Call, machine.SubscriptionConsumer, ref.Name)
 	if err != nil {
 		return err
 	}
-	e.consumers.end(key, absent(machine.SubscriptionConsumer, ref.Name))
+	r.consumers.end(key, absent(machine.SubscriptionConsumer, ref.Name))
 	return nil
 }

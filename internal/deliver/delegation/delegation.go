@@ -1,4 +1,4 @@
-package runtime
+package delegation
 
 import (
 	"context"
@@ -7,34 +7,32 @@ import (
 	"math"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
-// What the outbox needs of the engine. Its inputs are the engine's own: no
-// authority is asked.
-
 // Outbox lists rows of a kind, earliest first.
-func (e *Engine) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
-	rows, err := e.store.Outbox(ctx, kind, math.MaxInt64, limit)
+func (r *Room) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
+	rows, err := r.cfg.Store.Outbox(ctx, kind, math.MaxInt64, limit)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: outbox: %w", err)
+		return nil, fmt.Errorf("delegation: outbox: %w", err)
 	}
 	return rows, nil
 }
 
 // DropOutbox removes a row of kind [machine.OutboxCancel] that is done with.
-func (e *Engine) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
-	if err := e.store.DropOutbox(ctx, row); err != nil {
-		return fmt.Errorf("runtime: outbox: %w", err)
+func (r *Room) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
+	if err := r.cfg.Store.DropOutbox(ctx, row); err != nil {
+		return fmt.Errorf("delegation: outbox: %w", err)
 	}
 	return nil
 }
 
 // Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is over.
-func (e *Engine) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
-	key := RunKey{Namespace: row.Namespace, ID: row.RunID}
-	s, err := e.Head(ctx, key)
+func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
+	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
+	s, err := r.cfg.Way.Head(ctx, key)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
@@ -42,7 +40,7 @@ func (e *Engine) Delegation(ctx context.Context, row machine.OutboxRow) (machine
 	if step == nil {
 		return machine.Delegation{}, machine.ErrNoStep
 	}
-	del, err := e.delegationOf(ctx, key, s, row, step.RequestSeq)
+	del, err := r.delegationOf(ctx, key, s, row, step.RequestSeq)
 	if err != nil || step.Remote == nil {
 		return del, err
 	}
@@ -50,7 +48,7 @@ func (e *Engine) Delegation(ctx context.Context, row machine.OutboxRow) (machine
 	if del.Remote.Answer == 0 {
 		return del, nil
 	}
-	rec, err := e.past.Record(ctx, key, del.Remote.Answer)
+	rec, err := r.cfg.Past.Record(ctx, key, del.Remote.Answer)
 	if input, ok := rec.Body.(*machine.InputReceived); ok {
 		del.Answer, del.Answerer = input.Parts, machine.Answerer{Name: rec.Principal, Scopes: input.Scopes}
 	}
@@ -69,28 +67,28 @@ func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolSte
 
 // CalledOff reads a delegation that is over as it was last known. Its visit may
 // be left, so the journal is read for it.
-func (e *Engine) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
-	key := RunKey{Namespace: row.Namespace, ID: row.RunID}
-	s, err := e.Head(ctx, key)
+func (r *Room) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
+	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
+	s, err := r.cfg.Way.Head(ctx, key)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
-	request, remote, err := e.findDelegation(ctx, key, row)
+	request, remote, err := r.findDelegation(ctx, key, row)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
-	del, err := e.delegationOf(ctx, key, s, row, request)
+	del, err := r.delegationOf(ctx, key, s, row, request)
 	del.Remote = remote
 	return del, err
 }
 
 // findDelegation looks for the record that asked for a step, and for the last news
 // of the row's attempt.
-func (e *Engine) findDelegation(ctx context.Context, key RunKey, row machine.OutboxRow) (request uint64, remote machine.Remote, err error) {
+func (r *Room) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (request uint64, remote machine.Remote, err error) {
 	for from := uint64(1); ; {
-		entries, err := e.store.Entries(ctx, key.Namespace, key.ID, from, machine.Page{})
+		entries, err := r.cfg.Store.Entries(ctx, key.Namespace, key.ID, from, machine.Page{})
 		if err != nil {
-			return 0, remote, fmt.Errorf("runtime: journal of run %s: %w", key.ID, err)
+			return 0, remote, fmt.Errorf("delegation: journal of run %s: %w", key.ID, err)
 		}
 		for i := range entries {
 			for _, rec := range entries[i].Records {
@@ -119,12 +117,12 @@ func (e *Engine) findDelegation(ctx context.Context, key RunKey, row machine.Out
 // delegationOf reads what a delegation says. What was left of the wall time is
 // that of the moment when the step was asked for, so that it is the same whenever
 // it is read, also behind the end of the run.
-func (e *Engine) delegationOf(ctx context.Context, key RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
-	entry, err := e.store.Entry(ctx, key.Namespace, key.ID, request)
+func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
+	entry, err := r.cfg.Store.Entry(ctx, key.Namespace, key.ID, request)
 	if err != nil {
-		return machine.Delegation{}, fmt.Errorf("runtime: read record %d of run %s: %w", request, key.ID, err)
+		return machine.Delegation{}, fmt.Errorf("delegation: read record %d of run %s: %w", request, key.ID, err)
 	}
-	prog, err := e.programs.Of(ctx, key.Namespace, s)
+	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
@@ -137,16 +135,16 @@ func (e *Engine) delegationOf(ctx context.Context, key RunKey, s *machine.State,
 		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth,
 		Traceparent: trace.Delegation(s, row.Step, row.Attempt), OnUnknown: prog.Graph.Tools[asked.Tool].OnUnknown,
 	}
-	del.WallTime, err = e.wallLeft(ctx, key, prog.Graph, s, rec)
+	del.WallTime, err = r.wallLeft(ctx, key, prog.Graph, s, rec)
 	return del, err
 }
 
 // wallLeft is what was left of a run's wall time at a record; 0 = no bound. Where
 // the head has forgotten it, because the run has ended or its clock stood in
 // between, the state of that time knows.
-func (e *Engine) wallLeft(ctx context.Context, key RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
+func (r *Room) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
 	if s.Status.Terminal() || g.WallExcludesWaiting {
-		past, err := e.past.Replay(ctx, key, g, rec.Seq)
+		past, err := r.cfg.Past.Replay(ctx, key, g, rec.Seq)
 		if err != nil {
 			return 0, err
 		}
@@ -162,13 +160,13 @@ func (e *Engine) wallLeft(ctx context.Context, key RunKey, g *machine.Graph, s *
 }
 
 // NoteDelegation commits what is news of a pending delegation.
-func (e *Engine) NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error {
-	return e.deliver(ctx, row, machine.NoteDelegation{Step: row.Step, Attempt: row.Attempt, Remote: remote, Question: question})
+func (r *Room) NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error {
+	return r.deliver(ctx, row, machine.NoteDelegation{Step: row.Step, Attempt: row.Attempt, Remote: remote, Question: question})
 }
 
 // ResolveDelegation answers the step of a delegation.
-func (e *Engine) ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error {
-	s, err := e.Head(ctx, RunKey{Namespace: row.Namespace, ID: row.RunID})
+func (r *Room) ResolveDelegation(ctx context.Context, row machine.OutboxRow, outcome machine.Outcome) error {
+	s, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID})
 	if err != nil {
 		return err
 	}
@@ -176,15 +174,15 @@ func (e *Engine) ResolveDelegation(ctx context.Context, row machine.OutboxRow, o
 	if step == nil {
 		return machine.ErrNoStep
 	}
-	return e.deliver(ctx, row, machine.ResolveStep{
+	return r.deliver(ctx, row, machine.ResolveStep{
 		Step: row.Step, Tool: step.Tool, Attempt: row.Attempt,
 		OK: outcome.OK, Result: outcome.Result, Error: outcome.Error, Final: outcome.Final, Unknown: outcome.Unknown, Usage: outcome.Usage,
 	})
 }
 
 // deliver makes an input of the engine's own; one that comes too late is no error.
-func (e *Engine) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
-	_, err := e.Own(ctx, RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
+func (r *Room) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
+	_, err := r.cfg.Way.Own(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
 	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == "RUN_TERMINAL" {
 		return nil
 	}

@@ -56,7 +56,7 @@ var table = []rule{
 	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
 	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true, badger: true},
 	// Below the way: what it calls to decide.
-	{dir: programDir, may: []string{machineDir, "internal/pack"}},
+	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
 	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, "internal/policy", "internal/pack", "internal/prompt"}},
@@ -64,8 +64,8 @@ var table = []rule{
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},
 	{dir: "internal/runtime/travel", may: room()},
-	{dir: "internal/runtime/watch", may: room()},
-	{dir: "internal/runtime/work", may: room()},
+	{dir: "internal/runtime/watch", may: room(cacheDir)},
+	{dir: "internal/runtime/work", may: room(cacheDir)},
 	{dir: registryDir, may: room()},
 	{dir: inspectDir, may: room()},
 	{dir: "internal/house", may: []string{"internal/runtime", registryDir, inspectDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
@@ -74,7 +74,7 @@ var table = []rule{
 	{dir: "internal/deliver", may: []string{machineDir}},
 	{dir: delegationDir, may: room()},
 	{dir: subscriptionDir, may: room("internal/runtime/watch")},
-	{dir: "internal/telemetry", may: []string{machineDir, "internal/runtime", inspectDir, "internal/runtime/watch", "internal/runtime/work"}},
+	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, "internal/runtime", inspectDir, "internal/runtime/watch", "internal/runtime/work"}},
 	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, inspectDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
 	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, inspectDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},

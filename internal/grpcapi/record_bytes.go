@@ -1,12 +1,18 @@
 package grpcapi
 
-import "sync"
+import (
+	"sync"
 
-// Bounds of what is kept of records that were sent, for the next readers of the same:
-// those of each of two generations.
+	"github.com/pawl-dev/pawl/internal/cache"
+)
+
+// Bounds of what is kept of records that were sent, for the next readers of the same.
 const (
-	keptRecords = 2048
-	keptBytes   = 2 << 20
+	keptRecords = 4096
+	keptBytes   = 4 << 20
+	// recordRoom is what each counts for beside its bytes, so that the bound of bytes
+	// is that of their number too.
+	recordRoom = keptBytes / keptRecords
 )
 
 // wireMessage is a response in the bytes that go over the wire. It is shared by all who
@@ -26,11 +32,8 @@ type recordPlace struct {
 // same cost one conversion: a record's message is the same for everybody who may read it.
 // What is not kept any more is converted anew. Safe for concurrent use.
 type recordBytes struct {
-	mu sync.Mutex
-	// young and old are the two generations: once the young one is full it is the old
-	// one, whose records go. bytes are the young one's.
-	young, old map[recordPlace]*keptRecord
-	bytes      int
+	mu   sync.Mutex
+	kept *cache.LRU[recordPlace, *keptRecord]
 }
 
 // keptRecord is converted by the first who asks; the others wait for it.
@@ -41,7 +44,7 @@ type keptRecord struct {
 }
 
 func newRecordBytes() *recordBytes {
-	return &recordBytes{young: make(map[recordPlace]*keptRecord)}
+	return &recordBytes{kept: cache.New[recordPlace, *keptRecord](keptBytes)}
 }
 
 // of returns the message of a record, made by convert if nobody has made it lately.
@@ -64,17 +67,11 @@ func (b *recordBytes) of(place recordPlace, convert func() (wireMessage, error))
 func (b *recordBytes) keep(place recordPlace) *keptRecord {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if kept := b.young[place]; kept != nil {
+	if kept, ok := b.kept.Get(place); ok {
 		return kept
-	}
-	if kept := b.old[place]; kept != nil {
-		return kept
-	}
-	if len(b.young) >= keptRecords || b.bytes >= keptBytes {
-		b.young, b.old, b.bytes = make(map[recordPlace]*keptRecord, len(b.young)), b.young, 0
 	}
 	kept := &keptRecord{}
-	b.young[place] = kept
+	b.kept.Put(place, kept, recordRoom)
 	return kept
 }
 
@@ -82,11 +79,11 @@ func (b *recordBytes) keep(place recordPlace) *keptRecord {
 func (b *recordBytes) settle(place recordPlace, kept *keptRecord) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.young[place] != kept:
+	switch now, _ := b.kept.Peek(place); {
+	case now != kept:
 	case kept.err != nil:
-		delete(b.young, place)
+		b.kept.Remove(place)
 	default:
-		b.bytes += len(kept.data)
+		b.kept.Put(place, kept, recordRoom+len(kept.data))
 	}
 }

@@ -47,12 +47,12 @@ func TestWhatIsKeptOfRecordsIsBounded(t *testing.T) {
 					continue
 				}
 				held := 0
-				for _, generation := range []map[recordPlace]*keptRecord{kept.young, kept.old} {
-					for _, record := range generation {
+				for past := range position + 1 {
+					if record, ok := kept.kept.Peek(recordPlace{position: past}); ok {
 						held += len(record.data)
 					}
 				}
-				if n := len(kept.young) + len(kept.old); n > 2*keptRecords || held > 2*(keptBytes+size) {
+				if n := kept.kept.Len(); n > keptRecords || held > keptBytes || held < n*size {
 					t.Fatalf("%d records with %d bytes are kept", n, held)
 				}
 			}

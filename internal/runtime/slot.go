@@ -17,7 +17,8 @@ const slotShards = 64
 // runOwner holds, per run, the queue of inputs and the cached state. That this process
 // owns every run of the store, so that its queue is the run's only one, is assumed here
 // and nowhere else: [runOwner.take] is where a run of another owner would be turned away.
-// A slot lives as long as someone holds or waits for it or its state is cached.
+// A slot lives as long as someone holds or waits for it or its state is cached. No
+// cache.LRU: those in use do not go and count for no bytes.
 //
 // Lock and order: each shard has its mutex, held for a few instructions and never while
 // anything else is waited for. A run's turn is no lock: it is had by one goroutine at a

@@ -16,7 +16,7 @@ const endedTokens = 256
 type tokenPair struct{ open, past Grant }
 
 // tokenTable keeps the tokens of a shard's runs, in memory only: after a
-// restart every token is stale.
+// restart every token is stale. No cache.LRU: an open token never goes.
 type tokenTable struct {
 	runs map[RunKey]*tokenPair
 	// ended is a ring of runs that had no open turn when they came in.

@@ -10,7 +10,7 @@ import (
 // opened. Most events bring a new id, and to prove that it is new takes a look
 // into every level of the database; for such a run its own ids are proof enough.
 // What is forgotten, for room, is only looked up again. Used by the committer
-// alone.
+// alone. No LRU: a lookup by bytes makes no string, on the way of every commit.
 type fresh struct {
 	seed maphash.Seed
 	// runs maps head keys to the hashes of all ids of the run.

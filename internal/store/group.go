@@ -260,7 +260,7 @@ func (g *group) set(op *layout.Op) error {
 
 // recent remembers the last seq of runs that were written lately, in two
 // generations, so that most preconditions need no look into the store. It always
-// covers the group being made and the one being synced.
+// covers the group being made and the one being synced, which is why it is no LRU.
 type recent struct {
 	now, before map[string]uint64
 }

@@ -37,7 +37,8 @@ func (m *Metrics) Ignored(disposition string) {
 	}
 }
 
-// pairs are the methods with reasons that have a series of their own.
+// pairs are the methods with reasons that have a series of their own. No LRU: a
+// series that began is there for ever.
 type pairs struct {
 	mu    sync.Mutex
 	known map[[2]string]struct{}

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
@@ -69,7 +70,7 @@ type Tracer struct {
 	held    int
 
 	// Only the loop's.
-	folds map[runKey]*trace.Fold
+	folds *cache.LRU[runKey, *trace.Fold]
 	spans []trace.Span
 	mark  uint64
 	down  bool
@@ -96,7 +97,7 @@ func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
 		cfg.Interval = time.Second
 	}
 	t := &Tracer{
-		cfg: cfg, pending: make(map[runKey]*backlog), folds: make(map[runKey]*trace.Fold),
+		cfg: cfg, pending: make(map[runKey]*backlog), folds: cache.New[runKey, *trace.Fold](maxFolds),
 		client: otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(cfg.Endpoint)),
 	}
 	var err error
@@ -221,13 +222,13 @@ func (t *Tracer) follow(ctx context.Context, key runKey, records []machine.Recor
 	}
 	t.report(err)
 	if fold.Done() || err != nil {
-		delete(t.folds, key)
+		t.folds.Remove(key)
 	}
 }
 
 // fold is the run's, read up to the first of the records if it is not held.
 func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record) (*trace.Fold, error) {
-	if fold := t.folds[key]; fold != nil {
+	if fold, ok := t.folds.Get(key); ok {
 		return fold, nil
 	}
 	s, err := t.cfg.Journal.Head(ctx, key.ns, key.run)
@@ -243,13 +244,7 @@ func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record)
 			return nil, err
 		}
 	}
-	for old := range t.folds {
-		if len(t.folds) < maxFolds {
-			break
-		}
-		delete(t.folds, old)
-	}
-	t.folds[key] = fold
+	t.folds.Put(key, fold, 1)
 	return fold, nil
 }
 

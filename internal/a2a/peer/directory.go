@@ -65,7 +65,8 @@ type Directory struct {
 	known   map[string]*contact
 }
 
-// contact is one agent that was reached; its card is read again after cardLife.
+// contact is one agent that was reached; its card is read again after cardLife. No
+// cache.LRU holds them: they go by time, and with their connection.
 type contact struct {
 	peer  *Peer
 	until time.Time

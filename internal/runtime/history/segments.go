@@ -1,9 +1,9 @@
 package history
 
 import (
-	"container/list"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -30,32 +30,20 @@ type segmentKey struct {
 // segments holds the beginnings of artifacts that were read lately, so that a long
 // one is not read write by write each time. Safe for concurrent use.
 type segments struct {
-	mu    sync.Mutex
-	held  map[segmentKey]*list.Element
-	used  *list.List // *heldSegments, the one used last in front
-	bytes int
-}
-
-type heldSegments struct {
-	key   segmentKey
-	list  []segment
-	bytes int
+	mu sync.Mutex
+	// held are weighed in bytes.
+	held *cache.LRU[segmentKey, []segment]
 }
 
 func newSegments() *segments {
-	return &segments{held: map[segmentKey]*list.Element{}, used: list.New()}
+	return &segments{held: cache.New[segmentKey, []segment](maxSegmentBytes)}
 }
 
 // upTo returns the segments whose writes all lie at or before a record.
 func (s *segments) upTo(key segmentKey, seq uint64) []segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.held[key]
-	if at == nil {
-		return nil
-	}
-	s.used.MoveToFront(at)
-	found := at.Value.(*heldSegments).list
+	found, _ := s.held.Get(key)
 	n := len(found)
 	for n > 0 && found[n-1].last > seq {
 		n--
@@ -67,24 +55,14 @@ func (s *segments) upTo(key segmentKey, seq uint64) []segment {
 func (s *segments) keep(key segmentKey, longer []segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.held[key]
-	if at == nil {
-		at = s.used.PushFront(&heldSegments{key: key})
-		s.held[key] = at
+	if held, _ := s.held.Peek(key); len(held) >= len(longer) {
+		return
 	}
-	h := at.Value.(*heldSegments)
-	for i := len(h.list); i < len(longer); i++ {
-		h.bytes += len(longer[i].value)
-		s.bytes += len(longer[i].value)
+	bytes := 0
+	for i := range longer {
+		bytes += len(longer[i].value)
 	}
-	if len(longer) > len(h.list) {
-		h.list = longer
-	}
-	for s.bytes > maxSegmentBytes && s.used.Len() > 1 {
-		oldest := s.used.Remove(s.used.Back()).(*heldSegments)
-		s.bytes -= oldest.bytes
-		delete(s.held, oldest.key)
-	}
+	s.held.Put(key, longer, bytes)
 }
 
 // folding makes the value of an appended artifact out of segments and writes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -55,21 +56,24 @@ type Cache struct {
 	store Shelf
 	opts  pack.Options
 
-	mu   sync.RWMutex
-	held map[string]*heldPack
-	// bytes is the sum over held, at most limit but for one pack that is larger.
-	bytes, limit int
-	refs         map[refKey]string
+	mu sync.Mutex
+	// held are by digest and weigh at most limit bytes, but for one pack that is larger.
+	held  *cache.LRU[string, *heldPack]
+	limit int
+	refs  *cache.LRU[refKey, string]
 	// epoch counts the registrations: a reference that was looked up before one
 	// is not remembered after it. While one is under way, only the store knows what
 	// references mean.
 	epoch, registering int
 }
 
-func NewCache(store Shelf, opts pack.Options) *Cache {
+// NewCache remembers what it finds on a shelf. opts are those that packs are checked with.
+func NewCache(store Shelf, opts pack.Options) *Cache { return newCache(store, opts, maxHeldBytes) }
+
+func newCache(store Shelf, opts pack.Options, limit int) *Cache {
 	return &Cache{
-		store: store, opts: opts, limit: maxHeldBytes,
-		held: make(map[string]*heldPack), refs: make(map[refKey]string),
+		store: store, opts: opts, limit: limit,
+		held: cache.New[string, *heldPack](limit), refs: cache.New[refKey, string](maxRefs),
 	}
 }
 
@@ -112,54 +116,36 @@ func (p *Cache) get(ctx context.Context, ns uint32, key programKey) (*Program, e
 }
 
 func (p *Cache) compiled(key programKey) *Program {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if h := p.held[key.digest]; h != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h, ok := p.held.Get(key.digest); ok {
 		return h.compiled[key.entry]
 	}
 	return nil
 }
 
-// hold remembers a pack and, unless entry is nil, its program for that entry, and
-// forgets others where there are too many.
+// hold remembers a pack and, unless entry is nil, its program for that entry. Packs that
+// were used longest ago are forgotten for it; one that alone is too large loses its
+// programs.
 func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := p.held[loaded.Digest]
-	if h == nil {
+	h, ok := p.held.Get(loaded.Digest)
+	if !ok {
 		h = &heldPack{pack: loaded, compiled: make(map[pack.Entry]*Program)}
-		p.held[loaded.Digest] = h
-		p.bytes += h.bytes()
 	}
 	var prog *Program
 	if entry != nil {
 		if prog = h.compiled[*entry]; prog == nil {
 			prog = &Program{Pack: h.pack, Graph: graph}
 			h.compiled[*entry] = prog
-			p.bytes += len(h.pack.Canonical)
 		}
 	}
-	p.forget(loaded.Digest)
-	return prog
-}
-
-// forget drops packs, in no order, until the rest fits; never the one in use. One that
-// alone is too large loses its programs.
-func (p *Cache) forget(inUse string) {
-	for digest, h := range p.held {
-		if p.bytes <= p.limit {
-			return
-		}
-		if digest != inUse {
-			p.bytes -= h.bytes()
-			delete(p.held, digest)
-		}
-	}
-	if h := p.held[inUse]; p.bytes > p.limit {
-		p.bytes -= h.bytes()
+	if h.bytes() > p.limit {
 		clear(h.compiled)
-		p.bytes += h.bytes()
 	}
+	p.held.Put(loaded.Digest, h, h.bytes())
+	return prog
 }
 
 // EntryRefused gives an entry that the pack does not have its typed form, INVALID_ARGUMENT
@@ -177,10 +163,11 @@ func EntryRefused(err error) error {
 // resolve turns a reference into a digest.
 func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, error) {
 	key := refKey{ns: ns, ref: ref}
-	p.mu.RLock()
-	digest, epoch, sure := p.refs[key], p.epoch, p.registering == 0
-	p.mu.RUnlock()
-	if digest != "" && sure {
+	p.mu.Lock()
+	digest, known := p.refs.Get(key)
+	epoch, sure := p.epoch, p.registering == 0
+	p.mu.Unlock()
+	if known && sure {
 		return digest, nil
 	}
 	row, err := p.Row(ctx, ns, ref)
@@ -190,10 +177,7 @@ func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, err
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.epoch == epoch && p.registering == 0 {
-		if len(p.refs) >= maxRefs {
-			clear(p.refs)
-		}
-		p.refs[key] = row.Digest
+		p.refs.Put(key, row.Digest, 1)
 	}
 	return row.Digest, nil
 }
@@ -209,16 +193,16 @@ func (p *Cache) Registering() (registered func()) {
 		defer p.mu.Unlock()
 		p.registering--
 		p.epoch++
-		clear(p.refs)
+		p.refs.Clear()
 	}
 }
 
 // pack returns a checked pack by its digest.
 func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack, error) {
-	p.mu.RLock()
-	h := p.held[digest]
-	p.mu.RUnlock()
-	if h != nil {
+	p.mu.Lock()
+	h, ok := p.held.Get(digest)
+	p.mu.Unlock()
+	if ok {
 		return h.pack, nil
 	}
 	row, err := p.Row(ctx, ns, digest)
@@ -239,6 +223,7 @@ func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack,
 	return loaded, nil
 }
 
+// Row reads a pack as it is stored; NOT_FOUND PACK_NOT_FOUND.
 func (p *Cache) Row(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	row, err := p.store.Pack(ctx, ns, ref)
 	if errors.Is(err, machine.ErrNoPack) {

@@ -38,8 +38,7 @@ func TestProgramsAreBoundedByBytes(t *testing.T) {
 		shelf.rows[fmt.Sprint(i)] = machine.PackRow{Digest: loaded.Digest, Canonical: loaded.Canonical}
 		shelf.rows[loaded.Digest] = shelf.rows[fmt.Sprint(i)]
 	}
-	p := NewCache(shelf, pack.Options{})
-	p.limit = 20_000
+	p := newCache(shelf, pack.Options{}, 20_000)
 	for round := range 3 {
 		for i := range 40 {
 			for _, entry := range []pack.Entry{{}, {Agent: "a"}} {
@@ -48,17 +47,21 @@ func TestProgramsAreBoundedByBytes(t *testing.T) {
 					t.Fatalf("round %d, pack %d: %+v, %v", round, i, prog, err)
 				}
 				held := 0
-				for _, h := range p.held {
-					held += h.bytes()
+				for digest := range shelf.rows {
+					if h, ok := p.held.Peek(digest); ok {
+						held += h.bytes()
+					}
 				}
-				if held != p.bytes || held > p.limit {
-					t.Fatalf("counted %d, held %d, limit %d", p.bytes, held, p.limit)
+				if held != p.held.Weight() || held == 0 || held > p.limit {
+					t.Fatalf("counted %d, held %d, limit %d", p.held.Weight(), held, p.limit)
 				}
 			}
 		}
 	}
-	p.limit = 1
-	if prog, err := p.Start(context.Background(), 0, "3", pack.Entry{}); err != nil || prog == nil || len(p.held) != 1 {
-		t.Fatalf("a pack above the limit: %+v, %v, %d held", prog, err, len(p.held))
+	p = newCache(shelf, pack.Options{}, 1)
+	for _, ref := range []string{"2", "3"} {
+		if prog, err := p.Start(context.Background(), 0, ref, pack.Entry{}); err != nil || prog == nil || p.held.Len() != 1 {
+			t.Fatalf("a pack above the limit: %+v, %v, %d held", prog, err, p.held.Len())
+		}
 	}
 }

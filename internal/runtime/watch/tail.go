@@ -12,7 +12,7 @@ const tailSlots = 4096
 // tail is a ring of a namespace's newest entries by cursor, so that many
 // followers cost one read. Commits are published in any order; a reader is
 // served only what follows its cursor without a gap, and goes to the store for
-// everything else.
+// everything else. No cache.LRU: what goes is decided by cursor, whoever reads it.
 type tail struct {
 	mu     sync.Mutex
 	ring   [tailSlots]machine.Entry

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -21,8 +22,8 @@ type recordFilter struct {
 	want      Filter
 	kinds     kindSet
 	snapshots bool
-	// tracks are the runs that were met last, earlier those before.
-	tracks, earlier map[string]*track
+	// tracks are the runs that were met last.
+	tracks *cache.LRU[string, *track]
 }
 
 // track is what a watch knows of one run.
@@ -41,7 +42,7 @@ type track struct {
 func newRecordFilter(r *Room, ns uint32, want Filter, snapshots bool) *recordFilter {
 	return &recordFilter{
 		r: r, ns: ns, want: want, kinds: newKindSet(want.Kinds), snapshots: snapshots,
-		tracks: make(map[string]*track),
+		tracks: cache.New[string, *track](maxTracks),
 	}
 }
 
@@ -54,8 +55,7 @@ func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runti
 	}
 	rows, err := f.take(ctx, tr, entry)
 	if err != nil {
-		delete(f.tracks, entry.RunID)
-		delete(f.earlier, entry.RunID)
+		f.tracks.Remove(entry.RunID)
 	}
 	return rows, err
 }
@@ -96,26 +96,16 @@ func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.Stat
 
 // track returns what is known of the entry's run right before the entry.
 func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track, error) {
-	tr := f.tracks[entry.RunID]
-	if tr == nil {
-		tr = f.earlier[entry.RunID]
+	tr, ok := f.tracks.Get(entry.RunID)
+	if ok && (tr.skip || tr.seq+1 == entry.First) {
+		return tr, nil
 	}
-	if tr == nil || !tr.skip && tr.seq+1 != entry.First {
-		tr = &track{}
-		if err := f.prime(ctx, tr, entry); err != nil {
-			return nil, err
-		}
+	tr = &track{}
+	if err := f.prime(ctx, tr, entry); err != nil {
+		return nil, err
 	}
-	f.remember(entry.RunID, tr)
+	f.tracks.Put(entry.RunID, tr, 1)
 	return tr, nil
-}
-
-// remember keeps what is known of a run. Those that were not met for longest go.
-func (f *recordFilter) remember(run string, tr *track) {
-	if f.tracks[run] == nil && len(f.tracks) >= maxTracks/2 {
-		f.tracks, f.earlier = make(map[string]*track), f.tracks
-	}
-	f.tracks[run] = tr
 }
 
 // prime finds out what the filter needs of a run that it meets at an entry.

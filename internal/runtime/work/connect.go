@@ -124,7 +124,7 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	sp.last++
 	w := &Worker{
 		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
-		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease),
+		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(),
 	}
 	w.seen.Store(w.since)
 	conn := Connection{Worker: w, Offer: req.Offer}

@@ -1,9 +1,10 @@
 package work
 
 import (
-	"container/list"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // Bounds of the output that is held in memory.
@@ -11,6 +12,9 @@ const (
 	// OutputWindow is how much of one turn's output is kept at least, bytes.
 	OutputWindow = 256 << 10
 	maxOutputs   = 32 << 20
+	// outputRoom is about what an output takes beside its text, so that empty ones are
+	// bounded as well.
+	outputRoom = 256
 )
 
 // output is the newest output of one run.
@@ -26,15 +30,9 @@ type output struct {
 }
 
 // outputs keeps the newest outputs, those used longest ago going first.
-type outputs struct {
-	byRun map[string]*list.Element
-	order *list.List
-	bytes int
-}
+type outputs struct{ byRun *cache.LRU[string, *output] }
 
-func newOutputs() outputs {
-	return outputs{byRun: make(map[string]*list.Element), order: list.New()}
-}
+func newOutputs() outputs { return outputs{byRun: cache.New[string, *output](maxOutputs)} }
 
 // add appends a piece to the output of a lease's delivery and returns the end.
 // What was there already is skipped; a gap is refused with ok = false.
@@ -49,45 +47,30 @@ func (o *outputs) add(lease *turnLease, offset int64, text string) (end int64, o
 	}
 	text = text[end-offset:]
 	out.text = append(out.text, text...)
-	o.bytes += len(text)
 	// Cut now and then, not with each piece: a cut copies the window.
 	if cut := len(out.text) - OutputWindow; cut > OutputWindow {
 		out.text = append(out.text[:0:0], out.text[cut:]...)
 		out.from += int64(cut)
-		o.bytes -= cut
 	}
-	for o.bytes > maxOutputs && o.order.Len() > 1 {
-		o.drop(o.order.Back())
-	}
+	o.byRun.Put(out.run, out, outputRoom+len(out.text))
 	return out.from + int64(len(out.text)), true
 }
 
 // of finds or begins the output of a delivery.
 func (o *outputs) of(lease *turnLease) *output {
-	if at := o.byRun[lease.run]; at != nil {
-		out := at.Value.(*output)
-		if out.turn == lease.turn && out.delivery == lease.delivery {
-			o.order.MoveToFront(at)
-			return out
-		}
-		o.drop(at)
+	if out, ok := o.byRun.Get(lease.run); ok && out.turn == lease.turn && out.delivery == lease.delivery {
+		return out
 	}
 	out := &output{run: lease.run, turn: lease.turn, attempt: lease.attempt, delivery: lease.delivery}
-	o.byRun[lease.run] = o.order.PushFront(out)
+	o.byRun.Put(lease.run, out, outputRoom)
 	return out
-}
-
-func (o *outputs) drop(at *list.Element) {
-	out := o.order.Remove(at).(*output)
-	o.bytes -= len(out.text)
-	delete(o.byRun, out.run)
 }
 
 // over notes that a turn has ended: those who read its output may read on, others
 // find all of it in the journal.
 func (o *outputs) over(run string, turn uint64) {
-	if at := o.byRun[run]; at != nil && at.Value.(*output).turn == turn {
-		at.Value.(*output).over = true
+	if out, ok := o.byRun.Peek(run); ok && out.turn == turn {
+		out.over = true
 	}
 }
 
@@ -96,12 +79,8 @@ const maxChunk = 64 << 10
 
 // after is the next piece behind a position; false: there is none.
 func (o *outputs) after(run string, pos runtime.OutputPosition) (runtime.OutputChunk, bool) {
-	at := o.byRun[run]
-	if at == nil {
-		return runtime.OutputChunk{}, false
-	}
-	out := at.Value.(*output)
-	if out.over && pos.Turn != out.turn {
+	out, ok := o.byRun.Peek(run)
+	if !ok || out.over && pos.Turn != out.turn {
 		return runtime.OutputChunk{}, false
 	}
 	chunk := runtime.OutputChunk{RunID: run, Turn: out.turn, Attempt: out.attempt, Delivery: out.delivery, Offset: pos.Offset}

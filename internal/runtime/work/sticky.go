@@ -1,5 +1,7 @@
 package work
 
+import "github.com/pawl-dev/pawl/internal/cache"
+
 // workerName is a worker over its reconnects: nobody else can be it.
 type workerName struct{ principal, id string }
 
@@ -8,29 +10,20 @@ const maxSticky = 8192
 
 // stickyNames remembers which worker had a run last.
 type stickyNames struct {
-	names map[string]workerName
-	ring  []string
-	next  int
+	byRun *cache.LRU[string, workerName]
 }
 
-func newStickyNames() stickyNames { return stickyNames{names: make(map[string]workerName)} }
-
-func (s *stickyNames) of(run string) workerName { return s.names[run] }
-
-func (s *stickyNames) put(run string, name workerName) {
-	if _, known := s.names[run]; known {
-		s.names[run] = name
-		return
-	}
-	if len(s.ring) < maxSticky {
-		s.ring = append(s.ring, run)
-	} else {
-		delete(s.names, s.ring[s.next])
-		s.ring[s.next] = run
-		s.next = (s.next + 1) % maxSticky
-	}
-	s.names[run] = name
+func newStickyNames() stickyNames {
+	return stickyNames{byRun: cache.New[string, workerName](maxSticky)}
 }
+
+// of is the zero name for a run that nobody had, or not lately.
+func (s *stickyNames) of(run string) workerName {
+	name, _ := s.byRun.Get(run)
+	return name
+}
+
+func (s *stickyNames) put(run string, name workerName) { s.byRun.Put(run, name, 1) }
 
 // maxPastSteps bounds, per worker, the steps that are remembered after they were
 // its own.
@@ -38,25 +31,10 @@ const maxPastSteps = 1024
 
 // pastSteps are steps that a worker had: an answer that comes too late is told
 // what became of it, not that it never had a say.
-type pastSteps struct {
-	byToken map[string]StepLease
-	ring    []string
-	next    int
+type pastSteps struct{ byToken *cache.LRU[string, StepLease] }
+
+func newPastSteps() pastSteps {
+	return pastSteps{byToken: cache.New[string, StepLease](maxPastSteps)}
 }
 
-func (p *pastSteps) put(lease StepLease) {
-	if p.byToken == nil {
-		p.byToken = make(map[string]StepLease)
-	}
-	if _, known := p.byToken[lease.Token]; known {
-		return
-	}
-	if len(p.ring) < maxPastSteps {
-		p.ring = append(p.ring, lease.Token)
-	} else {
-		delete(p.byToken, p.ring[p.next])
-		p.ring[p.next] = lease.Token
-		p.next = (p.next + 1) % maxPastSteps
-	}
-	p.byToken[lease.Token] = lease
-}
+func (p *pastSteps) put(lease StepLease) { p.byToken.Put(lease.Token, lease, 1) }

@@ -207,7 +207,7 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 		if lease := w.steps[word]; lease != nil && lease.run == run && lease.step == cmd.Step {
 			return runtime.Grant{Worker: w.name.id}, true
 		}
-		if past, ok := w.past.byToken[word]; ok && past.RunID == run && past.Step == cmd.Step {
+		if past, ok := w.past.byToken.Get(word); ok && past.RunID == run && past.Step == cmd.Step {
 			return runtime.Grant{Worker: w.name.id}, true
 		}
 	}

@@ -22,10 +22,6 @@ func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
 	return ns, Denied(policy.Require(call.Principal, scopes))
 }
 
-func (e *Engine) readableNamespace(call Call) (uint32, error) {
-	return e.Admit(call, policy.RunsRead|policy.RunsWrite)
-}
-
 // FindReadable is [Engine.Find] for what only reads.
 func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
 	key, err := e.Find(ref)

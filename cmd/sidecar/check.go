@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -55,12 +54,12 @@ func runRepair(ctx context.Context, p *cli.Printer, dir string) error {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(done.Rows)) {
 		row := done.Rows[kind]
-		fmt.Fprintf(p.Err, "repaired %s: %d made, %d changed, %d removed\n", kind, row.Made, row.Changed, row.Removed)
+		p.Warnf("repaired %s: %d made, %d changed, %d removed", kind, row.Made, row.Changed, row.Removed)
 	}
 	for _, fault := range done.Broken {
-		fmt.Fprintf(p.Err, "left as it is: %s\n", fault)
+		p.Warnf("left as it is: %s", fault)
 	}
-	fmt.Fprintf(p.Err, "%d runs replayed from %d entries\n", done.Runs, done.Entries)
+	p.Warnf("%d runs replayed from %d entries", done.Runs, done.Entries)
 	return nil
 }
 

@@ -29,11 +29,15 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
 }
 
-// Printf writes to Out.
-func (p *Printer) Printf(format string, args ...any) { fmt.Fprintf(p.Out, format, args...) }
+// Printf writes text to Out, with control characters but line breaks and tabs shown.
+func (p *Printer) Printf(format string, args ...any) {
+	fmt.Fprint(p.Out, p.plain(fmt.Sprintf(format, args...), "\n\t"))
+}
 
-// Warnf writes a line to Err.
-func (p *Printer) Warnf(format string, args ...any) { fmt.Fprintf(p.Err, format+"\n", args...) }
+// Warnf writes a line to Err as Printf does to Out.
+func (p *Printer) Warnf(format string, args ...any) {
+	fmt.Fprint(p.Err, p.plain(fmt.Sprintf(format, args...), "\n\t")+"\n")
+}
 
 // Fail tells an error: as JSON under "error" on Out, or as text on Err.
 func (p *Printer) Fail(err error) { p.FailTo(err, nil) }
@@ -108,6 +112,7 @@ func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 // Table writes columns as wide as their cells, parted by two spaces.
 func (p *Printer) Table(t Table) {
+	t = p.cells(t)
 	widths := t.widths()
 	p.row(t.Headers, widths, "  ", bold)
 	for _, row := range t.Rows {
@@ -117,6 +122,7 @@ func (p *Printer) Table(t Table) {
 
 // Ruled writes the table with lines between columns, as the tables of RFC 0009.
 func (p *Printer) Ruled(t Table) {
+	t = p.cells(t)
 	widths := t.widths()
 	p.row(t.Headers, widths, " │ ", bold)
 	rules := make([]string, len(widths))

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// program is a pack compiled for one entry. Immutable.
+// Program is a pack compiled for one entry. Immutable.
 type Program struct {
 	Pack  *pack.Pack
 	Graph *machine.Graph
@@ -77,7 +77,7 @@ func newCache(store Shelf, opts pack.Options, limit int) *Cache {
 	}
 }
 
-// of returns the program that a run was started with.
+// Of returns the program that a run was started with.
 func (p *Cache) Of(ctx context.Context, ns uint32, s *machine.State) (*Program, error) {
 	entry := pack.Entry{Agent: s.Agent}
 	if s.EntryOverride {
@@ -90,7 +90,7 @@ func (p *Cache) Of(ctx context.Context, ns uint32, s *machine.State) (*Program, 
 	return prog, nil
 }
 
-// start returns the program for a run that is to begin.
+// Start returns the program for a run that is to begin.
 func (p *Cache) Start(ctx context.Context, ns uint32, ref string, entry pack.Entry) (*Program, error) {
 	digest, err := p.Resolve(ctx, ns, ref)
 	if err != nil {
@@ -160,7 +160,7 @@ func EntryRefused(err error) error {
 	}
 }
 
-// resolve turns a reference into a digest.
+// Resolve turns a reference into a digest.
 func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, error) {
 	key := refKey{ns: ns, ref: ref}
 	p.mu.Lock()
@@ -197,7 +197,7 @@ func (p *Cache) Registering() (registered func()) {
 	}
 }
 
-// pack returns a checked pack by its digest.
+// Pack returns a checked pack by its digest.
 func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack, error) {
 	p.mu.Lock()
 	h, ok := p.held.Get(digest)

@@ -13,7 +13,7 @@ var AgentParameters = json.RawMessage(`{"type":"object","additionalProperties":f
 	`"variables":{"type":"object","description":"Values of the agent's variables"},` +
 	`"data":{"type":"array","items":{},"description":"Structured parts of the message"}}}`)
 
-// checkAgentPayload says what is wrong with the payload of a delegation, or "".
+// CheckAgentPayload says what is wrong with the payload of a delegation, or "".
 func CheckAgentPayload(payload []byte) string {
 	var p struct {
 		Message   *string                    `json:"message"`

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// body collects what must be equal for a repeat to be a repeat, each value
+// Body collects what must be equal for a repeat to be a repeat, each value
 // framed by its length, and hashes it.
 type Body struct{ buf *[]byte }
 
@@ -21,32 +21,39 @@ var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }
 // maxPooledBody keeps the buffers of huge bodies out of the pool.
 const maxPooledBody = 64 << 10
 
+// NewBody begins the body of a command of that kind. Its owner calls [Body.Free] once.
 func NewBody(kind machine.CommandKind) Body {
 	b := Body{buf: bodies.Get().(*[]byte)}
 	*b.buf = append((*b.buf)[:0], byte(kind))
 	return b
 }
 
+// Sum is the SHA-256 of what was collected.
 func (b Body) Sum() [32]byte { return sha256.Sum256(*b.buf) }
 
+// Free gives the buffer back; the Body must not be used after it.
 func (b Body) Free() {
 	if cap(*b.buf) <= maxPooledBody {
 		bodies.Put(b.buf)
 	}
 }
 
+// Number takes a number, eight bytes, most significant first.
 func (b Body) Number(n uint64) { *b.buf = binary.BigEndian.AppendUint64(*b.buf, n) }
 
+// Text takes a string behind its length.
 func (b Body) Text(s string) {
 	b.Number(uint64(len(s)))
 	*b.buf = append(*b.buf, s...)
 }
 
+// Bytes takes bytes behind their length.
 func (b Body) Bytes(v []byte) {
 	b.Number(uint64(len(v)))
 	*b.buf = append(*b.buf, v...)
 }
 
+// Flag takes a yes or no.
 func (b Body) Flag(on bool) {
 	var n uint64
 	if on {
@@ -55,13 +62,16 @@ func (b Body) Flag(on bool) {
 	b.Number(n)
 }
 
+// JSON takes a value in its canonical form, so that spaces and the order of keys do not count.
 func (b Body) JSON(v []byte) { b.Bytes(Canonical(v)) }
 
+// Fault takes code and message; the trace is of no account.
 func (b Body) Fault(f machine.Fault) {
 	b.Text(f.Code)
 	b.Text(f.Message)
 }
 
+// Usage takes every figure.
 func (b Body) Usage(u machine.Usage) {
 	b.Number(uint64(u.InputTokens))
 	b.Number(uint64(u.OutputTokens))
@@ -69,27 +79,28 @@ func (b Body) Usage(u machine.Usage) {
 	b.Number(uint64(u.ToolCalls))
 }
 
-// writes takes artifacts in the order of their names; JSON in canonical form.
-func (b Body) Writes(g *machine.Graph, Writes []machine.ArtifactWrite) {
-	b.Number(uint64(len(Writes)))
-	if len(Writes) > 1 {
-		Writes = slices.Clone(Writes)
-		slices.SortStableFunc(Writes, func(a, c machine.ArtifactWrite) int { return strings.Compare(a.Name, c.Name) })
+// Writes takes artifacts in the order of their names; JSON in canonical form.
+func (b Body) Writes(g *machine.Graph, writes []machine.ArtifactWrite) {
+	b.Number(uint64(len(writes)))
+	if len(writes) > 1 {
+		writes = slices.Clone(writes)
+		slices.SortStableFunc(writes, func(a, c machine.ArtifactWrite) int { return strings.Compare(a.Name, c.Name) })
 	}
-	for i := range Writes {
-		b.Text(Writes[i].Name)
-		if IsJSON(g.Artifacts[Writes[i].Name].Type) {
-			b.JSON(Writes[i].Value)
+	for i := range writes {
+		b.Text(writes[i].Name)
+		if IsJSON(g.Artifacts[writes[i].Name].Type) {
+			b.JSON(writes[i].Value)
 		} else {
-			b.Bytes(Writes[i].Value)
+			b.Bytes(writes[i].Value)
 		}
 	}
 }
 
-func (b Body) Parts(Parts []machine.Part) {
-	b.Number(uint64(len(Parts)))
-	for i := range Parts {
-		p := &Parts[i]
+// Parts takes parts in their order.
+func (b Body) Parts(parts []machine.Part) {
+	b.Number(uint64(len(parts)))
+	for i := range parts {
+		p := &parts[i]
 		b.Number(uint64(p.Kind))
 		b.Text(p.Text)
 		if p.Kind == machine.PartJSON {
@@ -103,17 +114,18 @@ func (b Body) Parts(Parts []machine.Part) {
 	}
 }
 
-func (b Body) Messages(Messages []machine.Message) {
-	b.Number(uint64(len(Messages)))
-	for i := range Messages {
-		b.Text(Messages[i].Role)
-		b.Parts(Messages[i].Parts)
-		b.JSON(Messages[i].ToolCalls)
-		b.Text(Messages[i].ToolCallID)
+// Messages takes messages in their order.
+func (b Body) Messages(messages []machine.Message) {
+	b.Number(uint64(len(messages)))
+	for i := range messages {
+		b.Text(messages[i].Role)
+		b.Parts(messages[i].Parts)
+		b.JSON(messages[i].ToolCalls)
+		b.Text(messages[i].ToolCallID)
 	}
 }
 
-// envelope is part of what was said; nil is nothing.
+// Envelope is part of what was said; nil is nothing.
 func (b Body) Envelope(e *machine.Envelope) {
 	if e == nil {
 		b.Number(0)
@@ -134,6 +146,7 @@ func (b Body) texts(list []string) {
 	}
 }
 
+// Piece takes a piece of output.
 func (b Body) Piece(p *machine.OutputPiece) {
 	b.Text(p.ID)
 	b.Text(p.Name)
@@ -144,7 +157,7 @@ func (b Body) Piece(p *machine.OutputPiece) {
 	b.JSON(p.Metadata)
 }
 
-// plain takes the commands that have few fields.
+// Plain takes the commands that have few fields.
 func (b Body) Plain(c machine.Command) {
 	switch c := c.(type) {
 	case machine.SendInput:
@@ -160,7 +173,7 @@ func (b Body) Plain(c machine.Command) {
 	}
 }
 
-// canonical gives JSON values that differ only in the order of keys or in
+// Canonical gives JSON values that differ only in the order of keys or in
 // spaces the same bytes. Numbers keep their spelling: rounding them, as RFC 8785
 // does, would make different large integers equal. What is no JSON stays.
 func Canonical(v []byte) []byte {
@@ -180,9 +193,10 @@ func Canonical(v []byte) []byte {
 	return out
 }
 
+// PayloadHash is the SHA-256 of the canonical payload of a tool call.
 func PayloadHash(payload []byte) [32]byte { return sha256.Sum256(Canonical(payload)) }
 
-// compactWrites takes the spaces out of JSON values; values that do not parse
+// CompactWrites takes the spaces out of JSON values; values that do not parse
 // stay, for the machine to refuse. The caller's slice is not changed.
 func CompactWrites(g *machine.Graph, writes []machine.ArtifactWrite) []machine.ArtifactWrite {
 	owned := false
@@ -202,7 +216,7 @@ func CompactWrites(g *machine.Graph, writes []machine.ArtifactWrite) []machine.A
 	return writes
 }
 
-// compact takes the spaces out of a JSON value; false: nothing to take out.
+// Compact takes the spaces out of a JSON value; false: nothing to take out.
 func Compact(v []byte) ([]byte, bool) {
 	if !bytes.ContainsAny(v, " \t\r\n") {
 		return v, false
@@ -214,7 +228,7 @@ func Compact(v []byte) ([]byte, bool) {
 	return out.Bytes(), true
 }
 
-// isJSON reads a media type like the machine does.
+// IsJSON reads a media type like the machine does.
 func IsJSON(mediaType string) bool {
 	if mediaType == "application/json" {
 		return true

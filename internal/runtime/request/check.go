@@ -46,7 +46,7 @@ func Check(id string, command machine.Command) (machine.Command, error) {
 // reservedPrefix begins the ids that the engine makes; callers' must not.
 const ReservedPrefix = "pawl:"
 
-// checkID is what can be said of an idempotency id; field is how its request calls it.
+// CheckID is what can be said of an idempotency id; field is how its request calls it.
 func CheckID(field, id string) error {
 	switch {
 	case len(id) > MaxIDBytes:
@@ -85,6 +85,8 @@ func checkCompletion(cmd *machine.CompleteTurn) error {
 
 var roles = []string{"user", "assistant", "tool", "system"}
 
+// CheckParts refuses parts without content, with two, or with metadata that is no object; field
+// is how the request calls the list.
 func CheckParts(field string, parts []machine.Part) error {
 	for i := range parts {
 		p := &parts[i]
@@ -138,16 +140,18 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	return cmd, nil
 }
 
+// IsObject reports whether the bytes are one JSON object.
 func IsObject(v []byte) bool {
 	v = []byte(strings.TrimSpace(string(v)))
 	return len(v) > 0 && v[0] == '{' && json.Valid(v)
 }
 
+// Malformed is the refusal of a field that has not the form that it must have.
 func Malformed(reason, field, message string) error {
 	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: reason, Field: field, Message: message}
 }
 
-// idField is how the request of a command calls its idempotency id.
+// IDField is how the request of a command calls its idempotency id.
 func IDField(kind machine.CommandKind) string {
 	switch kind {
 	case machine.CmdEmitEvent:
@@ -160,6 +164,7 @@ func IDField(kind machine.CommandKind) string {
 	return "request_id"
 }
 
+// TooLarge is the refusal of a field that passes its limit; nil if it does not.
 func TooLarge(field, reason string, got, limit int) error {
 	if got <= limit {
 		return nil

@@ -13,6 +13,7 @@ const (
 	MaxPageSize     = 1000
 )
 
+// PageSize is how many rows a page holds that asks for n; 0 = [DefaultPageSize].
 func PageSize(n int) (int, error) {
 	switch {
 	case n == 0:
@@ -26,6 +27,7 @@ func PageSize(n int) (int, error) {
 	return n, nil
 }
 
+// ListFailed says which list could not be read; refusals stay what they are.
 func ListFailed(what string, err error) error {
 	if _, ok := errors.AsType[*machine.Refusal](err); ok {
 		return err

@@ -3,9 +3,10 @@ package work
 import (
 	"container/heap"
 	"context"
-	"github.com/pawl-dev/pawl/internal/runtime"
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // alarms calls functions after a while, each in a goroutine of its own. They are

@@ -89,11 +89,7 @@ func (r *rig) register(namespace, document string) {
 
 var (
 	everyone = runtime.Anonymous()
-	boss     = runtime.Principal{Name: "boss", Scopes: runtime.ScopeAdmin}
-	driver   = runtime.Principal{Name: "driver", Scopes: runtime.ScopeRunsWrite | runtime.ScopeRunsRead}
 	approver = runtime.Principal{Name: "approver", Scopes: runtime.ScopeEventsExternal}
-	reader   = runtime.Principal{Name: "reader", Scopes: runtime.ScopeRunsRead}
-	nobody   = runtime.Principal{Name: "nobody", Scopes: runtime.ScopePacksWrite}
 )
 
 func startRequest(id string) runtime.StartRequest {

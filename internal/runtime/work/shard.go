@@ -294,7 +294,7 @@ func (sp *workShard) taken(digest string) {
 	}
 }
 
-// assign takes an assignment of the matcher; it is called with the lock held.
+// Assign takes an assignment of the matcher; it is called with the lock held.
 func (sp *workShard) Assign(worker uint64, work machine.Work) {
 	sp.taken(work.Digest)
 	w, run := sp.workers[worker], sp.runs[work.RunID]

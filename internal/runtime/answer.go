@@ -52,14 +52,7 @@ func (e *Engine) concluded(ctx context.Context, ns uint32, who *Principal, answe
 type TurnRef = render.TurnRef
 
 // StepAnswer is one step as its turn sees it.
-type StepAnswer struct {
-	machine.StepOutcome
-	// Result (StepStatusOK) and Error (StepStatusError) are what was recorded.
-	Result []byte
-	Error  machine.Fault
-	// Omitted: they are left out, see [MaxStepBytes].
-	Omitted bool
-}
+type StepAnswer = history.StepAnswer
 
 // ArtifactValue is one artifact with its accumulated value.
 type ArtifactValue = history.Artifact

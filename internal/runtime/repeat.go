@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -70,7 +69,7 @@ func (t *transit) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, 
 	if err != nil {
 		return Answer{}, err
 	}
-	result, err := t.e.resultOf(ctx, head, prog.Graph, &entry)
+	result, err := t.e.past.Result(ctx, head, prog.Graph, &entry)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -82,31 +81,4 @@ func (t *transit) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, 
 		return Answer{}, err
 	}
 	return t.withSteps(ctx, answer, result)
-}
-
-// resultOf makes the result of a committed entry again. The newest commit of
-// the plain kinds needs no replay: its state is the head.
-func (e *Engine) resultOf(ctx context.Context, head *machine.State, g *machine.Graph, entry *machine.Entry) (machine.Result, error) {
-	last := entry.Records[len(entry.Records)-1].Seq
-	if head.Seq == last && plainAnswer(entry.Input.Command) {
-		return machine.Result{State: head, Disposition: machine.Accepted}, nil
-	}
-	before, err := e.past.Replay(ctx, RunKey{Namespace: head.Namespace, ID: head.RunID}, g, entry.First-1)
-	if err != nil {
-		return machine.Result{}, err
-	}
-	result, err := history.Again(g, before, entry)
-	if err != nil {
-		return machine.Result{}, fmt.Errorf("runtime: replay run %s: %w", head.RunID, err)
-	}
-	return result, nil
-}
-
-// plainAnswer: the answer holds nothing but the state and the records.
-func plainAnswer(c machine.Command) bool {
-	switch machine.KindOf(c) {
-	case machine.CmdRequestSteps, machine.CmdResolveStep, machine.CmdFailTurn:
-		return false
-	}
-	return true
 }

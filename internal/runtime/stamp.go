@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/program"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
@@ -110,16 +109,7 @@ func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
 			Code: "TOOL_NOT_ALLOWED", Message: "the operator's allowlist does not admit tool " + strconv.Quote(r.Tool),
 		}
 	}
-	declared := t.program.Pack.Doc.Tools[r.Tool] != nil
-	if t.program.Graph.Tools[r.Tool].Agent && !declared {
-		if fault := program.CheckAgentPayload(r.Payload); fault != "" {
-			return &machine.Denial{Code: "PAYLOAD_INVALID", Message: fault}
-		}
-	}
-	if faults := t.program.Pack.CheckPayload(r.Tool, r.Payload); len(faults) > 0 {
-		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: request.JoinFaults(faults)}
-	}
-	return nil
+	return request.Denial(t.program, r)
 }
 
 func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine.ResolveStep {

@@ -14,26 +14,14 @@ import (
 // the same however long the journal is. The caller has been found to may read the run.
 func (e *Engine) StateOf(ctx context.Context, key RunKey, seq uint64) (*machine.State, error) {
 	head, err := e.Head(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case seq == 0 || seq == head.Seq:
-		return head, nil
-	case seq > head.Seq:
-		return nil, history.NoRecord(seq)
+	if err != nil || seq == 0 || seq == head.Seq {
+		return head, err
 	}
 	prog, err := e.programs.Of(ctx, key.Namespace, head)
 	if err != nil {
 		return nil, err
 	}
-	past, err := e.past.Replay(ctx, key, prog.Graph, seq)
-	if err != nil || !head.Imported {
-		return past, err
-	}
-	shown := *past
-	shown.Imported = true
-	return &shown, nil
+	return e.past.StateAt(ctx, key, head, prog.Graph, seq)
 }
 
 // replayTail goes on from a stored state of a run, by the run's own program.

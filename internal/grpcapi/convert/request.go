@@ -8,6 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
@@ -234,7 +235,7 @@ func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) watch.Request
 	out := watch.Request{
 		Call: c.In(in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
 		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
-		OutputAfter: runtime.OutputPosition{
+		OutputAfter: render.OutputPosition{
 			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
 		},
 		Filter: watch.Filter{

@@ -6,6 +6,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
@@ -81,7 +82,7 @@ func RevocationToProto(r *work.Revocation) *pawlv1.Revocation {
 }
 
 // OutputToProto tells a piece of a turn's text.
-func OutputToProto(c *runtime.OutputChunk) *pawlv1.StreamTransitionsResponse {
+func OutputToProto(c *render.OutputChunk) *pawlv1.StreamTransitionsResponse {
 	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Output{Output: &pawlv1.OutputChunk{
 		TurnSeq: c.Turn, Attempt: int32(c.Attempt), Delivery: int32(c.Delivery), Offset: c.Offset, Text: c.Text, Reset_: c.Reset,
 	}}}

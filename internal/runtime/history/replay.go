@@ -76,6 +76,48 @@ func Again(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Re
 	return result, nil
 }
 
+// Result makes the result of a committed entry of a run again; head is the run's newest
+// state. The newest commit of the plain kinds needs no replay: its state is the head.
+func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Graph, entry *machine.Entry) (machine.Result, error) {
+	last := entry.Records[len(entry.Records)-1].Seq
+	if head.Seq == last && plainAnswer(entry.Input.Command) {
+		return machine.Result{State: head, Disposition: machine.Accepted}, nil
+	}
+	before, err := r.Replay(ctx, machine.RunKey{Namespace: head.Namespace, ID: head.RunID}, g, entry.First-1)
+	if err != nil {
+		return machine.Result{}, err
+	}
+	result, err := Again(g, before, entry)
+	if err != nil {
+		return machine.Result{}, fmt.Errorf("runtime: replay run %s: %w", head.RunID, err)
+	}
+	return result, nil
+}
+
+// plainAnswer: the answer holds nothing but the state and the records.
+func plainAnswer(c machine.Command) bool {
+	switch machine.KindOf(c) {
+	case machine.CmdRequestSteps, machine.CmdResolveStep, machine.CmdFailTurn:
+		return false
+	}
+	return true
+}
+
+// StateAt returns a run's state as it was after the commit that holds record seq, which is
+// before head, its newest; RECORD_NOT_FOUND beyond that.
+func (r *Reader) StateAt(ctx context.Context, key machine.RunKey, head *machine.State, g *machine.Graph, seq uint64) (*machine.State, error) {
+	if seq > head.Seq {
+		return nil, NoRecord(seq)
+	}
+	past, err := r.Replay(ctx, key, g, seq)
+	if err != nil || !head.Imported {
+		return past, err
+	}
+	shown := *past
+	shown.Imported = true
+	return &shown, nil
+}
+
 // NoRecord is the refusal for a record that a run has not.
 func NoRecord(seq uint64) error {
 	return &machine.Refusal{

@@ -33,6 +33,38 @@ func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, se
 	return result, fault, nil
 }
 
+// StepAnswer is one step as its turn sees it.
+type StepAnswer struct {
+	machine.StepOutcome
+	// Result (StepStatusOK) and Error (StepStatusError) are what was recorded.
+	Result []byte
+	Error  machine.Fault
+	// Omitted: they are left out, see [MaxStepBytes].
+	Omitted bool
+}
+
+// Answers reads what was recorded for outcomes, in their order, as long as something is
+// left of what one answer carries.
+func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []machine.StepOutcome) ([]StepAnswer, error) {
+	var answers []StepAnswer
+	left := int64(MaxStepBytes)
+	for _, outcome := range outcomes {
+		step := StepAnswer{StepOutcome: outcome}
+		if left >= 0 {
+			var err error
+			if step.Result, step.Error, err = r.Answer(ctx, key, step.Step, step.AnswerSeq); err != nil {
+				return nil, err
+			}
+			left -= int64(len(step.Result)) + FaultBytes(step.Error)
+		}
+		if left < 0 && step.AnswerSeq != 0 {
+			step.Result, step.Error, step.Omitted = nil, machine.Fault{}, true
+		}
+		answers = append(answers, step)
+	}
+	return answers, nil
+}
+
 // takenStep finds a step that a fork took over.
 func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 	for i := range origin.Steps {

@@ -1,5 +1,6 @@
 // Package render shows a turn to its executor: the prompt with its variables and
-// artifacts, the conversation, tools, events and what is left of each budget.
+// artifacts, the conversation, tools, events and what is left of each budget; and names the
+// pieces of output that it writes meanwhile.
 //
 // Owns: nothing of a run; it reads what was and what the pack says.
 // Called by: the way, for the caller that takes a turn, and the rooms that hand one out or

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
 )
 
 // MaxIDBytes bounds an idempotency id.
@@ -121,6 +122,21 @@ func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
 	}
 	cmd.Requests = requests
 	return cmd, nil
+}
+
+// Denial is the refusal of a step whose payload does not keep to the JSON Schema of the
+// tool's parameters; nil: it does.
+func Denial(prog *program.Program, r *machine.StepRequest) *machine.Denial {
+	declared := prog.Pack.Doc.Tools[r.Tool] != nil
+	if prog.Graph.Tools[r.Tool].Agent && !declared {
+		if fault := program.CheckAgentPayload(r.Payload); fault != "" {
+			return &machine.Denial{Code: "PAYLOAD_INVALID", Message: fault}
+		}
+	}
+	if faults := prog.Pack.CheckPayload(r.Tool, r.Payload); len(faults) > 0 {
+		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: JoinFaults(faults)}
+	}
+	return nil
 }
 
 func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // Defaults of [Config].
@@ -65,6 +66,17 @@ type Reading interface {
 	Leave()
 }
 
+// Live is what is under way and no record: it lives in the memory of this process, and
+// those who watch a run are told of it.
+type Live interface {
+	// Output is the next piece of the output of a run's turn behind a position; false:
+	// there is none yet.
+	Output(key runtime.RunKey, after render.OutputPosition) (render.OutputChunk, bool)
+	// Handed is the turn of a run that was handed out and is not known to be over; 0 =
+	// none.
+	Handed(key runtime.RunKey) uint64
+}
+
 // Config is everything that a [Room] needs. Zero figures take their default; all of the
 // rest but Live is required.
 type Config struct {
@@ -75,7 +87,7 @@ type Config struct {
 	Readers  Readers
 	Clock    runtime.Clock
 	// Live is what watches are told of beside records; nil = nothing.
-	Live runtime.Live
+	Live Live
 	// TailBytes bounds the recent entries held for watchers. Default 16 MiB.
 	TailBytes int64
 	// Bytes bounds what all watches together hold of what was read and not yet taken,

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // ErrEnded ends a watch: a run that is followed has ended, or everything
@@ -33,7 +34,7 @@ type Request struct {
 	// Output adds pieces of the output of turns that workers have under way; only
 	// for a run that is followed. OutputAfter is what was read of it already.
 	Output      bool
-	OutputAfter runtime.OutputPosition
+	OutputAfter render.OutputPosition
 	// HandOuts adds a page when the open turn of a run was handed out, which no record
 	// shows; only for one run.
 	HandOuts bool
@@ -52,7 +53,7 @@ type Page struct {
 	Heartbeat bool
 	// Output are pieces of output, where they were asked for; such a page has no
 	// records.
-	Output []runtime.OutputChunk
+	Output []render.OutputChunk
 	// Handed is the turn that was handed out, where that was asked for; 0 = none. Such a
 	// page has no records either.
 	Handed uint64
@@ -83,7 +84,7 @@ type Watch struct {
 	greet bool
 	// output: pieces of output are told, too; those behind heard.
 	output bool
-	heard  runtime.OutputPosition
+	heard  render.OutputPosition
 	// handOuts: pages tell of turns that were handed out, which handedTold is the last of.
 	handOuts   bool
 	handedTold uint64
@@ -270,17 +271,17 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 const maxChunks = 16
 
 // chunks are the pieces of output that have come since the last ones.
-func (w *Watch) chunks() []runtime.OutputChunk {
+func (w *Watch) chunks() []render.OutputChunk {
 	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
 		return nil
 	}
-	var chunks []runtime.OutputChunk
+	var chunks []render.OutputChunk
 	for len(chunks) < maxChunks {
 		chunk, ok := w.r.cfg.Live.Output(w.key, w.heard)
 		if !ok {
 			break
 		}
-		w.heard = runtime.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+		w.heard = render.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
 		chunks = append(chunks, chunk)
 	}
 	return chunks

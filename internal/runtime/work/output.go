@@ -4,7 +4,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/internal/cache"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // Bounds of the output that is held in memory.
@@ -78,12 +78,12 @@ func (o *outputs) over(run string, turn uint64) {
 const maxChunk = 64 << 10
 
 // after is the next piece behind a position; false: there is none.
-func (o *outputs) after(run string, pos runtime.OutputPosition) (runtime.OutputChunk, bool) {
+func (o *outputs) after(run string, pos render.OutputPosition) (render.OutputChunk, bool) {
 	out, ok := o.byRun.Peek(run)
 	if !ok || out.over && pos.Turn != out.turn {
-		return runtime.OutputChunk{}, false
+		return render.OutputChunk{}, false
 	}
-	chunk := runtime.OutputChunk{RunID: run, Turn: out.turn, Attempt: out.attempt, Delivery: out.delivery, Offset: pos.Offset}
+	chunk := render.OutputChunk{RunID: run, Turn: out.turn, Attempt: out.attempt, Delivery: out.delivery, Offset: pos.Offset}
 	last := out.from + int64(len(out.text))
 	if pos.Turn != out.turn || pos.Delivery != out.delivery || pos.Offset < out.from || pos.Offset > last {
 		chunk.Offset = out.from

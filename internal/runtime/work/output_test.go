@@ -5,12 +5,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // drain reads all that is behind a position and returns the text, how often it
 // began anew, and the new position.
-func drain(o *outputs, pos runtime.OutputPosition) (text string, resets int, at runtime.OutputPosition) {
+func drain(o *outputs, pos render.OutputPosition) (text string, resets int, at render.OutputPosition) {
 	for {
 		chunk, ok := o.after("r", pos)
 		if !ok {
@@ -21,7 +21,7 @@ func drain(o *outputs, pos runtime.OutputPosition) (text string, resets int, at 
 			text = ""
 		}
 		text += chunk.Text
-		pos = runtime.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+		pos = render.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
 	}
 }
 
@@ -45,7 +45,7 @@ func TestOutputs(t *testing.T) {
 			t.Fatalf("add %d %q: %d %v, want %d %v", piece.offset, piece.text, end, ok, piece.end, piece.ok)
 		}
 	}
-	text, resets, at := drain(&o, runtime.OutputPosition{})
+	text, resets, at := drain(&o, render.OutputPosition{})
 	if text != "one two" || resets != 0 {
 		t.Fatalf("read %q, %d resets", text, resets)
 	}
@@ -58,7 +58,7 @@ func TestOutputs(t *testing.T) {
 		t.Fatalf("of the new delivery %q, %d resets", text, resets)
 	}
 	o.over("r", 3)
-	if _, ok := o.after("r", runtime.OutputPosition{}); ok {
+	if _, ok := o.after("r", render.OutputPosition{}); ok {
 		t.Fatal("a turn that is over is told to who never read of it")
 	}
 	o.add(outputLease(8, 1), 0, "next")
@@ -78,14 +78,14 @@ func TestOutputWindow(t *testing.T) {
 	for range 40 {
 		end, _ = o.add(lease, end, piece)
 	}
-	text, resets, at := drain(&o, runtime.OutputPosition{Turn: 1, Delivery: 1, Offset: 5})
+	text, resets, at := drain(&o, render.OutputPosition{Turn: 1, Delivery: 1, Offset: 5})
 	if resets != 1 || at.Offset != end || len(text) < OutputWindow || len(text) > 3*OutputWindow || !utf8.ValidString(text) {
 		t.Fatalf("read %d bytes up to %d of %d, %d resets, valid %v", len(text), at.Offset, end, resets, utf8.ValidString(text))
 	}
 	if !strings.HasSuffix(text, piece) {
 		t.Fatal("the end is missing")
 	}
-	if _, resets, _ = drain(&o, runtime.OutputPosition{Turn: 1, Delivery: 1, Offset: end + 1}); resets != 1 {
+	if _, resets, _ = drain(&o, render.OutputPosition{Turn: 1, Delivery: 1, Offset: end + 1}); resets != 1 {
 		t.Fatal("a position that never was is not reset")
 	}
 }

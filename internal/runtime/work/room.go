@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // Room hands ready turns and pending steps to connected workers. All of it is
@@ -111,10 +112,10 @@ func (r *Room) Drain() {
 
 // Output is the next piece of the output of a run's turn behind a position; false:
 // there is none yet.
-func (r *Room) Output(key runtime.RunKey, after runtime.OutputPosition) (runtime.OutputChunk, bool) {
+func (r *Room) Output(key runtime.RunKey, after render.OutputPosition) (render.OutputChunk, bool) {
 	sp := r.shard(key.Namespace)
 	if sp == nil {
-		return runtime.OutputChunk{}, false
+		return render.OutputChunk{}, false
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()

@@ -1,15 +1,4 @@
-package runtime
-
-// Live is what is under way and no record: it lives in the memory of this process, and
-// those who watch a run are told of it.
-type Live interface {
-	// Output is the next piece of the output of a run's turn behind a position; false:
-	// there is none yet.
-	Output(key RunKey, after OutputPosition) (OutputChunk, bool)
-	// Handed is the turn of a run that was handed out and is not known to be over; 0 =
-	// none.
-	Handed(key RunKey) uint64
-}
+package render
 
 // OutputChunk is a piece of the output of a turn that is under way.
 type OutputChunk struct {

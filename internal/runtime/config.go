@@ -3,12 +3,12 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Defaults of [Config].
@@ -22,7 +22,7 @@ const (
 )
 
 // DefaultNamespace is the namespace of calls that name none; its number is 0.
-const DefaultNamespace = "default"
+const DefaultNamespace = request.DefaultNamespace
 
 // Config is everything that an [Engine] needs. Store, Clock and IDs are
 // required; zero fields of the rest take their default.
@@ -42,7 +42,7 @@ type Config struct {
 	AllowTools []string
 	// Namespaces gives each namespace its number, unique for ever. "default" is
 	// always there with number 0.
-	Namespaces map[string]uint32
+	Namespaces request.Namespaces
 	// Pack says how registered documents are read.
 	Pack pack.Options
 
@@ -74,9 +74,7 @@ func (c Config) withDefaults() Config {
 	c.MaxLabels = orDefault(c.MaxLabels, DefaultMaxLabels)
 	c.MaxRunsInFlight = orDefault(c.MaxRunsInFlight, DefaultMaxRunsInFlight)
 	c.TimersInFlight = orDefault(c.TimersInFlight, DefaultTimersInFlight)
-	names := map[string]uint32{DefaultNamespace: 0}
-	maps.Copy(names, c.Namespaces)
-	c.Namespaces = names
+	c.Namespaces = c.Namespaces.WithDefault()
 	return c
 }
 
@@ -115,25 +113,7 @@ func (c Config) validate() error {
 	if !(c.TraceShare >= 0 && c.TraceShare <= 1) {
 		faults = append(faults, fmt.Errorf("TraceShare is %v; want 0 to 1", c.TraceShare))
 	}
-	return errors.Join(append(faults, c.validateNamespaces()...)...)
-}
-
-func (c Config) validateNamespaces() []error {
-	var faults []error
-	taken := map[uint32]string{0: DefaultNamespace}
-	for name, number := range c.Namespaces {
-		other, used := taken[number]
-		switch {
-		case name == "":
-			faults = append(faults, errors.New("a namespace has no name"))
-		case name == DefaultNamespace && number != 0:
-			faults = append(faults, fmt.Errorf("namespace %q has number %d; it is always 0", name, number))
-		case used && other != name:
-			faults = append(faults, fmt.Errorf("namespaces %q and %q share number %d", other, name, number))
-		}
-		taken[number] = name
-	}
-	return faults
+	return errors.Join(append(faults, c.Namespaces.Validate()...)...)
 }
 
 func (c Config) allowlist() policy.Allowlist { return policy.NewAllowlist(c.AllowTools) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/policy"
@@ -105,40 +104,15 @@ func (e *Engine) Failed() <-chan struct{} { return e.gate.failed }
 func (e *Engine) Health() error { return e.gate.check() }
 
 // Namespace resolves a name; unknown ones are NOT_FOUND.
-func (e *Engine) Namespace(name string) (uint32, error) {
-	if name == "" {
-		return 0, nil
-	}
-	if number, ok := e.cfg.Namespaces[name]; ok {
-		return number, nil
-	}
-	return 0, &machine.Refusal{
-		Code: machine.CodeNotFound, Reason: "NAMESPACE_NOT_FOUND", Field: "namespace",
-		Message: fmt.Sprintf("namespace %q is not configured", name), Allowed: e.Namespaces(),
-	}
-}
+func (e *Engine) Namespace(name string) (uint32, error) { return e.cfg.Namespaces.Number(name) }
 
 // Namespaces lists the configured names in order.
-func (e *Engine) Namespaces() []string {
-	names := make([]string, 0, len(e.cfg.Namespaces))
-	for name := range e.cfg.Namespaces {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (e *Engine) Namespaces() []string { return e.cfg.Namespaces.Names() }
 
 // NamespaceName is the name of a namespace by its number; "" = none that is configured.
-func (e *Engine) NamespaceName(number uint32) string {
-	for name, n := range e.cfg.Namespaces {
-		if n == number {
-			return name
-		}
-	}
-	return ""
-}
+func (e *Engine) NamespaceName(number uint32) string { return e.cfg.Namespaces.Name(number) }
 
-// find resolves the address of a run that a principal may see.
+// Find resolves the address of a run that a principal may see.
 func (e *Engine) Find(ref RunRef) (RunKey, error) {
 	ns, err := e.Namespace(ref.Namespace)
 	if err != nil {
@@ -155,7 +129,7 @@ func (e *Engine) Find(ref RunRef) (RunKey, error) {
 	return RunKey{Namespace: ns, ID: ref.RunID}, nil
 }
 
-// head returns a run's newest state.
+// Head returns a run's newest state.
 func (e *Engine) Head(ctx context.Context, key RunKey) (*machine.State, error) {
 	if s := e.owner.peek(key); s != nil {
 		return s, nil
@@ -170,4 +144,5 @@ func (e *Engine) Head(ctx context.Context, key RunKey) (*machine.State, error) {
 	return s, nil
 }
 
+// RunNotFound is the refusal of a run that is not there, or that the caller may not see.
 func RunNotFound() error { return history.NoRun() }

@@ -39,9 +39,9 @@ type Grant struct {
 
 // assignment is the delivery that a request under a lease is recorded with; nil
 // for the token of a caller.
-func (g *Grant) assignment() *machine.Assignment {
-	if g.Worker == "" || g.Delivery == 0 {
+func (t *Grant) assignment() *machine.Assignment {
+	if t.Worker == "" || t.Delivery == 0 {
 		return nil
 	}
-	return &machine.Assignment{Worker: g.Worker, Delivery: g.Delivery, At: g.At}
+	return &machine.Assignment{Worker: t.Worker, Delivery: t.Delivery, At: t.At}
 }

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
@@ -33,11 +35,7 @@ func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
 
 // NamespaceNumbers lists the numbers of the configured namespaces, in no order.
 func (e *Engine) NamespaceNumbers() []uint32 {
-	numbers := make([]uint32, 0, len(e.cfg.Namespaces))
-	for _, number := range e.cfg.Namespaces {
-		numbers = append(numbers, number)
-	}
-	return numbers
+	return slices.Collect(maps.Values(e.cfg.Namespaces))
 }
 
 // Inside calls do while inputs are taken: a drain waits for it, and an outcome of do

@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Answer is what became of an input. It is read-only: its state and records
@@ -62,4 +63,22 @@ type RunView struct {
 	State *machine.State
 	// Artifacts in the order of their names; nil unless asked for.
 	Artifacts []ArtifactValue
+}
+
+// Cursor is a place in the journal of a namespace; it orders what the store has committed.
+type Cursor = request.Cursor
+
+// RecordRow is one record as a watch tells it.
+type RecordRow struct {
+	RunID  string
+	Record machine.Record
+	// PrevSeq is the run's previous record under the filter, 0 = none: the proof
+	// that nothing is missing in between.
+	PrevSeq uint64
+	Cursor  Cursor
+	// PrevHash and Hash are the run's chain before and after the record's entry.
+	PrevHash [32]byte
+	Hash     [32]byte
+	// Snapshot is set where it was asked for.
+	Snapshot *RunView
 }

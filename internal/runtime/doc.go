@@ -1,10 +1,8 @@
-// Package runtime leads runs through their lives: it takes an input, gives it
-// its turn in the run's queue, lets the pure machine decide, commits what the
-// machine made of it and tells whoever waits.
+// Package runtime is the way of one transition: an input takes its turn in the run's queue,
+// is stamped, decided by the pure machine, committed, and told to whoever follows.
 //
-//	Apply: queue -> state -> policy.Decide -> machine.Step -> Store.Commit -> publish
-//
-// [Engine] is the only way in. It owns no goroutine per run and no timer per
-// run: a run that nobody talks to costs nothing but its rows in the store.
-// Time and identifiers come from [Clock] and [IDs], durability from [Store].
+// Owns: each run's queue and cached state, turn tokens, timers, the gate; see apply.go.
+// Called by: the rooms around it and the edges, which internal/house puts together.
+// May import: machine and rules, program, request, history, render, policy, pack; no room.
+// Keeps: one input of a run at a time, and nothing is shown before its commit is synced.
 package runtime

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -36,6 +35,3 @@ func (e *Engine) replayTail(ctx context.Context, head *machine.State, tail []mac
 	}
 	return s, nil
 }
-
-// figure is a seq or position as a refusal's figure, which is signed.
-func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -13,8 +13,8 @@ import (
 
 func TestCursorRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, c := range []Cursor{{}, {Epoch: [16]byte{1, 15: 2}, Position: 1 << 60, Index: WholeEntry}, {Position: 3, Index: 1}} {
-		got, err := ParseCursor(c.String())
+	for _, c := range []Cursor{{}, {Epoch: [16]byte{1, 15: 2}, Position: 1 << 60, Index: request.WholeEntry}, {Position: 3, Index: 1}} {
+		got, err := request.ParseCursor(c.String())
 		if err != nil || got != c {
 			t.Fatalf("%+v -> %q -> %+v, %v", c, c.String(), got, err)
 		}
@@ -27,7 +27,7 @@ func FuzzParseCursor(f *testing.F) {
 	f.Add("not a cursor")
 	f.Add("0000000000\r0000000000000000000000000")
 	f.Fuzz(func(t *testing.T, token string) {
-		c, err := ParseCursor(token)
+		c, err := request.ParseCursor(token)
 		if err == nil && c.String() != token {
 			t.Fatalf("%q is read as %q", token, c.String())
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
@@ -152,7 +153,7 @@ func (r *Room) addConsumer(ctx context.Context, key machine.SubscriptionKey, own
 // Errors: CONSUMER_NOT_FOUND, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
 // SUBSCRIPTION_CONTENDED.
 func (r *Room) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
-	at, err := runtime.ParseCursor(cursor)
+	at, err := request.ParseCursor(cursor)
 	if err != nil {
 		return inField("cursor", err)
 	}

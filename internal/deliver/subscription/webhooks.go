@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // maxWebhooks bounds the webhooks of a namespace.
@@ -84,7 +85,7 @@ func (r *Room) webhook(ctx context.Context, key machine.SubscriptionKey, req *We
 	sub = machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name, CreatedAt: r.cfg.Clock.Now().UnixNano()}
 	if !req.FromBeginning {
 		sub.After, err = r.cfg.Journal.Tail(ctx, key.Namespace)
-		sub.Index = runtime.WholeEntry
+		sub.Index = request.WholeEntry
 	}
 	return sub, inSubscription(key, err)
 }

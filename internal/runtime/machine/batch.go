@@ -7,14 +7,20 @@ package machine
 // publish Records and send Outbox rows only after that commit. A Batch is
 // never split and never stored twice.
 type Batch struct {
-	// Prev is the run's last seq before this batch; 0 = the run must not exist.
-	Prev  uint64
+	// Prev is the run's last seq before this batch; 0 = the run must not exist. The
+	// store checks it; the way numbers the answer's entry from it.
+	Prev uint64
+	// Input is for the store, which journals it, for replay, and for telemetry.
 	Input Input
-	// Records have the seqs Prev+1 .. Prev+len.
+	// Records have the seqs Prev+1 .. Prev+len. For the store, for the answer, and for
+	// all followers of a commit.
 	Records []Record
 	// State is the new head; State.PrevHash is still the hash before this
-	// batch: the store advances it when it encodes the entry.
+	// batch: the store advances it when it encodes the entry. For the store and for
+	// followers; the way takes over the equal one of its Result.
 	State *State
+
+	// From here on rows of the store; others read of them where it says so.
 
 	// Consumed are idempotency rows that must be absent; none for inputs without id.
 	Consumed []Dedupe
@@ -22,9 +28,11 @@ type Batch struct {
 	Writes []ArtifactVersion
 	// Messages are new conversation rows.
 	Messages []MessageRow
-	// TimersSet replace nothing: a moved timer is in both lists.
+	// TimersSet replace nothing: a moved timer is in both lists. The way's timers look
+	// at what is set.
 	TimersCleared []Timer
 	TimersSet     []Timer
+	// Workers' holds read what is added, and so does who sends it (Config.Effects).
 	OutboxRemoved []OutboxRow
 	OutboxAdded   []OutboxRow
 	// Ready says whether the run's turn is in the ready index after the batch;

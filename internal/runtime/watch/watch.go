@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // ErrEnded ends a watch: a run that is followed has ended, or everything
@@ -164,7 +165,7 @@ func (w *Watch) begin(ctx context.Context, req *Request) error {
 		return fmt.Errorf("watch: tail of the journal: %w", err)
 	}
 	if req.AfterCursor != "" {
-		if w.at, err = runtime.ParseCursor(req.AfterCursor); err != nil {
+		if w.at, err = request.ParseCursor(req.AfterCursor); err != nil {
 			return err
 		}
 		if err := w.at.Resumable(w.r.cfg.Store.Epoch(), tail); err != nil {
@@ -172,7 +173,7 @@ func (w *Watch) begin(ctx context.Context, req *Request) error {
 		}
 	}
 	if req.FromNow {
-		w.at.Position, w.at.Index, w.greet = tail, runtime.WholeEntry, true
+		w.at.Position, w.at.Index, w.greet = tail, request.WholeEntry, true
 	}
 	w.until = tail
 	if w.key.ID == "" {
@@ -321,10 +322,10 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 		w.sub.at.Store(w.at.Position)
 	}
 	after := w.at.Position
-	if after > 0 && w.at.Index != runtime.WholeEntry {
+	if after > 0 && w.at.Index != request.WholeEntry {
 		after--
 	}
-	if !w.follow && w.at.Position >= w.until && w.at.Index == runtime.WholeEntry || !w.follow && w.until == 0 {
+	if !w.follow && w.at.Position >= w.until && w.at.Index == request.WholeEntry || !w.follow && w.until == 0 {
 		w.over = true
 		return nil, nil
 	}
@@ -341,7 +342,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	if len(entries) == 0 {
 		w.over = !w.follow
 		if scanned > w.at.Position {
-			w.at.Position, w.at.Index = scanned, runtime.WholeEntry
+			w.at.Position, w.at.Index = scanned, request.WholeEntry
 		}
 	}
 	return entries, nil
@@ -391,7 +392,7 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 				rows, held = append(rows, row), held+rowBytes(&row)
 			}
 		}
-		w.at.Position, w.at.Index = entry.Cursor, runtime.WholeEntry
+		w.at.Position, w.at.Index = entry.Cursor, request.WholeEntry
 		w.seq = entry.First + uint64(len(entry.Records)) - 1
 	}
 	return rows, nil

@@ -1,12 +1,12 @@
-package runtime
+package request
 
 import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Cursor is a place in the journal of all runs of a namespace: after record
@@ -40,7 +40,7 @@ func ParseCursor(token string) (Cursor, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	// The decoder skips line breaks, even a strict one.
 	if err != nil || len(raw) != cursorBytes || len(token) != base64.RawURLEncoding.EncodedLen(cursorBytes) {
-		return c, request.Malformed("BAD_CURSOR", "after_cursor", "is not a cursor of a stream")
+		return c, Malformed("BAD_CURSOR", "after_cursor", "is not a cursor of a stream")
 	}
 	copy(c.Epoch[:], raw)
 	c.Position = binary.BigEndian.Uint64(raw[16:])
@@ -67,17 +67,5 @@ func (c Cursor) Resumable(epoch [16]byte, tail uint64) error {
 	return nil
 }
 
-// RecordRow is one record as a watch tells it.
-type RecordRow struct {
-	RunID  string
-	Record machine.Record
-	// PrevSeq is the run's previous record under the filter, 0 = none: the proof
-	// that nothing is missing in between.
-	PrevSeq uint64
-	Cursor  Cursor
-	// PrevHash and Hash are the run's chain before and after the record's entry.
-	PrevHash [32]byte
-	Hash     [32]byte
-	// Snapshot is set where it was asked for.
-	Snapshot *RunView
-}
+// figure is a position as a refusal's figure, which is signed.
+func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

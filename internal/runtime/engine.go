@@ -14,7 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
-// Engine leads all runs of one store. Safe for concurrent use.
+// Engine leads all runs of one store, one input of a run at a time. Its owner is the wiring,
+// which attaches followers, runs it, drains it, in this order. Safe for concurrent use.
 type Engine struct {
 	cfg      Config
 	store    Store

@@ -21,7 +21,8 @@ type Commit struct {
 	Token  string
 }
 
-// Follower is told of commits.
+// Follower is told of commits, each once, after its sync. In which order, and what it holds
+// up, is said of the list of [Hooks] that it is in.
 type Follower interface {
 	Follow(c *Commit)
 }

@@ -39,7 +39,8 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	})
 }
 
-// Birth is an input that makes a run, the argument of [Engine.Begin].
+// Birth is an input that makes a run, the argument of [Engine.Begin]. Its maker has checked
+// the principal's authority; Prepare is called at most once, before the run has a turn.
 type Birth struct {
 	Namespace uint32
 	Principal Principal

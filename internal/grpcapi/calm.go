@@ -26,7 +26,7 @@ const (
 	youngFor = time.Second
 	// goodbye bounds how long a client's last frames are read and thrown away, so that
 	// it gets to read why it is closed.
-	goodbye = time.Second
+	goodbye = 250 * time.Millisecond
 )
 
 // Of HTTP/2 (RFC 9113).

@@ -25,7 +25,9 @@ type tally struct {
 	// counted is closed when runs or err is set.
 	counted chan struct{}
 	runs    map[string]int
-	err     error
+	// ts is the timestamp of the snapshot that was counted: it has the changes up to it.
+	ts  uint64
+	err error
 	// missed are the changes of groups that were synced while the rows were counted.
 	missed []statusChange
 }
@@ -65,6 +67,7 @@ func (c *census) apply(change statusChange) {
 	case t == nil:
 	case t.runs == nil:
 		t.missed = append(t.missed, change)
+	case change.ts <= t.ts:
 	default:
 		t.runs[change.status] += change.by
 	}
@@ -155,11 +158,9 @@ func (c *census) fill(ctx context.Context, s *Store, ns uint32, t *tally) {
 		delete(c.spaces, ns)
 		return
 	}
-	t.runs = runs
+	t.runs, t.ts = runs, ts
 	for _, change := range t.missed {
-		if change.ts > ts {
-			c.apply(change)
-		}
+		c.apply(change)
 	}
 	t.missed = nil
 }

@@ -52,7 +52,7 @@ func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) c
 		err := migrate(ctx, opts, &out, graphs, func() error { return inspect.SettleIn(to) })
 		return out, migrateError(dir, err)
 	}
-	next, before := dir+fmt.Sprintf(".format%d", FormatVersion), dir+fmt.Sprintf(".format%d", FormatVersion-1)
+	next, before := nextTo(dir), dir+fmt.Sprintf(".format%d", FormatVersion-1)
 	done, err := goOn(dir, next)
 	if done || err != nil {
 		out.Dir, out.Old = dir, before
@@ -70,6 +70,9 @@ func Migrate(ctx context.Context, opts Options, to string, graphs func(*Store) c
 	}
 	return out, migrateError(dir, err)
 }
+
+// nextTo is where the directory is made that takes the place of dir.
+func nextTo(dir string) string { return dir + fmt.Sprintf(".format%d", FormatVersion) }
 
 // change puts the new directory in the place of the old one.
 func change(dir, before, next string, step func(string)) error {
@@ -132,7 +135,10 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 	if err = errors.Join(err, old.db.Close()); err != nil {
 		return err
 	}
-	if err := errors.Join(inspect.CopyOthers(old.opts.Dir, out.Dir), inspect.SetProgress(out.Dir, inspect.Complete)); err != nil {
+	if err := inspect.CopyOthers(old.opts.Dir, out.Dir); err != nil {
+		return err
+	}
+	if err := inspect.SetProgress(out.Dir, inspect.Complete); err != nil {
 		return err
 	}
 	opts.migrated("complete")
@@ -184,6 +190,10 @@ func (s *Store) into(ctx context.Context, opts Options, found *inspect.Acked, gr
 		}
 	}
 	opts.migrated("copied")
+	// What the old store had begun to import or to drop when it crashed goes, as at any start.
+	if err := fresh.tidy(ctx); err != nil {
+		return err
+	}
 	if out.Repair, err = fresh.Repair(ctx, graphs(fresh)); err != nil {
 		return err
 	}
@@ -236,12 +246,15 @@ func (s *Store) copyRows(ctx context.Context, kind byte, to *Store) (n int64, er
 		if err != nil {
 			return n, err
 		}
-		ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Value: value})
-		if size += len(value); size >= importBytes || len(ops) >= importKeys {
+		op := layout.Op{Key: it.Item().KeyCopy(nil), Value: value}
+		grown := size + len(op.Key) + len(value)
+		if len(ops) > 0 && (grown > importBytes || len(ops) >= importKeys) {
 			if err := flush(); err != nil {
 				return n, err
 			}
+			grown = len(op.Key) + len(value)
 		}
+		ops, size = append(ops, op), grown
 	}
 	if len(ops) == 0 {
 		return n, nil

@@ -364,3 +364,19 @@ func TestKeeperWorksInTheBackground(t *testing.T) {
 	})
 	w.check()
 }
+
+// TestOpenLeavesAMigrationAlone: between the two renames of a migration there is no
+// directory, and none is made in its place.
+func TestOpenLeavesAMigrationAlone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := errors.Join(os.Mkdir(nextTo(dir), 0o700), inspect.SetProgress(nextTo(dir), inspect.Complete)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: dir}); !errors.Is(err, ErrFormat) {
+		t.Errorf("opened: %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("made %s: %v", dir, err)
+	}
+}

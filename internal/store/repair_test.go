@@ -139,6 +139,42 @@ func TestRepairLeavesBrokenRuns(t *testing.T) {
 	w.t.Logf("%v", done.Broken[0])
 }
 
+// TestRepairRollsNothingBack: where the last entries of a run are gone, or all of them, the
+// head and the used-up ids that tell of them stay, and the run is named.
+func TestRepairRollsNothingBack(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]int{"the last": -1, "all": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := repairWorld(t)
+			var entries, tell []layout.Op
+			for _, row := range rows(t, w.store) {
+				switch {
+				case !bytes.Contains(row.Key, []byte(runID(1))):
+				case row.Key[0] == layout.KindEntry:
+					entries = append(entries, layout.Op{Key: row.Key, Delete: true})
+				case row.Key[0] == layout.KindHead || row.Key[0] == layout.KindRunID:
+					tell = append(tell, row)
+				}
+			}
+			if keep < 0 {
+				keep = len(entries) - 1
+			}
+			raw(t, w.store, entries[keep:]...)
+			done := w.repair()
+			if !slices.ContainsFunc(done.Broken, func(f *check.Fault) bool { return f.Run == runID(1) && f.Row == "entry" }) {
+				t.Errorf("broken: %v", done.Broken)
+			}
+			now := rows(t, w.store)
+			for _, row := range tell {
+				if !slices.ContainsFunc(now, func(op layout.Op) bool { return bytes.Equal(op.Key, row.Key) && bytes.Equal(op.Value, row.Value) }) {
+					t.Errorf("the repair touched %q", row.Key)
+				}
+			}
+		})
+	}
+}
+
 // TestRepairOfWatermarks: one above a row of its queue goes, others stay.
 func TestRepairOfWatermarks(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,9 @@ func Open(opts Options) (*Store, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("store options: %w", err)
 	}
+	if inspect.Moving(opts.Dir, nextTo(opts.Dir)) {
+		return nil, fmt.Errorf("open store: %w: %s is being migrated; if nobody does, run sidecar migrate again", ErrFormat, opts.Dir)
+	}
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -47,7 +48,7 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 	}
 	err := view(func(txn *badger.Txn) error {
 		r.Txn = txn
-		for _, step := range []func() error{r.places, r.runs, r.fill, r.strays} {
+		for _, step := range []func() error{r.places, r.runs, r.fill, r.evidence, r.strays} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -167,6 +168,9 @@ func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
 		}
 	}
 	if fault == nil {
+		fault = one.lost()
+	}
+	if fault == nil {
 		r.out.Runs++
 		r.out.Entries += one.entries
 		return one.compare()
@@ -187,6 +191,15 @@ type runRepair struct {
 	// rows by key; nil: it may be there.
 	rows     map[string][]byte
 	imported bool
+}
+
+// lost: the stored head says more than the entries do. What it says was acknowledged, so that
+// a head made anew would roll the run back.
+func (one *runRepair) lost() error {
+	if st := one.known(); st != nil && st.Seq > one.seq {
+		return one.fault("entry", one.seq+1, "missing: the head says record %d, the entries end at %d", st.Seq, one.seq)
+	}
+	return nil
 }
 
 func (one *runRepair) entry(value []byte) error {
@@ -346,6 +359,84 @@ func (r *repairer) digest(ns uint32, run string) (string, error) {
 		return "", fmt.Errorf("no head, checkpoint or list entry names it")
 	}
 	return digest, nil
+}
+
+// evidence finds the rows that tell of records which no entry has: heads of runs without
+// entries, and ids that were used up behind the last one. Their runs are broken, and what
+// stands of them is left alone.
+func (r *repairer) evidence() error {
+	for _, kind := range []byte{layout.KindHead, layout.KindRunID, layout.KindCallerID} {
+		it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+			if err := errors.Join(r.Ended(), r.heard(it.Item())); err != nil {
+				it.Close()
+				return err
+			}
+		}
+		it.Close()
+	}
+	return nil
+}
+
+// heard takes one row as evidence; one whose value is damaged tells of nothing.
+func (r *repairer) heard(item *badger.Item) error {
+	key := item.KeyCopy(nil)
+	if _, ok := r.wanted[r.hash(key)]; ok {
+		return nil
+	}
+	value, err := layout.CopyOf(item)
+	if err != nil {
+		return nil //nolint:nilerr // It is a stray then, which goes.
+	}
+	ns, run, last, ok := told(key, value)
+	if !ok || r.broken[queueRun{ns, run}] {
+		return nil
+	}
+	ends, err := r.lastOf(ns, run)
+	if err != nil || last <= ends {
+		return err
+	}
+	r.broken[queueRun{ns, run}] = true
+	r.out.Broken = append(r.out.Broken, &Fault{
+		Namespace: ns, Run: run, Seq: ends + 1, Row: "entry",
+		Detail: fmt.Sprintf("missing: %s row tells of record %d", layout.Kinds[key[0]].Row, last),
+	})
+	return nil
+}
+
+// lastOf is the seq of the last record that the entries of a run hold, 0 without any.
+func (r *repairer) lastOf(ns uint32, run string) (last uint64, err error) {
+	err = r.Each(layout.RunKey(nil, layout.KindEntry, ns, run), func(_, value []byte) error {
+		first, records, err := codec.EntrySpan(value)
+		last = first + uint64(records) - 1
+		return err
+	})
+	return last, err
+}
+
+// told is the last record of a run that a head or a used-up id tells of; false for a row
+// that is damaged, or of another shape.
+func told(key, value []byte) (ns uint32, run string, last uint64, ok bool) {
+	ns = binary.BigEndian.Uint32(key[1:5])
+	switch key[0] {
+	case layout.KindHead:
+		st, err := codec.DecodeHead(bytes.Clone(value))
+		_, run, bad := layout.RunOf(key)
+		return ns, run, seqOf(st), err == nil && bad == nil && st.RunID == run
+	case layout.KindCallerID:
+		d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
+		return ns, d.RunID, d.Last, err == nil && d.RunID != ""
+	}
+	_, run, err := layout.RunOf(key)
+	d, bad := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerRun}, value)
+	return ns, run, d.Last, err == nil && bad == nil
+}
+
+func seqOf(st *machine.State) uint64 {
+	if st == nil {
+		return 0
+	}
+	return st.Seq
 }
 
 // strays removes the rows that no entry makes, but those of broken runs.

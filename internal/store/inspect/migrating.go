@@ -92,3 +92,10 @@ func copyFile(from, to string) error {
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Sync(), out.Close())
 }
+
+// Moving reports whether a migration was broken off, or is under way, between the two
+// renames by which the directory made takes the place of dir, which does not exist then.
+func Moving(dir, next string) bool {
+	_, err := os.Stat(dir)
+	return errors.Is(err, os.ErrNotExist) && Progress(next) == Complete
+}

@@ -21,6 +21,7 @@ from pawl import (
     Client,
     DeadlineError,
     LimitError,
+    PawlError,
     PermissionDeniedError,
     Reply,
     RunResult,
@@ -31,7 +32,7 @@ from pawl import (
     TurnView,
     UnavailableError,
 )
-from pawl._commands import Commands, StreamUnknownError
+from pawl._commands import Commands, StreamRefusedError, StreamUnknownError
 from pawl.testing import Sidecar
 from pawl.v1 import record_pb2, run_pb2
 from proxy import Proxy
@@ -226,11 +227,9 @@ def refusing(code: grpc.StatusCode) -> Any:
     [
         (grpc.StatusCode.PERMISSION_DENIED, PermissionDeniedError),
         (grpc.StatusCode.UNAVAILABLE, UnavailableError),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, LimitError),
-        (grpc.StatusCode.INTERNAL, ServerError),
     ],
 )
-async def test_no_other_error_makes_single_calls(
+async def test_an_error_that_single_calls_would_have_too(
     middleman: tuple[Middleman, str], flavour: str, code: grpc.StatusCode, error: type[Exception]
 ) -> None:
     server, address = middleman
@@ -238,6 +237,48 @@ async def test_no_other_error_makes_single_calls(
     with pytest.raises(error):
         await drive(flavour, 1, count_to(1), address=address, retry_for=0)
     assert server.calls == ["StartRun", "Drive"]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("code", [grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL])
+async def test_a_stream_that_is_refused(
+    middleman: tuple[Middleman, str], flavour: str, code: grpc.StatusCode
+) -> None:
+    """The calls are made by themselves; the next one tries the stream again."""
+    server, address = middleman
+    server.drive = refusing(code)
+    check(await drive(flavour, 1, count_to(2), address=address, retry_for=0), 2)
+    assert server.calls[:4] == ["StartRun", "Drive", "GetTurn", "Drive"]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    "code",
+    [grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED],
+)
+async def test_a_stream_that_ends_fails_no_turn(
+    middleman: tuple[Middleman, str], flavour: str, shared: Sidecar, code: grpc.StatusCode
+) -> None:
+    """Whatever it ends with was said of nobody's command: they are sent again."""
+    server, address = middleman
+    streams = 0
+
+    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
+        nonlocal streams
+        streams += 1
+        mine = streams
+        with grpc.insecure_channel(shared.address) as channel:
+            method: Any = channel.stream_stream("/pawl.v1.RunService/Drive")
+            told = method(requests)
+            for number, raw in enumerate(told):
+                if mine <= 2 and number == 2:
+                    context.abort(code, "no")
+                yield run_pb2.DriveResponse.FromString(raw)
+
+    server.drive = behave
+    check(await drive(flavour, 4, count_to(3), address=address), 3)
+    assert streams > 2
+    assert "FailTurn" not in server.calls
 
 
 def silent(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
@@ -459,6 +500,51 @@ def test_the_end_of_a_stream(end: UnavailableError | None) -> None:
     assert taken(commands) == []
     commands.end(PermissionDeniedError("the first end counts"))
     assert isinstance(put(commands, "d")[0].exception(0), UnavailableError)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        ServerError("no", code="INTERNAL"),
+        CallCancelledError("no", code="CANCELLED"),
+        LimitError("no", code="RESOURCE_EXHAUSTED", retry_after=3),
+        ServerError("no", code="UNIMPLEMENTED"),
+    ],
+)
+def test_an_end_that_says_nothing_of_a_command(end: PawlError) -> None:
+    commands = opened(1)
+    promises = put(commands, "a", "b")
+    taken(commands)
+    commands.end(end)
+    for promise in [*promises, *put(commands, "c")]:
+        error = promise.exception(0)
+        assert isinstance(error, UnavailableError)
+        assert error.__cause__ is end
+        assert error.retry_after == end.retry_after
+
+
+def test_an_end_that_concerns_all() -> None:
+    commands = opened(1)
+    (first,) = put(commands, "a")
+    commands.end(PermissionDeniedError("no"))
+    assert isinstance(first.exception(0), PermissionDeniedError)
+
+
+@pytest.mark.parametrize("window", [0, 1])
+def test_an_end_by_the_client(window: int) -> None:
+    commands = opened(window)
+    (first,) = put(commands, "a")
+    commands.close()
+    commands.end(ServerError("too late"))
+    assert isinstance(first.exception(0), CallCancelledError)
+
+
+@pytest.mark.parametrize("code", ["INTERNAL", "RESOURCE_EXHAUSTED"])
+def test_an_end_before_the_window(code: str) -> None:
+    commands = Commands()
+    (first,) = put(commands, "a")
+    commands.end(ServerError("no", code=code))
+    assert type(first.exception(0)) is StreamRefusedError
 
 
 def test_a_stream_that_is_not_known() -> None:

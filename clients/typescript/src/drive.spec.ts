@@ -1,6 +1,6 @@
 /** Driving runs over one stream: what is shared, and what stays as it was without one. */
 
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import {
   Code,
   ConnectError,
@@ -14,7 +14,12 @@ import { Connection } from "./connection.js";
 import { DriveTransport } from "./drive_transport.js";
 import { QUIET, useSidecar } from "./fixture.js";
 import { Cuttable } from "./fixture_cuttable.js";
-import { DriveAnswerSchema, type DriveRequest, RunService } from "./gen/pawl/v1/run_pb.js";
+import {
+  DriveAnswerSchema,
+  type DriveRequest,
+  DriveRequestSchema,
+  RunService,
+} from "./gen/pawl/v1/run_pb.js";
 import { PawlError, RecordKind, RunStatus, type Turn } from "./index.js";
 import { nodeTransport } from "./node_transport.js";
 import { Run } from "./run.js";
@@ -277,6 +282,34 @@ describe("a stream", () => {
     });
     await Promise.all(Array.from({ length: 8 }, () => runs.getTurn({})));
     expect(sizes).toEqual([3, 3, 2]);
+  });
+
+  test("carries messages that every sidecar takes; what is larger is a call of its own", async () => {
+    const sizes: number[] = [];
+    const alone: number[] = [];
+    const runs = against({
+      async *drive(requests: AsyncIterable<DriveRequest>) {
+        yield { window: 100 };
+        for await (const request of requests) {
+          sizes.push(toBinary(DriveRequestSchema, request).length);
+          const answer = { case: "sendInput" as const, value: {} };
+          yield {
+            answers: request.commands.map(({ id }) => create(DriveAnswerSchema, { id, answer })),
+          };
+        }
+      },
+      sendInput({ messageId }) {
+        alone.push(messageId.length);
+        throw new ConnectError("too large", Code.ResourceExhausted);
+      },
+    });
+    const send = (size: number) => runs.sendInput({ messageId: "x".repeat(size) });
+    const many = Promise.all(Array.from({ length: 8 }, () => send(20_000)));
+    await expect(send(64 << 10)).rejects.toMatchObject({ code: Code.ResourceExhausted });
+    await many;
+    expect(alone).toEqual([64 << 10]);
+    expect(sizes).toHaveLength(3);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(64 << 10);
   });
 
   test("that ends without all answers is asked again by whoever asked", async () => {

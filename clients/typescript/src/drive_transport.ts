@@ -33,6 +33,13 @@ const COMMANDS: ReadonlyMap<string, string> = new Map(
     .map((field) => [field.message?.typeName ?? "", field.localName]),
 );
 
+/**
+ * Size up to which commands share a message, bytes. Every sidecar takes that (its
+ * --limits-message-bytes is 64 KiB at least), and a message that it does not take would end
+ * the stream for all; a larger request is a call of its own, refused by itself.
+ */
+const MOST_SHARED_BYTES = 64 << 10;
+
 /** A stream tells neither of single calls. */
 const NO_HEADERS = new Headers();
 
@@ -51,11 +58,11 @@ export class DriveTransport implements SharedTransport {
   /** The server has no such streams. */
   #unknown = false;
 
-  /** `maxBytes` bounds a message; `named` says in an error where the sidecar is. */
+  /** `maxBytes` bounds a request; `named` says in an error where the sidecar is. */
   constructor(below: Transport, maxBytes: number, named: (error: unknown) => unknown) {
     this.stream = below.stream.bind(below);
     this.#below = below;
-    this.#maxBytes = maxBytes;
+    this.#maxBytes = Math.min(maxBytes, MOST_SHARED_BYTES);
     this.#named = named;
   }
 

@@ -12,7 +12,7 @@ import grpc
 from pawl._awaiting import Line, called, closing, sleep
 from pawl._awaiting_stream import CommandStream
 from pawl._base import BaseClient
-from pawl._commands import StreamUnknownError
+from pawl._commands import StreamRefusedError
 from pawl._errors import PawlError
 from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Send, Sleep
 from pawl._records import Record
@@ -72,7 +72,7 @@ class AsyncCaller(BaseClient):
 
     async def _invoke(self, effect: Invoke) -> Any:
         if effect.driving and self._stream.takes(effect):
-            with suppress(StreamUnknownError):
+            with suppress(StreamRefusedError):
                 return await self._command(effect)
         answer = await self._unary(effect)
         return answer if effect.then is None else (answer, None)

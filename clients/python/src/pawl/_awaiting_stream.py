@@ -10,7 +10,7 @@ import grpc
 
 from pawl._awaiting import Line, end_of
 from pawl._commands import Commands, StreamUnknownError, late, method_of
-from pawl._errors import CallCancelledError, PawlError
+from pawl._errors import PawlError
 from pawl._flow import Invoke
 from pawl._settings import Settings
 from pawl._status import error_from_rpc
@@ -49,7 +49,7 @@ class CommandStream:
         return self._known and self._drivers > 0 and Commands.takes(call.operation.request)
 
     async def ask(self, call: Invoke) -> Any:
-        """Makes a call, and the one behind it. Raises PawlError, StreamUnknownError."""
+        """Makes a call, and the one behind it. Raises PawlError, StreamRefusedError."""
         stream, loop = self._opened(), asyncio.get_running_loop()
         first: asyncio.Future[Any] = loop.create_future()
         stream.commands.put(call.operation.request, first)
@@ -95,6 +95,8 @@ class CommandStream:
 
     async def close(self) -> None:
         """Ends the stream, and those that end already."""
+        if self._stream is not None:
+            self._stream.closing = True
         self._leave()
         if self._ending:
             for reader in self._ending:
@@ -111,6 +113,8 @@ class _Stream:
         self.reader = asyncio.create_task(self._read())
         self._writer: asyncio.Task[None] | None = None
         self._finishing = False
+        self.closing = False
+        """The client ends it, with a cancellation of the reader."""
 
     def wake(self) -> None:
         """There is something to send, or room for it."""
@@ -129,7 +133,7 @@ class _Stream:
             self._writer = None
 
     async def _read(self) -> None:
-        error: PawlError | None = CallCancelledError("the client was closed", code="CANCELLED")
+        error: PawlError | None = None
         try:
             while (response := await self._call.read()) is not grpc.aio.EOF:
                 self.commands.read(response)
@@ -139,7 +143,10 @@ class _Stream:
         except grpc.RpcError as fault:
             error = error_from_rpc(fault, self._address)
         except asyncio.CancelledError:
+            # That of the client, or what grpc.aio makes of a stream that ends CANCELLED.
             self._call.cancel()
+            if self.closing:
+                self.commands.close()
         finally:
             self.commands.end(error)
 

@@ -18,7 +18,7 @@ import grpc
 
 from pawl._blocking import Line
 from pawl._commands import Commands, StreamUnknownError, late, method_of
-from pawl._errors import CallCancelledError, PawlError
+from pawl._errors import PawlError
 from pawl._flow import Invoke
 from pawl._settings import Settings
 from pawl._status import error_from_rpc
@@ -57,7 +57,7 @@ class CommandStream:
         return self._known and self._drivers > 0 and Commands.takes(call.operation.request)
 
     def ask(self, call: Invoke) -> Any:
-        """Makes a call, and the one behind it. Raises PawlError, StreamUnknownError."""
+        """Makes a call, and the one behind it. Raises PawlError, StreamRefusedError."""
         operations = [call.operation] if call.then is None else [call.operation, call.then]
         end = time.monotonic() + call.timeout
         with self._lock:
@@ -145,7 +145,7 @@ class _Stream:
     def cancel(self) -> None:
         """Ends it at once."""
         with self._changed:
-            self._commands.end(_closed())
+            self._commands.close()
             self._changed.notify()
         self._call.cancel()
 
@@ -160,21 +160,16 @@ class _Stream:
             yield message
 
     def _read(self) -> None:
-        error: PawlError | None = _closed()
+        error: PawlError | None = None
         try:
             for response in self._call:
                 with self._changed:
                     self._commands.read(response)
                     if self._commands.ready:
                         self._changed.notify()
-            error = None
         except grpc.RpcError as fault:
             error = error_from_rpc(fault, self._address)
         finally:
             with self._changed:
                 self._commands.end(error)
                 self._changed.notify()
-
-
-def _closed() -> PawlError:
-    return CallCancelledError("the client was closed", code="CANCELLED")

@@ -13,7 +13,7 @@ import grpc
 from pawl._base import BaseClient
 from pawl._blocking import Line, called, closing, sleep
 from pawl._blocking_stream import CommandStream
-from pawl._commands import StreamUnknownError
+from pawl._commands import StreamRefusedError
 from pawl._errors import PawlError
 from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Send, Sleep
 from pawl._records import Record
@@ -73,7 +73,7 @@ class Caller(BaseClient):
 
     def _invoke(self, effect: Invoke) -> Any:
         if effect.driving and self._stream.takes(effect):
-            with suppress(StreamUnknownError):
+            with suppress(StreamRefusedError):
                 return self._command(effect)
         answer = self._unary(effect)
         return answer if effect.then is None else (answer, None)

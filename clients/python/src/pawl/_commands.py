@@ -13,7 +13,15 @@ from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
-from pawl._errors import DeadlineError, PawlError, ServerError, UnavailableError
+from pawl._errors import (
+    AuthenticationError,
+    CallCancelledError,
+    DeadlineError,
+    PawlError,
+    PermissionDeniedError,
+    ServerError,
+    UnavailableError,
+)
 from pawl._status import error_from_status
 from pawl.v1 import run_pb2
 
@@ -45,8 +53,13 @@ def late(address: str) -> DeadlineError:
     return DeadlineError(f"sidecar at {address}: Deadline Exceeded", code="DEADLINE_EXCEEDED")
 
 
-class StreamUnknownError(Exception):
-    """The sidecar has no such stream (UNIMPLEMENTED): nothing of it was done."""
+class StreamRefusedError(Exception):
+    """The stream ended before the sidecar announced its window: nothing of it was done.
+    The call can be made by itself."""
+
+
+class StreamUnknownError(StreamRefusedError):
+    """The sidecar has no such stream (UNIMPLEMENTED)."""
 
 
 class Promise(Protocol):
@@ -102,9 +115,9 @@ class Commands:
 
     def put(self, request: Message, promise: Promise) -> None:
         """Takes a command, whose answer the promise gets: the response, or a PawlError;
-        on a stream that broke UnavailableError, or StreamUnknownError."""
+        on a stream that broke UnavailableError, or StreamRefusedError."""
         if self._over is not None:
-            promise.set_exception(copy(self._over))
+            promise.set_exception(_again(self._over))
             return
         self._last += 1
         field = _FIELDS[type(request)]
@@ -146,15 +159,50 @@ class Commands:
     def end(self, error: PawlError | None) -> None:
         """The stream is over; None: the sidecar ended it as if all were well. Of what has
         no answer nobody knows whether it was done."""
-        if self._over is not None:
-            return
-        if error is not None and error.code == "UNIMPLEMENTED":
-            self._over = StreamUnknownError()
-        else:
-            self._over = error or UnavailableError("the stream ended", code="UNAVAILABLE")
+        if self._over is None:
+            self._finish(_lost(error) if error is None or self._window else _refused(error))
+
+    def close(self) -> None:
+        """The client ended the stream, so that nobody asks again; as `end`."""
+        if self._over is None:
+            self._finish(CallCancelledError("the client was closed", code="CANCELLED"))
+
+    def _finish(self, over: Exception) -> None:
+        self._over = over
         promises = [*self._open.values(), *(waiting.promise for waiting in self._waiting)]
         self._open.clear()
         self._waiting.clear()
         for promise in promises:
             if not promise.done():
-                promise.set_exception(copy(self._over))
+                promise.set_exception(_again(over))
+
+
+def _lost(error: PawlError | None) -> PawlError:
+    """The error of commands whose stream ended. It says nothing of any of them, so they
+    are asked again, unless who asks may not."""
+    if isinstance(error, (UnavailableError, AuthenticationError, PermissionDeniedError)):
+        return error
+    text = "the stream ended" if error is None else f"the stream ended: {error.message}"
+    wait = None if error is None else error.retry_after
+    lost = UnavailableError(text, code="UNAVAILABLE", retry_after=wait)
+    lost.__cause__ = error
+    return lost
+
+
+def _refused(error: PawlError) -> Exception:
+    """The error of commands whose stream was not opened: it is theirs where a single call
+    would have it too."""
+    if isinstance(error, (UnavailableError, AuthenticationError, PermissionDeniedError)):
+        return error
+    if isinstance(error, CallCancelledError):
+        return error  # The channel was closed.
+    refused = StreamUnknownError() if error.code == "UNIMPLEMENTED" else StreamRefusedError()
+    refused.__cause__ = error
+    return refused
+
+
+def _again(error: Exception) -> Exception:
+    """The same error for somebody else, with a traceback of its own."""
+    one = copy(error)
+    one.__cause__ = error.__cause__
+    return one

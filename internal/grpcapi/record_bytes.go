@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/cache"
@@ -36,6 +37,9 @@ type recordBytes struct {
 	kept *cache.LRU[recordPlace, *keptRecord]
 }
 
+// errUnconverted is what is kept of a record while nobody has converted it.
+var errUnconverted = errors.New("grpcapi: a record was not converted")
+
 // keptRecord is converted by the first who asks; the others wait for it.
 type keptRecord struct {
 	once sync.Once
@@ -53,8 +57,10 @@ func (b *recordBytes) of(place recordPlace, convert func() (wireMessage, error))
 	mine := false
 	kept.once.Do(func() {
 		mine = true
+		// What a panic leaves to those who wait.
+		kept.err = errUnconverted
+		defer b.settle(place, kept)
 		kept.data, kept.err = convert()
-		b.settle(place, kept)
 	})
 	if kept.err != nil && !mine {
 		// It may have been the other's stream that ended in the middle.

@@ -73,3 +73,23 @@ func TestAFailedConversionIsNobodyElses(t *testing.T) {
 		t.Fatalf("got %q, %v", data, err)
 	}
 }
+
+// TestAConversionThatPanicsIsNobodyElses: neither those who wait for it nor the next
+// reader are given an empty record.
+func TestAConversionThatPanicsIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	kept := newRecordBytes()
+	place := recordPlace{position: 1}
+	waits := kept.keep(place)
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = kept.of(place, func() (wireMessage, error) { panic("no such record") })
+	}()
+	if waits.err == nil {
+		t.Error("who waits is given an empty record")
+	}
+	data, err := kept.of(place, func() (wireMessage, error) { return wireMessage("x"), nil })
+	if now, _ := kept.kept.Peek(place); err != nil || string(data) != "x" || now == waits || string(now.data) != "x" {
+		t.Fatalf("got %q, %v", data, err)
+	}
+}

@@ -126,15 +126,15 @@ func (d *driver) receive(reading, ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if !d.lanes.admit(reading, len(in.GetCommands())) {
+			return context.Cause(reading)
+		}
 		making, err := d.caller(ctx)
 		if err != nil {
 			return err
 		}
 		if in.GetNamespace() != "" {
 			making = withNamespace(making, in.GetNamespace())
-		}
-		if !d.lanes.admit(reading, len(in.GetCommands())) {
-			return context.Cause(reading)
 		}
 		d.lanes.take(making, in.GetCommands(), receivedBytes(ctx))
 	}
@@ -163,8 +163,8 @@ func (d *driver) check(in *pawlv1.DriveRequest) error {
 	return nil
 }
 
-// caller is the context of commands: they are made by the rights that hold when they
-// are read.
+// caller is the context of commands, with the rights that hold when they are admitted.
+// Those that change while a command waits for its turn are asked again in [door.Authenticator.Unary].
 func (d *driver) caller(ctx context.Context) (context.Context, error) {
 	if now := d.s.auth.Current.Load(); now != d.rights {
 		who, err := d.s.auth.Again(door.CallerOf(ctx), pawlv1.RunService_Drive_FullMethodName)
@@ -173,5 +173,5 @@ func (d *driver) caller(ctx context.Context) (context.Context, error) {
 		}
 		d.who, d.rights = who, now
 	}
-	return door.WithCaller(ctx, d.who), nil
+	return door.WithRights(ctx, d.who, d.rights), nil
 }

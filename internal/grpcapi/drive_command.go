@@ -19,15 +19,16 @@ const maxTraceparentBytes = 256
 // commander makes the commands of streams: each through the interceptors of a unary
 // call and the handler of its RPC, so that it cannot be anything else than that.
 type commander struct {
-	runs *runService
-	edge *edge
+	runs  *runService
+	edge  *edge
+	limit *limiter
 	// guard is what stands before the handler of a unary call, less what finds out who
 	// calls: a stream knows.
 	guard []grpc.UnaryServerInterceptor
 }
 
 func newCommander(runs *runService, edge *edge, limit *limiter, validator protovalidate.Validator) *commander {
-	return &commander{runs: runs, edge: edge, guard: append(append(outerChain(edge), runs.auth.Unary), innerChain(limit, validator)...)}
+	return &commander{runs: runs, edge: edge, limit: limit, guard: append(append(outerChain(edge), runs.auth.Unary), innerChain(limit, validator)...)}
 }
 
 // make makes one command and answers it, whatever becomes of it, as an element of a
@@ -72,7 +73,7 @@ func chained(chain []grpc.UnaryServerInterceptor, info *grpc.UnaryServerInfo, ha
 // dispatch calls the RPC of a command's name.
 func (c *commander) dispatch(ctx context.Context, in *pawlv1.DriveCommand, out *pawlv1.DriveAnswer) error {
 	if n := len(in.GetTraceparent()); n > maxTraceparentBytes {
-		return c.finish(ctx, &machine.Refusal{
+		return c.refuse(ctx, &machine.Refusal{
 			Code: machine.CodeInvalidArgument, Reason: fault.InvalidRequest, Field: "traceparent",
 			Message: "too many bytes", Limit: maxTraceparentBytes, Got: int64(n),
 		})
@@ -82,12 +83,21 @@ func (c *commander) dispatch(ctx context.Context, in *pawlv1.DriveCommand, out *
 		*pawlv1.DriveCommand_SetArtifacts, *pawlv1.DriveCommand_PauseRun, *pawlv1.DriveCommand_ResumeRun, *pawlv1.DriveCommand_CancelRun:
 		return c.ofRun(ctx, in, out)
 	case nil:
-		return c.finish(ctx, noCommand())
+		return c.refuse(ctx, noCommand())
 	}
 	return c.ofTurn(ctx, in, out)
 }
 
-// finish is edge.finish for what is refused before it is a call of some RPC.
+// refuse is finish for a command that is none. It counts against what a principal may
+// ask for like one.
+func (c *commander) refuse(ctx context.Context, err error) error {
+	if limited := c.limit.admit(ctx); limited != nil {
+		err = limited
+	}
+	return c.finish(ctx, err)
+}
+
+// finish is edge.finish for what is no call of some RPC.
 func (c *commander) finish(ctx context.Context, err error) error {
 	return c.edge.finish(ctx, pawlv1.RunService_Drive_FullMethodName, err)
 }

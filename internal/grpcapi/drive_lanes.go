@@ -12,6 +12,9 @@ const (
 	// what their requests, and the answers that wait to be sent, hold together.
 	driveWindow = 1024
 	driveBytes  = 8 << 20
+	// driveTurns bounds the GetTurns of one stream that are made at once: their answers
+	// may be megabytes, of which nothing is held against driveBytes before they are made.
+	driveTurns = 4
 )
 
 // lanes are the open commands of one stream. Those of one run wait behind each other,
@@ -25,6 +28,8 @@ type lanes struct {
 	// hands gives commands to goroutines that have made others and whose stacks have
 	// grown: a new one for each command would copy its stack on the way to the commit.
 	hands chan command
+	// turns has a token for each GetTurn that is being made.
+	turns chan struct{}
 
 	mu sync.Mutex
 	// open has the ids of the open commands.
@@ -63,7 +68,7 @@ type answered struct {
 
 func newLanes(do func(context.Context, *pawlv1.DriveCommand) []byte) *lanes {
 	return &lanes{
-		do: do, hands: make(chan command), open: map[uint64]struct{}{}, waiting: map[string][]command{},
+		do: do, hands: make(chan command), turns: make(chan struct{}, driveTurns), open: map[uint64]struct{}{}, waiting: map[string][]command{},
 		quiet: make(chan struct{}), wake: make(chan struct{}, 1), eased: make(chan struct{}),
 	}
 }
@@ -153,12 +158,31 @@ func (l *lanes) dismiss() {
 // not read its answers, nothing is made that would have one.
 func (l *lanes) work(c command) {
 	for ok := true; ok; {
-		var answer []byte
-		if l.await(c.ctx, func() bool { return l.owed <= driveBytes }) {
-			answer = l.do(c.ctx, c.in)
-		}
-		c, ok = l.answer(c, answer)
+		c, ok = l.one(c)
 	}
+}
+
+// one makes and answers a command, and gives the next one of its run.
+func (l *lanes) one(c command) (next command, ok bool) {
+	if c.in.GetGetTurn() == nil {
+		return l.answer(c, l.made(c))
+	}
+	select {
+	case l.turns <- struct{}{}:
+		// Only once its answer is counted may another be made.
+		defer func() { <-l.turns }()
+		return l.answer(c, l.made(c))
+	case <-c.ctx.Done():
+		return l.answer(c, nil)
+	}
+}
+
+// made makes a command once there is room for its answer; nil: nobody waits for it.
+func (l *lanes) made(c command) []byte {
+	if !l.await(c.ctx, func() bool { return l.owed <= driveBytes }) {
+		return nil
+	}
+	return l.do(c.ctx, c.in)
 }
 
 // answer queues the answer to a command, nil for one that nobody waits for, and gives

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -337,7 +338,7 @@ func wantReason(t *testing.T, a *pawlv1.DriveAnswer, reason string) {
 }
 
 // TestDriveRights: a command takes the scopes of its RPC, by the rights that hold when
-// it is read.
+// it is made.
 func TestDriveRights(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
@@ -361,6 +362,73 @@ func TestDriveRights(t *testing.T) {
 	wantError(t, outside.end(), codes.Unauthenticated, "TOKEN_REVOKED")
 }
 
+// TestDriveRightsOfWhatWaits: a command that was read, and waits in its lane while
+// rights are lowered, is made by those that hold when its turn comes.
+func TestDriveRightsOfWhatWaits(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, withTokens), testContext(t)
+	auth := r.server.auth
+	rights := auth.Current.Load()
+	var who *door.Caller
+	for _, p := range rights.Tokens.Principals {
+		if p.Name == "driver" {
+			who = p
+		}
+	}
+	run := "01J99999999999999999999999"
+	first, release := make(chan struct{}), make(chan struct{})
+	l := newLanes(func(ctx context.Context, in *pawlv1.DriveCommand) []byte {
+		if in.GetId() == 1 {
+			close(first)
+			<-release
+		}
+		return r.server.runs.commands.make(ctx, in)
+	})
+	defer l.dismiss()
+	var commands []*pawlv1.DriveCommand
+	for id := uint64(1); id <= 3; id++ {
+		commands = append(commands, commandOf(t, id, &pawlv1.PauseRunRequest{RunId: run}))
+	}
+	l.take(door.WithRights(ctx, who, rights), commands[:2], 100)
+	<-first
+	tokens := slices.Clone(r.server.cfg.Tokens)
+	for i := range tokens {
+		if tokens[i].Principal == "driver" {
+			tokens[i].Scopes, _ = door.ParseScopes("events:external")
+		}
+	}
+	if err := r.server.SetRights(Rights{Tokens: tokens}); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	wantWire(t, l, 2, "SCOPE_MISSING", "SCOPE_MISSING")
+	tokens = slices.DeleteFunc(tokens, func(k door.Token) bool { return k.Principal == "driver" })
+	if err := r.server.SetRights(Rights{Tokens: tokens}); err != nil {
+		t.Fatal(err)
+	}
+	l.take(door.WithRights(ctx, who, rights), commands[2:], 100)
+	wantWire(t, l, 1, "TOKEN_REVOKED")
+}
+
+// wantWire takes so many answers of lanes, which are refused for these reasons.
+func wantWire(t *testing.T, l *lanes, n int, reasons ...string) {
+	t.Helper()
+	var answers []answered
+	eventually(t, "the commands are answered", func() bool {
+		got := l.unsent()
+		l.sent(got)
+		answers = append(answers, got...)
+		return len(answers) == n
+	})
+	for i, a := range answers {
+		got := &pawlv1.DriveResponse{}
+		if err := proto.Unmarshal(a.wire, got); err != nil {
+			t.Fatal(err)
+		}
+		wantReason(t, got.GetAnswers()[0], reasons[i])
+	}
+}
+
 // TestDriveLimit: commands count against what a principal may ask for.
 func TestDriveLimit(t *testing.T) {
 	t.Parallel()
@@ -374,6 +442,28 @@ func TestDriveLimit(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("commands are not limited")
+	}
+}
+
+// TestDriveLimitOfNoCommand: neither are those that are none, or bad, free.
+func TestDriveLimitOfNoCommand(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, func(c *Config, _ *house.Config) { c.RequestsPerSecond = 0.001 }), testContext(t)
+	w := r.wheel(ctx)
+	const tries = 4
+	long := string(make([]byte, maxTraceparentBytes+1))
+	refused := 0
+	for id := uint64(1); id <= tries; id++ {
+		w.ids = id
+		if err := w.stream.Send(&pawlv1.DriveRequest{Commands: []*pawlv1.DriveCommand{{Id: id, Traceparent: long[:id%2*uint64(len(long))]}}}); err != nil {
+			t.Fatal(err)
+		}
+		if w.answer(id).GetError().GetCode() == int32(codes.ResourceExhausted) {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("commands that are none are not limited")
 	}
 }
 
@@ -429,6 +519,41 @@ func TestDriveAnswerThatIsNone(t *testing.T) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	wantReason(t, got.GetAnswers()[0], "INTERNAL")
+}
+
+// TestDriveFewTurnsAtOnce: what many large answers hold is bounded before they are made.
+func TestDriveFewTurnsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const large, runs = 4 << 20, 64
+		wide, begun, release := make([]byte, large), make(chan struct{}, runs), make(chan struct{})
+		l := newLanes(func(context.Context, *pawlv1.DriveCommand) []byte {
+			begun <- struct{}{}
+			<-release
+			return wide
+		})
+		defer l.dismiss()
+		var commands []*pawlv1.DriveCommand
+		for id := uint64(1); id <= runs; id++ {
+			commands = append(commands, commandOf(t, id, &pawlv1.GetTurnRequest{RunId: fmt.Sprint(id)}))
+		}
+		l.take(t.Context(), commands, 100)
+		synctest.Wait()
+		if n := len(begun); n != driveTurns {
+			t.Errorf("%d are made at once", n)
+		}
+		close(release)
+		for made := 0; made < runs; {
+			// Everybody waits for this to read.
+			synctest.Wait()
+			if bound := int64(driveBytes + driveTurns*large); l.owed <= driveBytes && made+len(l.answers) < runs || l.owed > bound {
+				t.Fatalf("answers hold %d bytes, want at most %d", l.owed, bound)
+			}
+			answers := l.unsent()
+			made += len(answers)
+			l.sent(answers)
+		}
+	})
 }
 
 // TestDriveStalledReader: a client that reads no answers is not read any more, holds a

@@ -42,6 +42,13 @@ func WithCaller(ctx context.Context, p *Caller) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
+type rightsKey struct{}
+
+// WithRights is WithCaller with the rights that the caller was looked up by.
+func WithRights(ctx context.Context, p *Caller, by *AuthState) context.Context {
+	return context.WithValue(WithCaller(ctx, p), rightsKey{}, by)
+}
+
 // Authenticator tells who calls and whether the method is theirs to call.
 type Authenticator struct {
 	Current atomic.Pointer[AuthState]
@@ -176,9 +183,18 @@ func unauthenticated(reason, message string) error {
 	return &machine.Refusal{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
 }
 
-// Unary is admit for a caller who is in the context already.
+// Unary is admit for a caller who is in the context already. What was read may have
+// waited: by other rights than those of the context, the caller is looked up again.
 func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := a.Authorize(CallerOf(ctx), info.FullMethod); err != nil {
+	who := CallerOf(ctx)
+	if ctx.Value(rightsKey{}) != a.Current.Load() {
+		now, err := a.Again(who, info.FullMethod)
+		if err != nil {
+			return nil, err
+		}
+		who, ctx = now, WithCaller(ctx, now)
+	}
+	if err := a.Authorize(who, info.FullMethod); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)

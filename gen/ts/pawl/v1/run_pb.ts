@@ -5486,7 +5486,8 @@ export const RunService: GenService<{
    * The server speaks first and announces the window: how many commands may be open,
    * which is read and without an answer that was sent. Commands beyond it are not read
    * until there is room, nor are any while a client that does not read lets about 8 MiB
-   * of requests and answers pile up: so a client has to read while it sends. Commands of
+   * of requests and answers pile up: so a client has to read while it sends. At most four
+   * GetTurns of a stream, whose answers may be large, are made at once. Commands of
    * one run take effect in the order in which they came on the stream, those of different
    * runs, and StartRuns, side by side. Each is answered once, in any order, after what it
    * did is synced; a refused command never ends the stream, nor keeps those behind it

@@ -77,10 +77,13 @@ func (f *frames) between() bool { return f.have == 0 && f.skip == 0 }
 type calmConn struct {
 	net.Conn
 	in frames
-	// writing guards out and ended.
+	// writing guards out, leaving and ended.
 	writing sync.Mutex
 	out     frames
-	ended   bool
+	// leaving: the client is told to go as soon as no frame is half written. said is
+	// closed and ended set once it was.
+	leaving, ended bool
+	said           chan struct{}
 
 	// resets guards what follows: both directions count.
 	resets  sync.Mutex
@@ -94,7 +97,10 @@ type calmConn struct {
 }
 
 func newCalmConn(conn net.Conn) *calmConn {
-	return &calmConn{Conn: conn, in: frames{skip: prefaceBytes}, allowed: rate.NewLimiter(youngResets, youngResetsBurst), now: time.Now}
+	return &calmConn{
+		Conn: conn, in: frames{skip: prefaceBytes}, said: make(chan struct{}),
+		allowed: rate.NewLimiter(youngResets, youngResetsBurst), now: time.Now,
+	}
 }
 
 // Read hands frames on until the client has exceeded its allowance.
@@ -120,7 +126,11 @@ func (c *calmConn) Write(p []byte) (int, error) {
 			c.count(kind, stream)
 		}
 	})
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if c.leaving && c.out.between() {
+		c.say()
+	}
+	return n, err
 }
 
 func (c *calmConn) count(kind byte, stream uint32) {
@@ -147,21 +157,40 @@ func (c *calmConn) isExceeded() bool {
 	return c.exceeded
 }
 
-// farewell says GOAWAY if the server is not in the middle of a frame, and reads what
-// is on its way: closing over unread bytes would take the frame back.
+// farewell says GOAWAY, after the frame that the server is in the middle of, and reads what
+// is on its way: closing over unread bytes would take the frame back. All of it has
+// [goodbye]; a client that takes nothing meanwhile is not told.
 func (c *calmConn) farewell() {
-	if !c.writing.TryLock() {
-		return
+	late := time.NewTimer(goodbye)
+	defer late.Stop()
+	_ = c.SetDeadline(time.Now().Add(goodbye))
+	c.writing.Lock()
+	c.leaving = true
+	if c.out.between() {
+		c.say()
 	}
-	defer c.writing.Unlock()
-	if c.ended || !c.out.between() {
+	c.writing.Unlock()
+	select {
+	case <-c.said:
+		_, _ = io.Copy(io.Discard, c.Conn)
+	case <-late.C:
+	}
+}
+
+// say writes the GOAWAY, after which nothing is written. The caller holds writing.
+func (c *calmConn) say() {
+	if c.ended {
 		return
 	}
 	c.ended = true
-	_ = c.SetDeadline(time.Now().Add(goodbye))
-	if _, err := c.Conn.Write(goAway(c.last)); err == nil {
-		_, _ = io.Copy(io.Discard, c.Conn)
-	}
+	_, _ = c.Conn.Write(goAway(c.newest()))
+	close(c.said)
+}
+
+func (c *calmConn) newest() uint32 {
+	c.resets.Lock()
+	defer c.resets.Unlock()
+	return c.last
 }
 
 func goAway(last uint32) []byte {

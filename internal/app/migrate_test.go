@@ -11,12 +11,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // goldenFormat writes the directory of the current format anew; those of older ones were
@@ -55,12 +59,12 @@ func inOrder(t *testing.T, dir string) {
 	}
 	r := openGolden(t, dir)
 	defer r.close()
-	page, err := r.ListRuns(ctx, inspect.ListRunsRequest{Call: r.call()})
+	page, err := r.ListRuns(ctx, query.ListRunsRequest{Call: r.call()})
 	if err != nil || len(page.Runs) != 7 {
 		t.Fatalf("%d runs listed, %v", len(page.Runs), err)
 	}
 	r.run = page.Runs[0].RunID
-	seen, err := r.GetRun(ctx, inspect.GetRunRequest{RunRef: r.ref(), Artifacts: true})
+	seen, err := r.GetRun(ctx, query.GetRunRequest{RunRef: r.ref(), Artifacts: true})
 	if err != nil || len(seen.Artifacts) != 2 || string(seen.Artifacts[1].Value) != "note 20" {
 		t.Fatalf("%+v, %v", seen.Artifacts, err)
 	}
@@ -145,6 +149,44 @@ func dieMigrating(dir, at string) {
 	_, err := store.Migrate(context.Background(), opts, "", func(s *store.Store) check.Graphs { return graphsOf(context.Background(), s) })
 	fmt.Println(err)
 	os.Exit(1)
+}
+
+// TestMigrationTidies: what a process had begun to import when it crashed goes, as at the
+// start of any store, and is not in the way.
+func TestMigrationTidies(t *testing.T) {
+	t.Parallel()
+	const unborn = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	dir := copyGolden(t, store.FormatVersion-1)
+	db, err := badger.OpenManaged(badger.DefaultOptions(dir).WithLogger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	txn := db.NewTransactionAt(db.MaxVersion(), true)
+	err = errors.Join(
+		txn.Set(layout.RunKey(nil, layout.KindImport, 0, unborn), codec.Mark),
+		txn.Set(layout.EntryKey(0, unborn, 1), someEntry(t, txn)),
+		txn.CommitAt(db.MaxVersion()+1, nil), db.Close(),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Migrate(context.Background(), dir, ""); err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, dir)
+}
+
+// someEntry is the value of the first entry of the database.
+func someEntry(t *testing.T, txn *badger.Txn) []byte {
+	t.Helper()
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindEntry}})
+	defer it.Close()
+	it.Rewind()
+	value, err := layout.CopyOf(it.Item())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 // TestRepairOfADirectory: one in order is left as it is.

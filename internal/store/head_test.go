@@ -45,6 +45,26 @@ func (w *world) behind(run string) uint64 {
 	return w.runs[run].Seq - seq
 }
 
+// TestHoleIsNoEnd: where an entry behind the stored head is missing and later ones are
+// there, the run does not go on from the hole.
+func TestHoleIsNoEnd(t *testing.T) {
+	t.Parallel()
+	w, run := newWorld(t, openTemp(t)), runID(1)
+	w.live(run)
+	for range 40 {
+		w.do(run, machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("x")}}})
+		if w.behind(run) == 3 {
+			break
+		}
+	}
+	st := w.runs[run]
+	raw(t, w.store, layout.Op{Key: layout.EntryKey(0, run, st.Seq-1), Delete: true})
+	var damage *layout.Damage
+	if got, err := w.store.Head(context.Background(), 0, run); !errors.As(err, &damage) {
+		t.Errorf("record %d with a hole before record %d: %v", got.Seq, st.Seq, err)
+	}
+}
+
 // TestHeadBehindItsRun: a head is stored now and then, and what is told of a run is
 // that of its last entry nevertheless: state, artifact versions, lists, the next commit;
 // also by a store that was opened again in between.

@@ -30,7 +30,8 @@ func bound(p machine.Page) machine.Page {
 	return p
 }
 
-// Head returns a run's state; machine.ErrNoRun.
+// Head returns a run's state; machine.ErrNoRun. Inputs go on from it, so that an entry that
+// is missing in front of others is damage here, not the end of the run.
 func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -38,6 +39,9 @@ func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State
 	var st *machine.State
 	err := s.view(func(txn *badger.Txn) (err error) {
 		st, err = s.headAt(ctx, txn, ns, run)
+		if err == nil && layout.AnyFrom(txn, layout.RunKey(nil, layout.KindEntry, ns, run), st.Seq+1) {
+			err = layout.Damaged("", "entry %d is missing, later ones are there", st.Seq+1)
+		}
 		return err
 	})
 	if err != nil {

@@ -194,7 +194,7 @@ func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (mo
 			if err != nil {
 				return err
 			}
-			if value == nil && (p.seq < head || anyFrom(txn, layout.RunKey(nil, layout.KindEntry, p.Ns, p.Run), p.seq+1)) {
+			if value == nil && (p.seq < head || layout.AnyFrom(txn, layout.RunKey(nil, layout.KindEntry, p.Ns, p.Run), p.seq+1)) {
 				return p.fault("entry", p.seq+1, "missing")
 			}
 			if value == nil {
@@ -209,14 +209,6 @@ func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (mo
 		return nil
 	})
 	return more, err
-}
-
-// anyFrom: under the prefix there is a key with that number or a later one.
-func anyFrom(txn *badger.Txn, p []byte, n uint64) bool {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
-	defer it.Close()
-	it.Seek(layout.Number(bytes.Clone(p), n))
-	return layout.Has(it, p)
 }
 
 // atHead compares the end of the journal with the head.

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,14 @@ func EachAfter(txn *badger.Txn, head []byte, seq uint64, visit func(value []byte
 		}
 		seq += uint64(records)
 	}
+}
+
+// AnyFrom: under the prefix there is a key with that number or a later one.
+func AnyFrom(txn *badger.Txn, p []byte, n uint64) bool {
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	it.Seek(Number(bytes.Clone(p), n))
+	return Has(it, p)
 }
 
 // LastSeq is the seq of a run's last record, 0 if there is no such run.

@@ -1,0 +1,92 @@
+package check
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// evidence finds the rows that tell of records which no entry has: heads of runs without
+// entries, and ids that were used up behind the last one. Their runs are broken, and what
+// stands of them is left alone.
+func (r *repairer) evidence() error {
+	for _, kind := range []byte{layout.KindHead, layout.KindRunID, layout.KindCallerID} {
+		it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+			if err := errors.Join(r.Ended(), r.heard(it.Item())); err != nil {
+				it.Close()
+				return err
+			}
+		}
+		it.Close()
+	}
+	return nil
+}
+
+// heard takes one row as evidence; one whose value is damaged tells of nothing.
+func (r *repairer) heard(item *badger.Item) error {
+	key := item.KeyCopy(nil)
+	if _, ok := r.wanted[r.hash(key)]; ok {
+		return nil
+	}
+	value, err := layout.CopyOf(item)
+	if err != nil {
+		return nil //nolint:nilerr // It is a stray then, which goes.
+	}
+	ns, run, last, ok := told(key, value)
+	if !ok || r.broken[queueRun{ns, run}] {
+		return nil
+	}
+	ends, err := r.lastOf(ns, run)
+	if err != nil || last <= ends {
+		return err
+	}
+	r.broken[queueRun{ns, run}] = true
+	r.out.Broken = append(r.out.Broken, &Fault{
+		Namespace: ns, Run: run, Seq: ends + 1, Row: "entry",
+		Detail: fmt.Sprintf("missing: %s row tells of record %d", layout.Kinds[key[0]].Row, last),
+	})
+	return nil
+}
+
+// lastOf is the seq of the last record that the entries of a run hold, 0 without any.
+func (r *repairer) lastOf(ns uint32, run string) (last uint64, err error) {
+	err = r.Each(layout.RunKey(nil, layout.KindEntry, ns, run), func(_, value []byte) error {
+		first, records, err := codec.EntrySpan(value)
+		last = first + uint64(records) - 1
+		return err
+	})
+	return last, err
+}
+
+// told is the last record of a run that a head or a used-up id tells of; false for a row
+// that is damaged, or of another shape.
+func told(key, value []byte) (ns uint32, run string, last uint64, ok bool) {
+	ns = binary.BigEndian.Uint32(key[1:5])
+	switch key[0] {
+	case layout.KindHead:
+		st, err := codec.DecodeHead(bytes.Clone(value))
+		_, run, bad := layout.RunOf(key)
+		return ns, run, seqOf(st), err == nil && bad == nil && st.RunID == run
+	case layout.KindCallerID:
+		d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
+		return ns, d.RunID, d.Last, err == nil && d.RunID != ""
+	}
+	_, run, err := layout.RunOf(key)
+	d, bad := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerRun}, value)
+	return ns, run, d.Last, err == nil && bad == nil
+}
+
+func seqOf(st *machine.State) uint64 {
+	if st == nil {
+		return 0
+	}
+	return st.Seq
+}

@@ -49,14 +49,18 @@ func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Grap
 	return s, nil
 }
 
-// Follow goes on from a state of a run over the entries behind it.
+// Follow goes on from a state of a run over the entries behind it. It serves what it makes,
+// so that it proves it: each entry follows the one before, and its input makes its records.
 func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.State, error) {
 	for i := range tail {
-		result, err := Again(g, s, &tail[i])
+		if e := &tail[i]; e.PrevHash != s.PrevHash {
+			return nil, fmt.Errorf("record %d: its entry does not follow the one before", e.First)
+		}
+		next, err := rules.ReplayFrom(g, s, tail[i:i+1])
 		if err != nil {
 			return nil, err
 		}
-		s = result.State
+		s = next
 	}
 	return s, nil
 }

@@ -9,12 +9,10 @@ input ends it.
 
 import asyncio
 import contextlib
-import json
-import sys
-import time
 from typing import Any
 
 from pawl import AsyncClient, AsyncTurn, Reply
+from turns import Turns, answer
 
 
 class UnaryClient(AsyncClient):
@@ -25,25 +23,13 @@ class UnaryClient(AsyncClient):
 
 
 async def measure(job: dict[str, Any]) -> dict[str, float]:
-    warm, window = job["warm_ms"] / 1000, job["window_ms"] / 1000
-    reply = Reply(event=job["event"], artifacts={job["artifact"]: "x" * job["bytes"]})
-    first: list[float] = []
-    seen: dict[str, float] = {}
-    trips: list[float] = []
+    turns = Turns(job)
     over = asyncio.Event()
 
     async def handle(turn: AsyncTurn) -> Reply:
-        now = time.perf_counter()
-        if not first:
-            first.append(now)
-        if now - first[0] > warm + window:
+        if not turns.seen(turn.run_id):
             over.set()
-            return reply
-        before = seen.get(turn.run_id)
-        if before is not None and before - first[0] >= warm:
-            trips.append(now - before)
-        seen[turn.run_id] = now
-        return reply
+        return turns.reply
 
     async with {"stream": AsyncClient, "unary": UnaryClient}[job["mode"]](
         address=job["target"]
@@ -56,21 +42,7 @@ async def measure(job: dict[str, Any]) -> dict[str, float]:
         await asyncio.gather(ended, *runs, return_exceptions=True)
         for run in done - {ended}:
             run.result()  # Raises what ended it; no run ends by itself.
-    trips.sort()
-    return {
-        "per_sec": len(trips) / window,
-        "p50_us": quantile(trips, 0.5) * 1e6,
-        "p99_us": quantile(trips, 0.99) * 1e6,
-    }
+    return turns.figures()
 
 
-def quantile(values: list[float], q: float) -> float:
-    return values[int(q * (len(values) - 1))] if values else 0.0
-
-
-for line in sys.stdin:
-    try:
-        answer: dict[str, Any] = asyncio.run(measure(json.loads(line)))
-    except Exception as error:  # told to the bench, which names the part
-        answer = {"error": repr(error)}
-    print(json.dumps(answer), flush=True)
+answer(measure)

@@ -70,13 +70,16 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 4)}
 	conf := houseConfig(opts, s)
 	conf.Namespaces = namespaces
-	conf.Effects = func(b *machine.Batch) { a.observe(b); watching.observe(b) }
 	if err = watching.attach(opts, s, &conf.Config); err != nil {
 		return nil, err
 	}
 	if a.engine, err = house.New(conf); err != nil {
 		return nil, err
 	}
+	a.engine.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) {
+		a.box.Observe(c.Batch)
+		watching.observe(c.Batch)
+	})}})
 	if opts.config.A2A {
 		if a.sends, err = newDelegations(opts, a.engine); err != nil {
 			return nil, errors.Join(err, a.engine.Close())
@@ -112,9 +115,6 @@ func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 	}
 	return served, nil
 }
-
-// observe tells the outbox of a commit.
-func (a *app) observe(b *machine.Batch) { a.box.Observe(b) }
 
 func houseConfig(opts options, s *store.Store) house.Config {
 	limits := opts.config.Limits

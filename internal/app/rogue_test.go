@@ -55,11 +55,11 @@ func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *deleg
 	var box *deliver.Outbox
 	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
-		Effects: func(b *machine.Batch) { box.Observe(b) },
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	engine.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
 	remote.Token = operatorToken
 	box, err = deliver.New(deliver.Config{
 		Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: directory{peer.NewDirectory(map[string]peer.Remote{"helper": remote}, local, "")},

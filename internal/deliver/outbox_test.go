@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -91,11 +91,11 @@ func (r *rig) open() {
 	var box *deliver.Outbox
 	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: r.store, Clock: runtime.SystemClock{}, IDs: r.ids, AllowTools: []string{"*"},
-		Effects: func(b *machine.Batch) { box.Observe(b) },
 	}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	engine.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
 	box, err = deliver.New(deliver.Config{Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
 	if err != nil {
 		r.t.Fatal(err)
@@ -146,7 +146,7 @@ func (r *rig) until(what string, ok func(*machine.State) bool) *machine.State {
 	}
 	defer w.Close()
 	for {
-		view, err := r.GetRun(r.ctx, inspect.GetRunRequest{RunRef: r.ref()})
+		view, err := r.GetRun(r.ctx, query.GetRunRequest{RunRef: r.ref()})
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/deliver/subscription"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -49,7 +49,7 @@ type Config struct {
 type Watches = watch.Room
 
 // Views is the room of what is asked about runs.
-type Views = inspect.Room
+type Views = query.Room
 
 // House is the way of a transition with the rooms around it. Its fields are set once,
 // by [New], and belong to whoever made it.
@@ -77,29 +77,29 @@ func New(cfg Config) (*House, error) {
 	h := &House{Engine: engine, Registry: registry.New(registry.Config{
 		Way: engine, Store: cfg.Store, Programs: engine.Programs(), Clock: cfg.Clock, Options: cfg.Pack,
 	})}
-	h.Views = inspect.New(inspect.Config{
+	h.Views = query.New(query.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Turns: engine.Turns(),
 	})
-	errs := make([]error, 6)
-	h.Travel, errs[1] = travel.New(travel.Config{
+	var errs [6]error
+	h.Travel, errs[0] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
 		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
 	})
-	h.Blobs, errs[0] = blob.New(blob.Config{
+	h.Blobs, errs[1] = blob.New(blob.Config{
 		Way: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
 	})
-	h.Subscriptions, errs[4] = subscription.New(subscription.Config{
+	h.Subscriptions, errs[2] = subscription.New(subscription.Config{
 		Way: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock,
 	})
-	h.Delegations, errs[5] = delegation.New(delegation.Config{
+	h.Delegations, errs[3] = delegation.New(delegation.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(),
 	})
-	h.Work, errs[2] = newWork(cfg, h)
-	h.Watches, errs[3] = watch.New(watch.Config{
+	h.Work, errs[4] = newWork(cfg, h)
+	h.Watches, errs[5] = watch.New(watch.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: h.Subscriptions, Clock: cfg.Clock,
 		Live: h.Work, TailBytes: cfg.TailBytes, Bytes: cfg.WatchBytes, Heartbeat: cfg.Heartbeat,
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	engine.Attach(runtime.Hooks{

@@ -128,9 +128,6 @@ func (e *Engine) giveBack(sl *slot, t *transit) {
 	if done != nil {
 		e.timers.follow(t.batch)
 		tell(e.hooks.Published, done)
-		if e.cfg.Effects != nil {
-			e.cfg.Effects(t.batch)
-		}
 	}
 	e.gate.leave()
 }

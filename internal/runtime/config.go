@@ -59,9 +59,6 @@ type Config struct {
 	// TimersInFlight bounds the due timers that are fired at once. Default 256.
 	TimersInFlight int
 
-	// Effects is told of each commit, after it; it must not wait. Default: nobody.
-	Effects func(*machine.Batch)
-
 	// TraceShare is the share of runs without a caller's trace context that begin a
 	// trace, 0 to 1. Default 0: none.
 	TraceShare float64

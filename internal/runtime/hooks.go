@@ -27,6 +27,12 @@ type Follower interface {
 	Follow(c *Commit)
 }
 
+// FollowerFunc is a function that follows.
+type FollowerFunc func(c *Commit)
+
+// Follow calls f.
+func (f FollowerFunc) Follow(c *Commit) { f(c) }
+
 // Hooks are who is told of commits, each list in its order. They are set before the
 // first input ([Engine.Attach]) and never after it.
 type Hooks struct {

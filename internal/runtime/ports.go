@@ -26,8 +26,8 @@ type IDs interface {
 	Token() string
 }
 
-// Store keeps runs. It is declared as narrowly as the engine needs it: the
-// write that matters is "append this batch to this run's journal if its last
+// Store keeps runs. It is what the way and the rooms around it need together; each room
+// declares the part that it calls. The write that matters is "append this batch to this run's journal if its last
 // seq is Prev". Reads see every commit that was acknowledged before they began.
 //
 // Errors: [machine.ErrSeqConflict] and [machine.ErrConsumed] for failed

@@ -2,7 +2,12 @@ package runtime
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
@@ -51,3 +56,46 @@ func (e *Engine) Turns() *render.Renderer { return e.shown }
 
 // Terms are those on which runs begin. Read only.
 func (e *Engine) Terms() *request.Terms { return &e.terms }
+
+// Admit resolves a call's namespace for a caller that has one of the scopes.
+//
+// Errors: NOT_FOUND NAMESPACE_NOT_FOUND, PERMISSION_DENIED SCOPE_MISSING.
+func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
+	ns, err := e.Namespace(call.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	return ns, Denied(policy.Require(call.Principal, scopes))
+}
+
+// FindReadable is [Engine.Find] for what only reads.
+func (e *Engine) FindReadable(ref RunRef) (RunKey, error) {
+	key, err := e.Find(ref)
+	if err != nil {
+		return key, err
+	}
+	return key, Denied(policy.Require(ref.Principal, policy.RunsRead|policy.RunsWrite))
+}
+
+// NamespaceNumbers lists the numbers of the configured namespaces, in no order.
+func (e *Engine) NamespaceNumbers() []uint32 {
+	return slices.Collect(maps.Values(e.cfg.Namespaces))
+}
+
+// Inside calls do while inputs are taken: a drain waits for it, and an outcome of do
+// that is unknown ([machine.ErrIndeterminate]) is fatal like that of any commit.
+func (e *Engine) Inside(do func() error) error {
+	if err := e.gate.enter(); err != nil {
+		return err
+	}
+	defer e.gate.leave()
+	err := do()
+	if errors.Is(err, machine.ErrIndeterminate) {
+		e.gate.fail()
+		return commitUnknown()
+	}
+	return err
+}
+
+// Past reads what was; safe for concurrent use.
+func (e *Engine) Past() *history.Reader { return e.past }

@@ -32,7 +32,7 @@ type Batch struct {
 	// at what is set.
 	TimersCleared []Timer
 	TimersSet     []Timer
-	// Workers' holds read what is added, and so does who sends it (Config.Effects).
+	// Workers' holds read what is added, and so does who sends it (deliver).
 	OutboxRemoved []OutboxRow
 	OutboxAdded   []OutboxRow
 	// Ready says whether the run's turn is in the ready index after the batch;

@@ -11,8 +11,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
@@ -25,7 +25,7 @@ type Engine interface {
 	CancelRun(ctx context.Context, req runtime.ControlRequest) (runtime.Answer, error)
 	HandedOut(s *machine.State) bool
 	StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error)
-	ListTasks(ctx context.Context, req inspect.ListTasksRequest) (inspect.TaskPage, error)
+	ListTasks(ctx context.Context, req query.ListTasksRequest) (query.TaskPage, error)
 	Watch(ctx context.Context, req watch.Request) (*watch.Watch, error)
 	Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error)
 	PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error)

@@ -10,8 +10,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
@@ -129,8 +129,8 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 	return out, nil
 }
 
-func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequest) (inspect.ListTasksRequest, error) {
-	list := inspect.ListTasksRequest{
+func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequest) (query.ListTasksRequest, error) {
+	list := query.ListTasksRequest{
 		Call: s.caller(ctx), Tenant: a.route(), ContextID: req.GetContextId(),
 		PageToken: req.GetPageToken(), PageSize: defaultTasks,
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -126,7 +126,7 @@ func (r *goldenRig) readBack(name string) {
 	r.must(err)
 	r.run = st.RunID
 	for seq := uint64(1); seq <= st.Seq; seq++ {
-		_, err := r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: r.ref(), AtSeq: seq, Artifacts: true})
+		_, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: r.ref(), AtSeq: seq, Artifacts: true})
 		r.must(err)
 	}
 }
@@ -253,7 +253,7 @@ func (r *goldenRig) resolve(step uint32, tool string, ok bool) {
 // pass lets the timer fire that is due within d, and waits for what it makes.
 func (r *goldenRig) pass(d time.Duration) {
 	r.t.Helper()
-	before, err := r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: r.ref()})
+	before, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: r.ref()})
 	r.must(err)
 	r.clock.AwaitAlarm(d)
 	r.clock.Advance(d)

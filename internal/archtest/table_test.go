@@ -28,7 +28,7 @@ const (
 	requestDir  = "internal/runtime/request"
 	renderDir   = "internal/runtime/render"
 	registryDir = "internal/runtime/registry"
-	inspectDir  = "internal/runtime/inspect"
+	queryDir    = "internal/runtime/query"
 	cacheDir    = "internal/cache"
 	genDir      = "gen"
 	// Rooms of what leaves.
@@ -67,20 +67,20 @@ var table = []rule{
 	{dir: "internal/runtime/watch", may: room(cacheDir)},
 	{dir: "internal/runtime/work", may: room(cacheDir)},
 	{dir: registryDir, may: room()},
-	{dir: inspectDir, may: room()},
-	{dir: "internal/house", may: []string{"internal/runtime", registryDir, inspectDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
+	{dir: queryDir, may: room()},
+	{dir: "internal/house", may: []string{"internal/runtime", registryDir, queryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
 	{dir: "internal/openapi", may: []string{genDir}},
 	// What leaves, and the rooms that keep it.
 	{dir: "internal/deliver", may: []string{machineDir}},
 	{dir: delegationDir, may: room()},
 	{dir: subscriptionDir, may: room("internal/runtime/watch")},
-	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, "internal/runtime", inspectDir, "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, inspectDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
-	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, inspectDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
+	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", "internal/secretfile", "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},
-	{dir: "internal/a2a", may: []string{"internal/runtime", registryDir, inspectDir, "internal/runtime/watch", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},
+	{dir: "internal/a2a", may: []string{"internal/runtime", registryDir, queryDir, "internal/runtime/watch", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},
 	{dir: "internal/a2a/peer", may: []string{machineDir, "internal/a2a/terms"}, wire: true},
 	{dir: "internal/a2a/terms", may: []string{machineDir}, wire: true},
 

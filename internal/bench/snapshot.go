@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
 // snapshotJob asks for one long run, and for its past at random records.
@@ -90,7 +90,7 @@ func (l *local) timeSnapshots(ctx context.Context, run string, job snapshotJob) 
 	random := rand.New(rand.NewPCG(1, 2))
 	bare, spent, mib := make([]float64, 0, job.Reads), 0.0, 0.0
 	for range job.Reads {
-		req := inspect.GetRunRequest{RunRef: runtime.RunRef{Call: call(), RunID: run}, AtSeq: 1 + random.Uint64N(uint64(job.Transitions))}
+		req := query.GetRunRequest{RunRef: runtime.RunRef{Call: call(), RunID: run}, AtSeq: 1 + random.Uint64N(uint64(job.Transitions))}
 		took, _, err := l.timeSnapshot(ctx, req)
 		if err != nil {
 			return snapshotResult{}, err
@@ -107,7 +107,7 @@ func (l *local) timeSnapshots(ctx context.Context, run string, job snapshotJob) 
 	return snapshotResult{P50us: bare[len(bare)/2], PerMiBus: max(spent, 1) / max(mib, 1e-6)}, nil
 }
 
-func (l *local) timeSnapshot(ctx context.Context, req inspect.GetRunRequest) (us float64, size int, err error) {
+func (l *local) timeSnapshot(ctx context.Context, req query.GetRunRequest) (us float64, size int, err error) {
 	began := time.Now()
 	view, err := l.engine.GetRun(ctx, req)
 	took := time.Since(began)

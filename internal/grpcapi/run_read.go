@@ -8,8 +8,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
@@ -20,7 +20,7 @@ const defaultWait = 30 * time.Second
 // GetRun implements pawl.v1.RunService.
 func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*pawlv1.GetRunResponse, error) {
 	ref := refOf(ctx, in)
-	view, err := s.views.GetRun(ctx, inspect.GetRunRequest{RunRef: ref, AtSeq: in.GetAtSeq(), Artifacts: in.GetIncludeArtifacts()})
+	view, err := s.views.GetRun(ctx, query.GetRunRequest{RunRef: ref, AtSeq: in.GetAtSeq(), Artifacts: in.GetIncludeArtifacts()})
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 }
 
 // list reads a page of runs, or of those whose ready turn no connected worker serves.
-func (s *runService) list(ctx context.Context, req *inspect.ListRunsRequest, unserved bool) (page inspect.RunPage, err error) {
+func (s *runService) list(ctx context.Context, req *query.ListRunsRequest, unserved bool) (page query.RunPage, err error) {
 	if !unserved {
 		return s.views.ListRuns(ctx, *req)
 	}
@@ -59,7 +59,7 @@ func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (
 	if err != nil {
 		return nil, err
 	}
-	req := inspect.ListRunsRequest{
+	req := query.ListRunsRequest{
 		Call: callOf(ctx, in.GetNamespace()), Filter: convert.FilterFromProto(in.GetFilter()),
 		PageToken: position, PageSize: int(in.GetPageSize()),
 	}
@@ -153,7 +153,7 @@ func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1
 	for {
 		state, settled, err := s.watches.WaitRun(bounded, req)
 		if err != nil && errors.Is(err, bounded.Err()) && ctx.Err() == nil {
-			view, err := s.views.GetRun(ctx, inspect.GetRunRequest{RunRef: ref})
+			view, err := s.views.GetRun(ctx, query.GetRunRequest{RunRef: ref})
 			return view.State, err == nil && reached(view.State, until), err
 		}
 		if err != nil || !settled {

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -21,7 +21,7 @@ import (
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine *runtime.Engine
-	views  *inspect.Room
+	views  *query.Room
 	work   *work.Room
 	blobs  *blob.Room
 	travel *travel.Room
@@ -46,7 +46,7 @@ func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq
 	if !ref.Principal.Scopes.Any(runtime.ScopeRunsRead | runtime.ScopeRunsWrite) {
 		return nil, nil
 	}
-	view, err := s.views.GetRun(ctx, inspect.GetRunRequest{RunRef: ref, AtSeq: seq, Artifacts: true})
+	view, err := s.views.GetRun(ctx, query.GetRunRequest{RunRef: ref, AtSeq: seq, Artifacts: true})
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -92,7 +92,7 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 	}
 	questions := map[string]func() error{
 		"GetRun": func() error {
-			_, err := r.GetRun(ctx, inspect.GetRunRequest{RunRef: ref(run.RunID, everyone), AtSeq: seq, Artifacts: true})
+			_, err := r.GetRun(ctx, query.GetRunRequest{RunRef: ref(run.RunID, everyone), AtSeq: seq, Artifacts: true})
 			return err
 		},
 		"ShowTurn": func() error { _, err := r.ShowTurn(ctx, ref(run.RunID, everyone), seq); return err },

@@ -8,8 +8,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -147,7 +147,7 @@ func (r *rig) emit(run, event, id, token string) runtime.Answer {
 
 func (r *rig) view(run string) runtime.RunView {
 	r.t.Helper()
-	view, err := r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: ref(run, everyone), Artifacts: true})
+	view, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run, everyone), Artifacts: true})
 	if err != nil {
 		r.t.Fatalf("GetRun: %v", err)
 	}

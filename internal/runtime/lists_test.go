@@ -10,8 +10,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
@@ -22,7 +22,7 @@ func TestListRuns(t *testing.T) {
 	runs := r.busy(9)
 	list := func(filter machine.RunFilter, size int) (ids []string) {
 		for token := ""; ; {
-			page, err := r.ListRuns(context.Background(), inspect.ListRunsRequest{
+			page, err := r.ListRuns(context.Background(), query.ListRunsRequest{
 				Call: runtime.Call{Principal: reader}, Filter: filter, PageToken: token, PageSize: size,
 			})
 			if err != nil {
@@ -43,10 +43,10 @@ func TestListRuns(t *testing.T) {
 		t.Fatalf("cancelled %v", got)
 	}
 	for _, size := range []int{-1, request.MaxPageSize + 1} {
-		_, err := r.ListRuns(context.Background(), inspect.ListRunsRequest{Call: runtime.Call{Principal: reader}, PageSize: size})
+		_, err := r.ListRuns(context.Background(), query.ListRunsRequest{Call: runtime.Call{Principal: reader}, PageSize: size})
 		wantReason(t, err, "BAD_PAGE_SIZE")
 	}
-	_, err := r.ListRuns(context.Background(), inspect.ListRunsRequest{Call: runtime.Call{Principal: nobody}})
+	_, err := r.ListRuns(context.Background(), query.ListRunsRequest{Call: runtime.Call{Principal: nobody}})
 	wantReason(t, err, "SCOPE_MISSING")
 }
 
@@ -93,7 +93,7 @@ func TestGetRunAtEveryRecord(t *testing.T) {
 		firsts = append(firsts, answer.State)
 	}
 	for _, at := range []int{1, 2, 3, 100, 256, 257, 300, 301} {
-		view, err := r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: ref(run.RunID, reader), AtSeq: uint64(at), Artifacts: true})
+		view, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, reader), AtSeq: uint64(at), Artifacts: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,13 +105,13 @@ func TestGetRunAtEveryRecord(t *testing.T) {
 			t.Fatalf("at %d: artifacts %v", at, view.Artifacts)
 		}
 	}
-	_, err := r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: ref(run.RunID, reader), AtSeq: 302})
+	_, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, reader), AtSeq: 302})
 	wantReason(t, err, "RECORD_NOT_FOUND")
-	_, err = r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: ref(run.RunID, reader), AtSeq: math.MaxUint64})
+	_, err = r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, reader), AtSeq: math.MaxUint64})
 	if refusal, _ := errors.AsType[*machine.Refusal](err); refusal == nil || refusal.Got != math.MaxInt64 {
 		t.Fatalf("the last number there is: %+v", refusal)
 	}
-	_, err = r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: ref(run.RunID, approver)})
+	_, err = r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, approver)})
 	wantReason(t, err, "SCOPE_MISSING")
 	if state, err := r.StateAt(context.Background(), ref(run.RunID, reader), 7); err != nil || state.Seq != 7 {
 		t.Fatalf("%+v, %v", state, err)

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
 // TestUnknownNamespaceNamesTheOthers: who mistypes one is told which there are.
 func TestUnknownNamespaceNamesTheOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	_, err := r.Views.ListRuns(t.Context(), inspect.ListRunsRequest{Call: runtime.Call{Namespace: "othr", Principal: boss}})
+	_, err := r.Views.ListRuns(t.Context(), query.ListRunsRequest{Call: runtime.Call{Namespace: "othr", Principal: boss}})
 	refusal, ok := errors.AsType[*machine.Refusal](err)
 	if !ok || refusal.Reason != "NAMESPACE_NOT_FOUND" || !slices.Equal(refusal.Allowed, []string{"default", "other"}) {
 		t.Fatalf("ListRuns: %v, %+v", err, refusal)

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
 // TestOrderOfChecks proves section 4: a request that violates check n and all
@@ -204,7 +204,7 @@ func TestStartSurvivesAMovedDefault(t *testing.T) {
 	if other := r.startWith(req); other.Duplicate || other.RunID == run.RunID {
 		t.Fatal("request ids of two namespaces are one")
 	}
-	_, err = r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: runtime.RunRef{
+	_, err = r.GetRun(context.Background(), query.GetRunRequest{RunRef: runtime.RunRef{
 		Call: runtime.Call{Namespace: "other", Principal: everyone}, RunID: run.RunID,
 	}})
 	wantReason(t, err, "RUN_NOT_FOUND")

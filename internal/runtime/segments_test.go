@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
 // TestLongArtifactsReadTheSame: whatever was read before, in whatever order, an
@@ -15,8 +15,8 @@ import (
 func TestLongArtifactsReadTheSame(t *testing.T) {
 	t.Parallel()
 	r, counting, run := longRun(t, 400)
-	at := func(views *inspect.Room, seq uint64) map[string]string {
-		view, err := views.GetRun(context.Background(), inspect.GetRunRequest{RunRef: ref(run, everyone), AtSeq: seq, Artifacts: true})
+	at := func(views *query.Room, seq uint64) map[string]string {
+		view, err := views.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run, everyone), AtSeq: seq, Artifacts: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
 // TestListTasks: an owner sees its own, newest status first, page by page; an
@@ -36,8 +36,8 @@ func TestListTasks(t *testing.T) {
 			mine = append([]string{got.RunID}, mine...)
 		}
 	}
-	list := func(p runtime.Principal, change func(*inspect.ListTasksRequest)) (ids []string, total int) {
-		req := inspect.ListTasksRequest{Call: runtime.Call{Principal: p}, PageSize: 2}
+	list := func(p runtime.Principal, change func(*query.ListTasksRequest)) (ids []string, total int) {
+		req := query.ListTasksRequest{Call: runtime.Call{Principal: p}, PageSize: 2}
 		if change != nil {
 			change(&req)
 		}
@@ -60,23 +60,23 @@ func TestListTasks(t *testing.T) {
 	if got, total := list(runtime.Principal{Name: "op", Scopes: runtime.ScopeAdmin}, nil); len(got) != 7 || total != 7 {
 		t.Fatalf("an operator sees %v, %d", got, total)
 	}
-	if got, total := list(driver, func(q *inspect.ListTasksRequest) { q.ContextID = "c1" }); len(got) != 2 || total != 2 {
+	if got, total := list(driver, func(q *query.ListTasksRequest) { q.ContextID = "c1" }); len(got) != 2 || total != 2 {
 		t.Fatalf("of one context: %v, %d", got, total)
 	}
-	if got, _ := list(driver, func(q *inspect.ListTasksRequest) { q.Tenant = "other/a" }); len(got) != 0 {
+	if got, _ := list(driver, func(q *query.ListTasksRequest) { q.Tenant = "other/a" }); len(got) != 0 {
 		t.Fatalf("of another route: %v", got)
 	}
 	newest, err := r.StateAt(ctx, ref(mine[1], driver), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := list(driver, func(q *inspect.ListTasksRequest) { q.StatusFrom = newest.StatusAt }); len(got) != 2 {
+	if got, _ := list(driver, func(q *query.ListTasksRequest) { q.StatusFrom = newest.StatusAt }); len(got) != 2 {
 		t.Fatalf("since a status: %v", got)
 	}
 	for _, token := range []string{"x", "1.", ".x", "!!.x"} {
-		_, err := r.ListTasks(ctx, inspect.ListTasksRequest{Call: runtime.Call{Principal: driver}, PageToken: token})
+		_, err := r.ListTasks(ctx, query.ListTasksRequest{Call: runtime.Call{Principal: driver}, PageToken: token})
 		wantReason(t, err, "BAD_PAGE_TOKEN")
 	}
-	_, err = r.ListTasks(ctx, inspect.ListTasksRequest{Call: runtime.Call{Principal: nobody}})
+	_, err = r.ListTasks(ctx, query.ListTasksRequest{Call: runtime.Call{Principal: nobody}})
 	wantReason(t, err, "SCOPE_MISSING")
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -35,7 +35,7 @@ func TestTimersOfAThousandRuns(t *testing.T) {
 	r.clock.AwaitAlarm(time.Hour)
 	r.clock.Advance(time.Hour)
 	r.awaitCommits(3 * n)
-	page, err := r.ListRuns(context.Background(), inspect.ListRunsRequest{
+	page, err := r.ListRuns(context.Background(), query.ListRunsRequest{
 		Call: runtime.Call{Principal: everyone}, PageSize: n,
 		Filter: machine.RunFilter{Status: []machine.Status{machine.BudgetExhausted}},
 	})

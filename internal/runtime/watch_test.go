@@ -12,8 +12,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
@@ -316,7 +316,7 @@ func TestSnapshotsAreTheRunAtEachRecord(t *testing.T) {
 		req := watchAll(everyone, watch.Filter{RunID: run.RunID})
 		req.Snapshots, req.AfterSeq = true, after
 		for i, row := range r.rest(r.watch(req)) {
-			view, err := r.GetRun(context.Background(), inspect.GetRunRequest{RunRef: ref(run.RunID, everyone), AtSeq: row.Record.Seq, Artifacts: true})
+			view, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: ref(run.RunID, everyone), AtSeq: row.Record.Seq, Artifacts: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/telemetry"
@@ -28,8 +28,8 @@ type idle struct{}
 
 func (idle) Namespaces() []string { return []string{"default"} }
 
-func (idle) CountRuns(context.Context, runtime.Call) ([]inspect.StatusCount, error) {
-	return []inspect.StatusCount{{Status: machine.Running, Runs: 1}}, nil
+func (idle) CountRuns(context.Context, runtime.Call) ([]query.StatusCount, error) {
+	return []query.StatusCount{{Status: machine.Running, Runs: 1}}, nil
 }
 func (idle) Work() work.Stats { return work.Stats{Unserved: 2} }
 func (idle) Outbox(context.Context, machine.OutboxKind, int) ([]machine.OutboxRow, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
@@ -18,7 +18,7 @@ import (
 type Source interface {
 	// Namespaces are the names of all that the figures are of.
 	Namespaces() []string
-	CountRuns(ctx context.Context, call runtime.Call) ([]inspect.StatusCount, error)
+	CountRuns(ctx context.Context, call runtime.Call) ([]query.StatusCount, error)
 	// Work is of all namespaces together.
 	Work() work.Stats
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)

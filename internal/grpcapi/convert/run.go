@@ -7,8 +7,8 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/inspect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
 // RunToProto converts a state; allowed are the events that its current state
@@ -106,7 +106,7 @@ func limitsToProto(l machine.Limits) *pawlv1.RunLimits {
 }
 
 // BudgetsToProto converts the budgets that hold for a run.
-func BudgetsToProto(r *inspect.Beginning) *pawlv1.RunBudgets {
+func BudgetsToProto(r *query.Beginning) *pawlv1.RunBudgets {
 	b := &r.Budget
 	out := &pawlv1.RunBudgets{
 		MaxTotalVisits: int32(b.MaxTotalVisits), MaxToolCalls: int32(b.MaxToolCalls), MaxSteps: int32(b.MaxSteps),

@@ -1,4 +1,4 @@
-package inspect
+package query
 
 import (
 	"context"
@@ -81,7 +81,7 @@ func (r *Room) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, e
 		return true
 	})
 	if err != nil {
-		return TaskPage{}, fmt.Errorf("inspect: list tasks: %w", err)
+		return TaskPage{}, fmt.Errorf("query: list tasks: %w", err)
 	}
 	return page, nil
 }

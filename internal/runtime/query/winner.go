@@ -1,4 +1,4 @@
-package inspect
+package query
 
 import (
 	"context"
@@ -17,11 +17,11 @@ func (r *Room) Winner(ctx context.Context, ref runtime.RunRef, seq uint64) (runt
 	}
 	entry, err := r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
 	if err != nil {
-		return runtime.RecordRow{}, fmt.Errorf("inspect: read record %d of run %s: %w", seq, key.ID, err)
+		return runtime.RecordRow{}, fmt.Errorf("query: read record %d of run %s: %w", seq, key.ID, err)
 	}
 	at := int(seq - entry.First)
 	if seq < entry.First || at >= len(entry.Records) {
-		return runtime.RecordRow{}, fmt.Errorf("inspect: run %s: record %d: %w", key.ID, seq, machine.ErrNoRecord)
+		return runtime.RecordRow{}, fmt.Errorf("query: run %s: record %d: %w", key.ID, seq, machine.ErrNoRecord)
 	}
 	return runtime.RecordRow{
 		RunID: entry.RunID, Record: entry.Records[at], PrevSeq: seq - 1, PrevHash: entry.PrevHash, Hash: entry.Hash,

@@ -167,6 +167,27 @@ func TestDriveIsTheRPCs(t *testing.T) {
 	}
 }
 
+// TestDriveCommandsKnowTheirRuns: what names a run is ordered by it; a command that runOf
+// forgets would be made beside the others of its run.
+func TestDriveCommandsKnowTheirRuns(t *testing.T) {
+	t.Parallel()
+	const run = "01J99999999999999999999999"
+	commands := (&pawlv1.DriveCommand{}).ProtoReflect().Descriptor().Oneofs().ByName("command").Fields()
+	for i := range commands.Len() {
+		field, want := commands.Get(i), ""
+		in := &pawlv1.DriveCommand{}
+		req := in.ProtoReflect().NewField(field)
+		if id := field.Message().Fields().ByName("run_id"); id != nil {
+			req.Message().Set(id, protoreflect.ValueOfString(run))
+			want = run
+		}
+		in.ProtoReflect().Set(field, req)
+		if got := runOf(in); got != want {
+			t.Errorf("%s is ordered by %q, want %q", field.Name(), got, want)
+		}
+	}
+}
+
 // TestDriveRuns: what commands do is done, and their answers are the RPCs'.
 func TestDriveRuns(t *testing.T) {
 	t.Parallel()

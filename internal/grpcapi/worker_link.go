@@ -115,9 +115,11 @@ func (l *workLink) flush(stream workServer) error {
 	}
 }
 
-// together counts the messages that go as one: those that fit, at least one.
+// together counts the messages that go as one: those that fit, at least one. The answer to
+// a registration goes alone: whoever waits for it reads one response, and only then knows
+// what to do with others.
 func (l *workLink) together(queue []*pawlv1.WorkResponse) int {
-	if !l.batches {
+	if !l.batches || queue[0].GetRegistered() != nil {
 		return 1
 	}
 	n, bytes := 1, proto.Size(queue[0])

@@ -90,6 +90,7 @@ func TestTooManyTogether(t *testing.T) {
 // countedStream counts the messages that it is sent.
 type countedStream struct {
 	grpc.ServerStream
+	first    *pawlv1.WorkResponse
 	messages int
 	ids      []uint64
 }
@@ -97,7 +98,9 @@ type countedStream struct {
 func (s *countedStream) Recv() (*pawlv1.WorkRequest, error) { return nil, nil }
 
 func (s *countedStream) Send(m *pawlv1.WorkResponse) error {
-	s.messages++
+	if s.messages++; s.first == nil {
+		s.first = m
+	}
 	for _, one := range append([]*pawlv1.WorkResponse{m}, m.GetMore()...) {
 		s.ids = append(s.ids, one.GetReceipt().GetId())
 	}
@@ -142,6 +145,25 @@ func TestResponsesTogether(t *testing.T) {
 				t.Fatalf("%+v: response %d is %d", tt, i, id)
 			}
 		}
+	}
+}
+
+// TestRegistrationIsAnsweredAlone: what a worker is told right after it registered, here the
+// answers of a turn that it keeps, comes in a message behind: who waits for the registration
+// reads no other response of its message.
+func TestRegistrationIsAnsweredAlone(t *testing.T) {
+	t.Parallel()
+	link, stream := newWorkLink(nil), &countedStream{}
+	link.batches = true
+	for range 3 {
+		link.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_StepAnswers{}})
+	}
+	link.pushFirst(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Registered{Registered: &pawlv1.WorkerRegistered{}}})
+	if err := link.flush(stream); err != nil {
+		t.Fatal(err)
+	}
+	if stream.first.GetRegistered() == nil || len(stream.first.GetMore()) != 0 || stream.messages != 2 || len(stream.ids) != 4 {
+		t.Errorf("%d responses in %d messages, the first: %v", len(stream.ids), stream.messages, stream.first)
 	}
 }
 

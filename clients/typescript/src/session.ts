@@ -52,8 +52,6 @@ export class Session {
   readonly #connection = new AbortController();
   readonly #waiting = new Map<number, Waiting>();
   readonly #responses: AsyncIterator<WorkResponse>;
-  /** What came in the message of the registration's answer. */
-  #early: readonly WorkResponse[] = [];
   #last = 0;
   #over = false;
   #maxBytes: number;
@@ -84,7 +82,6 @@ export class Session {
       throw lost();
     }
     const registered = first.value.item.value;
-    this.#early = first.value.more;
     this.#maxBytes = Math.min(this.#maxBytes, Number(registered.maxMessageBytes));
     this.#outbox.open({ parcels: MOST_TOGETHER, bytes: this.#maxBytes });
     return registered;
@@ -132,7 +129,6 @@ export class Session {
       }
     };
     try {
-      this.#early.forEach(each);
       for (;;) {
         const { done, value } = await this.#responses.next();
         if (done) {

@@ -895,7 +895,8 @@ type WorkResponse struct {
 	//	*WorkResponse_Drain
 	Item isWorkResponse_Item `protobuf_oneof:"item"`
 	// Further responses in the same message, in order behind this one, none with `more`
-	// itself; at most 1023. Only sent to a worker that registered with `batches`.
+	// itself; at most 1023. Only sent to a worker that registered with `batches`, and never
+	// with `registered`, which is a message of its own.
 	More          []*WorkResponse `protobuf:"bytes,31,rep,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -556,7 +556,8 @@ export type WorkResponse = Message<"pawl.v1.WorkResponse"> & {
 
   /**
    * Further responses in the same message, in order behind this one, none with `more`
-   * itself; at most 1023. Only sent to a worker that registered with `batches`.
+   * itself; at most 1023. Only sent to a worker that registered with `batches`, and never
+   * with `registered`, which is a message of its own.
    *
    * @generated from field: repeated pawl.v1.WorkResponse more = 31;
    */

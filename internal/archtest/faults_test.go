@@ -16,43 +16,56 @@ var namedTest = regexp.MustCompile("`([a-z0-9/]+): (Test[A-Za-z0-9]+)`")
 // the test` in a page, and scenarios in the same way.
 var clientTest = regexp.MustCompile("`((?:clients|conformance|examples|ui)/[A-Za-z0-9_./-]+\\.(?:py|ts|yaml)): ([^`]+)`")
 
-// TestFaultsHaveTests: each fault of docs/faults.md has a test, and each test and
-// scenario that the page names exists.
-func TestFaultsHaveTests(t *testing.T) {
+// TestRowsHaveTests: each fault and each promise of the pages that list them has a test,
+// and each test and scenario that they name exists.
+func TestRowsHaveTests(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/faults.md")
-	if err != nil {
-		t.Fatal(err)
+	for _, page := range []struct {
+		file, header string
+		rows         int
+	}{{"faults.md", "| fault |", 20}, {"guarantees.md", "| promise |", 5}} {
+		t.Run(page.file, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile("../../docs/" + page.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := 0
+			for line := range strings.Lines(string(text)) {
+				if strings.HasPrefix(line, "| ") && !strings.Contains(line, page.header) {
+					rows++
+					rowHasTests(t, line)
+				}
+			}
+			if rows < page.rows {
+				t.Errorf("%d rows only", rows)
+			}
+		})
 	}
-	rows := 0
-	for line := range strings.Lines(string(page)) {
-		if !strings.HasPrefix(line, "| ") || strings.Contains(line, "| fault |") {
-			continue
-		}
-		rows++
-		tests := namedTest.FindAllStringSubmatch(line, -1)
-		clients := clientTest.FindAllStringSubmatch(line, -1)
-		if len(tests)+len(clients) == 0 {
-			t.Errorf("no test: %s", line)
-		}
-		for _, test := range clients {
-			if source, err := os.ReadFile("../../" + test[1]); err != nil || !strings.Contains(string(source), test[2]) {
-				t.Errorf("%s has no %q: %v", test[1], test[2], err)
-			}
-		}
-		for _, test := range tests {
-			if !strings.Contains(testsOf(t, test[1]), "func "+test[2]+"(") {
-				t.Errorf("%s has no %s", test[1], test[2])
-			}
-		}
-		for _, name := range regexp.MustCompile("`(s[0-9]{2}_[a-z]+\\.txt)`").FindAllStringSubmatch(line, -1) {
-			if _, err := os.Stat(filepath.Join("../runtime/machine/rules/testdata", name[1])); err != nil {
-				t.Error(err)
-			}
+}
+
+// rowHasTests: a row of a table names at least one test, and no other than there are.
+func rowHasTests(t *testing.T, line string) {
+	t.Helper()
+	tests := namedTest.FindAllStringSubmatch(line, -1)
+	clients := clientTest.FindAllStringSubmatch(line, -1)
+	if len(tests)+len(clients) == 0 {
+		t.Errorf("no test: %s", line)
+	}
+	for _, test := range clients {
+		if source, err := os.ReadFile("../../" + test[1]); err != nil || !strings.Contains(string(source), test[2]) {
+			t.Errorf("%s has no %q: %v", test[1], test[2], err)
 		}
 	}
-	if rows < 20 {
-		t.Fatalf("%d faults only", rows)
+	for _, test := range tests {
+		if !strings.Contains(testsOf(t, test[1]), "func "+test[2]+"(") {
+			t.Errorf("%s has no %s", test[1], test[2])
+		}
+	}
+	for _, name := range regexp.MustCompile("`(s[0-9]{2}_[a-z]+\\.txt)`").FindAllStringSubmatch(line, -1) {
+		if _, err := os.Stat(filepath.Join("../runtime/machine/rules/testdata", name[1])); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

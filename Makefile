@@ -10,6 +10,9 @@ GO ?= go
 P ?= 2
 # Crashes of the kill test.
 KILLS ?= 50
+# Power cuts, and damaged directories, of the tests of that name.
+CUTS ?= 500
+DAMAGE ?= 1000
 # Time per fuzz target.
 FUZZTIME ?= 10s
 # Package patterns of the race target: everything that starts goroutines.
@@ -86,6 +89,14 @@ race: ## Run the packages that start goroutines under the race detector
 .PHONY: kill
 kill: ## Kill the sidecar KILLS times under load and prove that nothing is lost
 	PAWL_KILLS=$(KILLS) $(GO) test ./e2e/... -run Kill -count=1 -timeout 15m
+
+.PHONY: powercut
+powercut: ## Cut the power of a disk under load CUTS times (Linux with FUSE and root)
+	PAWL_CUTS=$(CUTS) $(GO) test ./e2e -run 'TestPowerCut|TestLyingDiskIsFound' -count=1 -timeout 120m -v
+
+.PHONY: damage
+damage: ## Damage data directories DAMAGE times and start the sidecar on each
+	PAWL_DAMAGE=$(DAMAGE) $(GO) test ./e2e -run TestDamagedDirectory -count=1 -timeout 120m -v
 
 .PHONY: lint
 lint: $(TOOLS) ## Lint Go and proto files, and compare the wire contract with its baseline

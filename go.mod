@@ -44,6 +44,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/hanwen/go-fuse/v2 v2.12.1
+
 require (
 	cel.dev/cel-go v0.32.0 // indirect
 	cel.dev/expr v0.25.3 // indirect

@@ -47,6 +47,17 @@ func TestKill(t *testing.T) {
 // underFire plays scripts from many clients while the process is killed, and
 // lets the last ones finish undisturbed.
 func underFire(t *testing.T, s *sidecar, kills, clients int, connect func() pawlv1.RunServiceClient) []*driver {
+	rng := rand.New(rand.NewPCG(1, 2))
+	return underCrashes(t, kills, clients, connect, func(ctx context.Context, acked *atomic.Int64) {
+		awaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
+		s.kill()
+		s.start()
+	})
+}
+
+// underCrashes does so for any crash, which counts what is acknowledged to choose its
+// moment and ends when the process serves again.
+func underCrashes(t *testing.T, crashes, clients int, connect func() pawlv1.RunServiceClient, crash func(context.Context, *atomic.Int64)) []*driver {
 	ctx := deadline(t, 10*time.Minute)
 	var acked, next atomic.Int64
 	var over atomic.Bool
@@ -67,15 +78,12 @@ func underFire(t *testing.T, s *sidecar, kills, clients int, connect func() pawl
 			}
 		})
 	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range kills {
-		awaitCount(ctx, &acked, acked.Load()+1+rng.Int64N(200))
-		s.kill()
-		s.start()
+	for range crashes {
+		crash(ctx, &acked)
 	}
 	over.Store(true)
 	wg.Wait()
-	t.Logf("%d kills, %d runs, %d acknowledged changes", kills, len(drivers), acked.Load())
+	t.Logf("%d crashes, %d runs, %d acknowledged changes", crashes, len(drivers), acked.Load())
 	return drivers
 }
 

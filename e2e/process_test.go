@@ -105,6 +105,22 @@ func (s *sidecar) start() {
 }
 
 func (s *sidecar) tryStart() ([]byte, error) {
+	first, err := s.launch()
+	if err != nil {
+		return nil, err
+	}
+	said := <-first
+	return said.line, said.err
+}
+
+// firstLine is what a process says first, or why it says nothing.
+type firstLine struct {
+	line []byte
+	err  error
+}
+
+// launch starts the process; what it says first is sent when it says it.
+func (s *sidecar) launch() (<-chan firstLine, error) {
 	os.Remove(s.socket)
 	args := append([]string{}, s.wrap...)
 	args = append(args, binary(s.t), "serve", "--data", s.dir, "--listen", "127.0.0.1:0", "--socket", s.socket)
@@ -122,12 +138,14 @@ func (s *sidecar) tryStart() ([]byte, error) {
 		return nil, err
 	}
 	s.done = make(chan struct{})
-	line, err := bufio.NewReader(out).ReadBytes('\n')
+	first := make(chan firstLine, 1)
 	go func(cmd *exec.Cmd, done chan struct{}) {
+		line, err := bufio.NewReader(out).ReadBytes('\n')
+		first <- firstLine{line, err}
 		_ = cmd.Wait()
 		close(done)
 	}(s.cmd, s.done)
-	return line, err
+	return first, nil
 }
 
 // kill sends SIGKILL and waits until the process is gone.

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/testkit/damage"
 )
 
 // populated is a store of several openings: tables, value logs, blobs, packs, runs
@@ -94,77 +95,6 @@ func allEntries(s *Store, run string) (all []machine.Entry, err error) {
 	}
 }
 
-// hurt is one piece of damage to one file.
-type hurt struct {
-	file, how string
-	at        int64
-}
-
-func (h hurt) String() string { return fmt.Sprintf("%s %s at %d", h.how, h.file, h.at) }
-
-// ways are the kinds of damage; size is what was written of the file.
-var ways = map[string]func(file string, at, size int64) error{
-	"flip": func(file string, at, _ int64) error {
-		return patch(file, at, func(b []byte) { b[0] ^= 1 << (at % 8) }, 1)
-	},
-	"zero": func(file string, at, size int64) error {
-		return patch(file, at, func(b []byte) { clear(b) }, min(512, size-at))
-	},
-	"cut":    func(file string, at, _ int64) error { return os.Truncate(file, at) },
-	"empty":  func(file string, _, _ int64) error { return os.Truncate(file, 0) },
-	"delete": func(file string, _, _ int64) error { return os.Remove(file) },
-}
-
-func patch(file string, at int64, change func([]byte), n int64) error {
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	b := make([]byte, n)
-	_, err = f.ReadAt(b, at)
-	change(b)
-	if err == nil {
-		_, err = f.WriteAt(b, at)
-	}
-	return errors.Join(err, f.Close())
-}
-
-// choose takes a file, a way and a place; each kind of file as often as another.
-func choose(t *testing.T, dir string, random *rand.Rand) (hurt, int64) {
-	t.Helper()
-	kinds := map[string][]string{}
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		kind := filepath.Ext(f.Name())
-		if kind == "" {
-			kind = f.Name()
-		}
-		kinds[kind] = append(kinds[kind], f.Name())
-	}
-	names := slices.Sorted(maps.Keys(kinds))
-	kind := kinds[names[random.IntN(len(names))]]
-	h := hurt{file: kind[random.IntN(len(kind))]}
-	hows := slices.Sorted(maps.Keys(ways))
-	h.how = hows[random.IntN(len(hows))]
-	f, err := os.Open(filepath.Join(dir, h.file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := inspect.WrittenBytes(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if size == 0 {
-		return hurt{file: h.file, how: "delete"}, 0
-	}
-	h.at = random.Int64N(size)
-	return h, size
-}
-
 // TestDamage flips, cuts, clears and deletes in a store that was killed or closed:
 // each time the start refuses by name and touches nothing, or a read names what it
 // cannot give, or everything that was acknowledged is read back. PAWL_DAMAGE is the
@@ -184,19 +114,15 @@ func TestDamage(t *testing.T) {
 			from = p.closed
 		}
 		dir := copyDir(t, from, fmt.Sprintf("trial-%d", n))
-		h, size := choose(t, dir, random)
-		if err := ways[h.how](filepath.Join(dir, h.file), h.at, size); err != nil {
+		h, err := damage.Choose(dir, random, inspect.WrittenBytes)
+		if err := errors.Join(err, h.Do(dir)); err != nil {
 			t.Fatalf("%v: %v", h, err)
 		}
 		end := p.judge(t, dir, h)
-		kind := filepath.Ext(h.file)
-		if kind == "" {
-			kind = h.file
+		if table[h.Kind] == nil {
+			table[h.Kind] = map[string]int{}
 		}
-		if table[kind] == nil {
-			table[kind] = map[string]int{}
-		}
-		table[kind][end]++
+		table[h.Kind][end]++
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +134,7 @@ func TestDamage(t *testing.T) {
 
 // judge opens a damaged directory and reads everything. It returns "refused",
 // "named" (by a read) or "harmless".
-func (p *populated) judge(t *testing.T, dir string, h hurt) string {
+func (p *populated) judge(t *testing.T, dir string, h damage.Hurt) string {
 	t.Helper()
 	before := digest(t, dir)
 	s, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20})
@@ -240,7 +166,7 @@ func (p *populated) judge(t *testing.T, dir string, h hurt) string {
 
 // readBack compares all rows and runs with what was acknowledged, and reports
 // whether anything was refused by name.
-func (p *populated) readBack(t *testing.T, s *Store, h hurt) (named bool) {
+func (p *populated) readBack(t *testing.T, s *Store, h damage.Hurt) (named bool) {
 	t.Helper()
 	for _, row := range p.rows {
 		err := s.view(func(txn *badger.Txn) error {
@@ -358,7 +284,7 @@ func TestScrub(t *testing.T) {
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("no table: %v", err)
 	}
-	if err := ways["flip"](tables[0], 100, 0); err != nil {
+	if err := damage.Flip(tables[0], 100); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.store.scrub(context.Background()); !errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
@@ -386,13 +312,18 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 	}
 	// As after a compaction that found most of it dead.
 	stats := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 1), uint64(info.Size()))
-	if err := patch(filepath.Join(s.opts.Dir, "DISCARD"), 0, func(b []byte) { copy(b, stats) }, 16); err != nil {
+	discard, err := os.OpenFile(filepath.Join(s.opts.Dir, "DISCARD"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = discard.WriteAt(stats, 0)
+	if err := errors.Join(err, discard.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if err := inspect.WholeGarbage(s.opts.Dir, collectRatio); err != nil {
 		t.Fatal(err)
 	}
-	if err := ways["flip"](log, 1000, 0); err != nil {
+	if err := damage.Flip(log, 1000); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.collectOne(); !errors.Is(err, layout.ErrDamaged) {
@@ -414,7 +345,7 @@ func TestHeadFile(t *testing.T) {
 		t.Fatalf("HEAD says %+v, %v", last, err)
 	}
 	slot := int64(w.store.head.Count%2) * inspect.SlotBytes
-	if err := ways["flip"](filepath.Join(dir, inspect.HeadName), slot+40, 0); err != nil {
+	if err := damage.Flip(filepath.Join(dir, inspect.HeadName), slot+40); err != nil {
 		t.Fatal(err)
 	}
 	if before, err := inspect.ReadAcked(dir); err != nil || before.Group != last.Group-1 {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 
@@ -73,7 +72,7 @@ func Open(opts Options) (*Store, error) {
 	if inspect.Moving(opts.Dir, nextTo(opts.Dir)) {
 		return nil, fmt.Errorf("open store: %w: %s is being migrated; if nobody does, run sidecar migrate again", ErrFormat, opts.Dir)
 	}
-	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+	if err := inspect.MakeDir(opts.Dir); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{

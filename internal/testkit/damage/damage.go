@@ -1,0 +1,94 @@
+package damage
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Hurt is one piece of damage to one file.
+type Hurt struct {
+	// File is its name in the directory, Kind the ending or the whole name without one.
+	File, Kind, How string
+	// At is where, Size what was written of the file.
+	At, Size int64
+}
+
+func (h Hurt) String() string { return fmt.Sprintf("%s %s at %d", h.How, h.File, h.At) }
+
+// ways are the kinds of damage.
+var ways = map[string]func(file string, at, size int64) error{
+	"flip": func(file string, at, _ int64) error {
+		return patch(file, at, func(b []byte) { b[0] ^= 1 << (at % 8) }, 1)
+	},
+	"zero": func(file string, at, size int64) error {
+		return patch(file, at, func(b []byte) { clear(b) }, min(512, size-at))
+	},
+	"cut":    func(file string, at, _ int64) error { return os.Truncate(file, at) },
+	"empty":  func(file string, _, _ int64) error { return os.Truncate(file, 0) },
+	"delete": func(file string, _, _ int64) error { return os.Remove(file) },
+}
+
+func patch(file string, at int64, change func([]byte), n int64) error {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, n)
+	_, err = f.ReadAt(b, at)
+	change(b)
+	if err == nil {
+		_, err = f.WriteAt(b, at)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Flip flips a bit of a file.
+func Flip(file string, at int64) error { return ways["flip"](file, at, 0) }
+
+// Choose takes a file, a way and a place; each kind of file as often as another. written
+// says where the last byte of a sparse file ends that was written.
+func Choose(dir string, random *rand.Rand, written func(*os.File) (int64, error)) (Hurt, error) {
+	kinds := map[string][]string{}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return Hurt{}, err
+	}
+	for _, f := range files {
+		kind := kindOf(f.Name())
+		kinds[kind] = append(kinds[kind], f.Name())
+	}
+	names := slices.Sorted(maps.Keys(kinds))
+	kind := names[random.IntN(len(names))]
+	h := Hurt{File: kinds[kind][random.IntN(len(kinds[kind]))], Kind: kind}
+	hows := slices.Sorted(maps.Keys(ways))
+	h.How = hows[random.IntN(len(hows))]
+	f, err := os.Open(filepath.Join(dir, h.File))
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	if h.Size, err = written(f); err != nil {
+		return h, err
+	}
+	if h.Size == 0 {
+		h.How = "delete"
+		return h, nil
+	}
+	h.At = random.Int64N(h.Size)
+	return h, nil
+}
+
+func kindOf(file string) string {
+	if kind := filepath.Ext(file); kind != "" {
+		return kind
+	}
+	return file
+}
+
+// Do hurts the directory.
+func (h Hurt) Do(dir string) error { return ways[h.How](filepath.Join(dir, h.File), h.At, h.Size) }

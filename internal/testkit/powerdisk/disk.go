@@ -1,0 +1,152 @@
+package powerdisk
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Faults are what is wrong with a disk, besides its power.
+type Faults struct {
+	// Lies: syncs are answered and not done.
+	Lies bool
+	// ReadOnly refuses every change and sync with EROFS, as after a remount on errors.
+	ReadOnly bool
+	// Full refuses what would need more room with ENOSPC.
+	Full bool
+	// Free is what the disk says is free, in bytes; 0 = 1 TiB, or nothing if it is full.
+	Free uint64
+	// Slow is how long each read, write and sync takes.
+	Slow time.Duration
+}
+
+// Disk is a disk. Everything on it is below one directory.
+type Disk struct {
+	mu     sync.Mutex
+	root   *node
+	last   uint64
+	faults Faults
+	// off is closed when the power goes; then nothing more is synced.
+	off chan struct{}
+	// syncs counts the answered ones; the power goes with the one that reaches last, if
+	// that is not 0.
+	syncs, lastSync int64
+}
+
+// New makes an empty disk with its power on.
+func New() *Disk {
+	return &Disk{root: &node{ino: 1, dir: newDirectory()}, last: 1, off: make(chan struct{})}
+}
+
+// Set changes what is wrong with the disk.
+func (d *Disk) Set(f Faults) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = f
+}
+
+// Syncs is how many syncs of files and directories were answered.
+func (d *Disk) Syncs() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.syncs
+}
+
+// Off takes the power away: no sync is answered from now on. Who waits for one is to be
+// killed.
+func (d *Disk) Off() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turnOff()
+}
+
+// OffAfter takes the power away behind the n-th sync from now; the channel is closed then.
+func (d *Disk) OffAfter(n int64) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lastSync = d.syncs + n
+	return d.off
+}
+
+// turnOff closes off, once; d.mu is held.
+func (d *Disk) turnOff() {
+	select {
+	case <-d.off:
+	default:
+		close(d.off)
+	}
+}
+
+// Cut decides what is left of everything that was not synced, and turns the power on
+// again. The disk is not mounted, and whoever wrote is dead. It returns how many changes
+// were lost, in part or as a whole.
+func (d *Disk) Cut(random *rand.Rand) (lost int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.off, d.lastSync = make(chan struct{}), 0
+	return d.root.dir.cut(random, moods[random.IntN(len(moods))])
+}
+
+// do runs an operation on the tree; changes is for those that write.
+func (d *Disk) do(changes bool, op func() syscall.Errno) syscall.Errno {
+	if err := d.wait(changes); err != 0 {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return op()
+}
+
+// wait makes a slow disk slow, and refuses changes of a read-only one.
+func (d *Disk) wait(changes bool) syscall.Errno {
+	d.mu.Lock()
+	faults := d.faults
+	d.mu.Unlock()
+	if faults.Slow > 0 {
+		<-time.After(faults.Slow)
+	}
+	if changes && faults.ReadOnly {
+		return syscall.EROFS
+	}
+	return 0
+}
+
+// sync answers a sync, if there is power. Without, it waits until its caller is killed.
+func (d *Disk) sync(ctx context.Context, done func()) syscall.Errno {
+	if err := d.wait(true); err != 0 {
+		return err
+	}
+	d.mu.Lock()
+	off, faults := d.off, d.faults
+	select {
+	case <-off:
+	default:
+		if !faults.Lies {
+			done()
+		}
+		if d.syncs++; d.syncs == d.lastSync {
+			d.turnOff()
+		}
+		d.mu.Unlock()
+		return 0
+	}
+	d.mu.Unlock()
+	select {
+	case <-ctx.Done():
+	case <-time.After(giveUp):
+	}
+	return syscall.EIO
+}
+
+// giveUp is how long a sync waits to be interrupted by the death of its process.
+const giveUp = 10 * time.Second
+
+// free is what statfs says; d.mu is held.
+func (d *Disk) free() uint64 {
+	if d.faults.Free == 0 && !d.faults.Full {
+		return 1 << 40
+	}
+	return d.faults.Free
+}

@@ -156,6 +156,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 		MaxVariableBytes: int(limits.VariablesBytes),
 		MaxLabels:        limits.Labels,
 		MaxRunsInFlight:  limits.RunsInFlight,
+		MaxInputs:        limits.Inputs,
 	}
 }
 

@@ -158,6 +158,9 @@ type Limits struct {
 	Labels int `yaml:"labels" json:"labels"`
 	// RunsInFlight bounds the runs that have not ended. Default 1000000.
 	RunsInFlight int `yaml:"runs_in_flight" json:"runs_in_flight"`
+	// Inputs bounds the inputs of all runs that are under way when one comes that asks for
+	// new work. Default 1024.
+	Inputs int `yaml:"inputs" json:"inputs"`
 	// QueuedInputs bounds inputs that wait for the next turn. Default 16.
 	QueuedInputs int `yaml:"queued_inputs" json:"queued_inputs"`
 	// RunQueue bounds the calls that wait for one run. Default 256.
@@ -203,6 +206,7 @@ func defaultLimits() Limits {
 		Labels:            64,
 		QueuedInputs:      16,
 		RunsInFlight:      1_000_000,
+		Inputs:            1024,
 		RunQueue:          256,
 		MaxTransitions:    10_000,
 	}

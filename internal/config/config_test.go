@@ -123,7 +123,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"lease", "step_grace", "restart_grace", "blob_grace", "limits.blob_bytes", "limits.workers", "limits.worker_turns",
 		"limits.worker_steps", "limits.streams",
 		"limits.pack_bytes", "limits.message_bytes", "limits.artifact_bytes", "limits.conversation_bytes",
-		"limits.variables_bytes", "limits.cache_bytes", "limits.watch_bytes", "limits.labels", "limits.runs_in_flight", "limits.queued_inputs",
+		"limits.variables_bytes", "limits.cache_bytes", "limits.watch_bytes", "limits.labels", "limits.runs_in_flight", "limits.queued_inputs", "limits.inputs",
 		"limits.run_queue", "limits.max_transitions", "limits.requests_per_second",
 	}
 	for _, field := range want {

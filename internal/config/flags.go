@@ -75,6 +75,7 @@ func bindLimits(fs *pflag.FlagSet, l *Limits) {
 	fs.IntVar(&l.Streams, "limits-streams", l.Streams, "streams and waits that are open at once")
 	fs.IntVar(&l.Labels, "limits-labels", l.Labels, "labels of a run")
 	fs.IntVar(&l.RunsInFlight, "limits-runs-in-flight", l.RunsInFlight, "runs that have not ended")
+	fs.IntVar(&l.Inputs, "limits-inputs", l.Inputs, "inputs of all runs under way; what asks for new work beyond it is refused")
 	fs.IntVar(&l.QueuedInputs, "limits-queued-inputs", l.QueuedInputs, "inputs that wait for the next turn of a run")
 	fs.IntVar(&l.RunQueue, "limits-run-queue", l.RunQueue, "calls that wait for one run")
 	fs.IntVar(&l.MaxTransitions, "limits-max-transitions", l.MaxTransitions, "transitions of a run")

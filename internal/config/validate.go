@@ -221,6 +221,7 @@ func (b Limits) faults(l *list) {
 	between(l, "limits.streams", b.Streams, 1, 1_000_000)
 	between(l, "limits.labels", b.Labels, 1, 1024)
 	between(l, "limits.runs_in_flight", b.RunsInFlight, 1, 1_000_000_000)
+	between(l, "limits.inputs", b.Inputs, 1, 1<<20)
 	between(l, "limits.queued_inputs", b.QueuedInputs, 1, 4096)
 	between(l, "limits.run_queue", b.RunQueue, 1, 1<<16)
 	between(l, "limits.max_transitions", b.MaxTransitions, 1, 1<<31-1)

@@ -272,7 +272,7 @@ func lasting(err error) *machine.Refusal {
 		return nil
 	}
 	switch refusal.Reason {
-	case "QUEUE_FULL", "DISK_LOW":
+	case "QUEUE_FULL", "OVERLOADED", "DISK_LOW":
 		return nil
 	}
 	return refusal

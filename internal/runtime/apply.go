@@ -44,6 +44,13 @@ type change struct {
 	engine bool
 }
 
+// isNew: the input asks for new work. It neither comes from the holder of what was given
+// out nor ends a run.
+func (c *change) isNew() bool {
+	_, ends := c.command.(machine.Cancel)
+	return !ends && !c.engine && c.token == "" && c.holder == nil
+}
+
 // Apply takes one input through the way of a transition: the run's queue, its
 // state, the policy, the machine, the commit, the publication.
 //
@@ -73,7 +80,11 @@ func (e *Engine) apply(ctx context.Context, c *change) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
-	if err := e.gate.enter(); err != nil {
+	enter := e.gate.enter
+	if c.isNew() {
+		enter = e.gate.enterNew
+	}
+	if err := enter(); err != nil {
 		return Answer{}, err
 	}
 	sl, w, err := e.owner.take(c.key)

@@ -18,6 +18,7 @@ const (
 	DefaultMaxVariableBytes = 256 << 10
 	DefaultMaxLabels        = 64
 	DefaultMaxRunsInFlight  = 1_000_000
+	DefaultMaxInputs        = 1024
 	DefaultTimersInFlight   = 256
 )
 
@@ -56,6 +57,9 @@ type Config struct {
 	MaxLabels int
 	// MaxRunsInFlight bounds the runs that have not ended. Default 1 000 000.
 	MaxRunsInFlight int
+	// MaxInputs bounds the inputs under way, commits included, when one comes that asks
+	// for new work. Default 1024.
+	MaxInputs int
 	// TimersInFlight bounds the due timers that are fired at once. Default 256.
 	TimersInFlight int
 
@@ -70,6 +74,7 @@ func (c Config) withDefaults() Config {
 	c.MaxVariableBytes = orDefault(c.MaxVariableBytes, DefaultMaxVariableBytes)
 	c.MaxLabels = orDefault(c.MaxLabels, DefaultMaxLabels)
 	c.MaxRunsInFlight = orDefault(c.MaxRunsInFlight, DefaultMaxRunsInFlight)
+	c.MaxInputs = orDefault(c.MaxInputs, DefaultMaxInputs)
 	c.TimersInFlight = orDefault(c.TimersInFlight, DefaultTimersInFlight)
 	c.Namespaces = c.Namespaces.WithDefault()
 	return c
@@ -99,7 +104,7 @@ func (c Config) validate() error {
 	}{
 		{"QueueLimit", int64(c.QueueLimit)}, {"CacheBytes", c.CacheBytes},
 		{"MaxVariableBytes", int64(c.MaxVariableBytes)}, {"MaxLabels", int64(c.MaxLabels)},
-		{"MaxRunsInFlight", int64(c.MaxRunsInFlight)},
+		{"MaxRunsInFlight", int64(c.MaxRunsInFlight)}, {"MaxInputs", int64(c.MaxInputs)},
 		{"TimersInFlight", int64(c.TimersInFlight)},
 		{"DefaultWallTime", int64(c.DefaultWallTime)}, {"MaxWallTime", int64(c.MaxWallTime)},
 	} {

@@ -10,7 +10,9 @@ import (
 
 // gate lets inputs into the engine and knows when the last one has left.
 type gate struct {
-	inside   atomic.Int64
+	inside atomic.Int64
+	// limit bounds what is inside when something new comes, see [gate.enterNew].
+	limit    int64
 	draining atomic.Bool
 	once     sync.Once
 	// empty is closed when the gate is draining and nobody is inside.
@@ -20,8 +22,8 @@ type gate struct {
 	failOnce sync.Once
 }
 
-func newGate() *gate {
-	return &gate{empty: make(chan struct{}), failed: make(chan struct{})}
+func newGate(limit int) *gate {
+	return &gate{limit: int64(limit), empty: make(chan struct{}), failed: make(chan struct{})}
 }
 
 // enter admits one input or says why none is taken any more.
@@ -33,6 +35,27 @@ func (g *gate) enter() error {
 	}
 	return err
 }
+
+// enterNew admits an input that asks for new work, unless so much is under way that what
+// was taken would be held up by it. What continues work that was given out (the holder of a
+// turn, a timer, an agent's answer) is bounded by what was given out, and enters always.
+func (g *gate) enterNew() error {
+	if err := g.enter(); err != nil {
+		return err
+	}
+	if got := g.inside.Load(); got > g.limit {
+		g.leave()
+		return &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: g.limit, Got: got, RetryAfter: overloadRetry,
+			Message: "too many inputs are under way; nothing was done, repeat the request later",
+		}
+	}
+	return nil
+}
+
+// overloadRetry is the pause asked of those who came when there was too much, nanoseconds: a
+// few times what the inputs that are under way take.
+const overloadRetry = 250_000_000
 
 func (g *gate) check() error {
 	select {

@@ -59,7 +59,7 @@ export class Backoff {
   }
 }
 
-const OVERLOADED = ["QUEUE_FULL", "RATE_LIMITED", "PACK_CONTENDED"];
+const OVERLOADED = ["QUEUE_FULL", "OVERLOADED", "RATE_LIMITED", "PACK_CONTENDED"];
 
 /** Whether the same request with the same id may help a little later. */
 export function repeatable(error: PawlError): boolean {

@@ -324,6 +324,7 @@ BY_REASON: dict[str, type[PawlError]] = {
     "NO_OPEN_TURN": NoOpenTurnError,
     "STEP_MISMATCH": StepMismatchError,
     "QUEUE_FULL": OverloadedError,
+    "OVERLOADED": OverloadedError,
     "RATE_LIMITED": OverloadedError,
     "MAX_STREAMS": OverloadedError,
     "COMMIT_UNKNOWN": CommitUnknownError,

@@ -41,7 +41,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(cfg.MaxInputs),
+		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(cfg.MaxInputs, cfg.Clock),
 		owner:    newRunOwner(cfg.QueueLimit, cfg.CacheBytes),
 		programs: program.NewCache(cfg.Store, cfg.Pack),
 		past:     history.New(cfg.Store),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -11,8 +12,11 @@ import (
 // gate lets inputs into the engine and knows when the last one has left.
 type gate struct {
 	inside atomic.Int64
-	// limit bounds what is inside when something new comes, see [gate.enterNew].
+	// limit bounds what is inside when something new comes, see [gate.enterNew]; again is
+	// when the last one that was refused was told to come back, as Elapsed measures it.
 	limit    int64
+	again    atomic.Int64
+	clock    Clock
 	draining atomic.Bool
 	once     sync.Once
 	// empty is closed when the gate is draining and nobody is inside.
@@ -22,8 +26,8 @@ type gate struct {
 	failOnce sync.Once
 }
 
-func newGate(limit int) *gate {
-	return &gate{limit: int64(limit), empty: make(chan struct{}), failed: make(chan struct{})}
+func newGate(limit int, clock Clock) *gate {
+	return &gate{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
 }
 
 // enter admits one input or says why none is taken any more.
@@ -46,16 +50,33 @@ func (g *gate) enterNew() error {
 	if got := g.inside.Load(); got > g.limit {
 		g.leave()
 		return &machine.Refusal{
-			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: g.limit, Got: got, RetryAfter: overloadRetry,
+			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: g.limit, Got: got, RetryAfter: g.comeBack(),
 			Message: "too many inputs are under way; nothing was done, repeat the request later",
 		}
 	}
 	return nil
 }
 
-// overloadRetry is the pause asked of those who came when there was too much, nanoseconds: a
-// few times what the inputs that are under way take.
-const overloadRetry = 250_000_000
+// Pauses asked of those who came when there was too much: the shortest is a few times what
+// the inputs that are under way take.
+const (
+	shortestPause = 250 * time.Millisecond
+	longestPause  = 10 * time.Second
+)
+
+// comeBack is the pause asked of one more who was refused, nanoseconds. They come back one
+// after the other, at most a second's limit in a second: a crowd that came back at once
+// would keep the process busy with refusing it.
+func (g *gate) comeBack() int64 {
+	now := int64(g.clock.Elapsed())
+	for {
+		last := g.again.Load()
+		next := min(max(last+int64(time.Second)/g.limit, now+int64(shortestPause)), now+int64(longestPause))
+		if g.again.CompareAndSwap(last, next) {
+			return next - now
+		}
+	}
+}
 
 func (g *gate) check() error {
 	select {

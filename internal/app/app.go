@@ -137,7 +137,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	return runtime.Config{
 		Store: s,
 		Clock: opts.clock,
-		IDs:   runtime.NewSystemIDs(),
+		IDs:   house.NewSystemIDs(),
 		Limits: machine.Limits{
 			MaxTransitions:      limits.MaxTransitions,
 			MaxArtifactBytes:    int64(limits.ArtifactBytes),

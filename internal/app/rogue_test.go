@@ -54,7 +54,7 @@ func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *deleg
 	}
 	var box *deliver.Outbox
 	engine, err := house.New(house.Config{Config: runtime.Config{
-		Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
+		Store: testkit.NewStore(), Clock: house.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/house"
 )
 
 // Ready is the line that a sidecar prints once it serves.
@@ -72,7 +72,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 }
 
 func serveOptions(c config.Config, stderr io.Writer) (options, error) {
-	opts := options{config: c, clock: runtime.SystemClock{}, log: newLog(c, stderr)}
+	opts := options{config: c, clock: house.SystemClock{}, log: newLog(c, stderr)}
 	var err error
 	opts.rights, err = readRights(c)
 	if err == nil && c.TLSClientCA != "" && c.TokensFile == "" && c.CertificatesFile == "" {

@@ -53,7 +53,7 @@ type localOptions struct {
 
 // lateClock is the machine's clock, set back.
 type lateClock struct {
-	runtime.SystemClock
+	house.SystemClock
 	behind time.Duration
 }
 
@@ -67,7 +67,7 @@ func openLocal(ctx context.Context, dir string, opts localOptions) (*local, erro
 	}
 	l := &local{store: &recorder{Store: kept}, ran: make(chan error, 1)}
 	l.engine, err = house.New(house.Config{Config: runtime.Config{
-		Store: l.store, Clock: lateClock{behind: opts.behind}, IDs: runtime.NewSystemIDs(), Limits: opts.limits,
+		Store: l.store, Clock: lateClock{behind: opts.behind}, IDs: house.NewSystemIDs(), Limits: opts.limits,
 	}})
 	if err != nil {
 		return nil, errors.Join(err, kept.Close())

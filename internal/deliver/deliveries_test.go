@@ -92,7 +92,7 @@ func newPost(t *testing.T, store *testkit.Store, last uint64, to deliver.Poster)
 	t.Helper()
 	p := &post{t: t, store: store, key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"}}
 	var err error
-	p.engine, err = house.New(house.Config{Config: runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
+	p.engine, err = house.New(house.Config{Config: runtime.Config{Store: store, Clock: house.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

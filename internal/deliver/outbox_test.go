@@ -90,7 +90,7 @@ func (r *rig) open() {
 	r.t.Helper()
 	var box *deliver.Outbox
 	engine, err := house.New(house.Config{Config: runtime.Config{
-		Store: r.store, Clock: runtime.SystemClock{}, IDs: r.ids, AllowTools: []string{"*"},
+		Store: r.store, Clock: house.SystemClock{}, IDs: r.ids, AllowTools: []string{"*"},
 	}})
 	if err != nil {
 		r.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -30,7 +31,7 @@ func benchRig(b *testing.B) *rig {
 	b.Helper()
 	r := newRig(b)
 	r.cfg.Store = &nullStore{Store: r.store, failed: make(chan struct{})}
-	r.cfg.Clock, r.cfg.IDs = runtime.SystemClock{}, runtime.NewSystemIDs()
+	r.cfg.Clock, r.cfg.IDs = house.SystemClock{}, house.NewSystemIDs()
 	r.cfg.Limits.MaxTransitions = 1 << 40
 	r.open()
 	return r

@@ -13,6 +13,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
+// lookAgain is the longest sleep of who waits for a moment of the wall clock,
+// which may be set meanwhile.
+const lookAgain = time.Second
+
 // timerRetry is the pause after the store or a run refused a timer.
 const timerRetry = time.Second
 

@@ -1,11 +1,9 @@
 package runtime
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
@@ -118,26 +116,6 @@ func TestConfigListsAllFaults(t *testing.T) {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("no fault of %s in: %v", word, err)
 		}
-	}
-}
-
-func TestSystemIDs(t *testing.T) {
-	t.Parallel()
-	ids := NewSystemIDs()
-	at := time.UnixMilli(1_800_000_000_000)
-	last := ""
-	for range 1000 {
-		id := ids.RunID(at)
-		if len(id) != 26 || id <= last {
-			t.Fatalf("%s after %s", id, last)
-		}
-		last = id
-	}
-	if a, b := ids.Token(), ids.Token(); a == b || len(a) != 22 {
-		t.Fatalf("tokens %q and %q", a, b)
-	}
-	if !bytes.Equal([]byte(ids.RunID(at.Add(time.Hour)))[:4], []byte(last)[:4]) || ids.RunID(at.Add(time.Hour)) <= last {
-		t.Fatal("a later run does not sort later")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -27,7 +27,7 @@ func check(err error) {
 func ExampleWorker() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	local, err := app.StartLocal(config.Default(), runtime.SystemClock{})
+	local, err := app.StartLocal(config.Default(), house.SystemClock{})
 	check(err)
 	defer local.Close()
 	content, err := os.ReadFile("../../testdata/packs/rfc0009-3-self-correcting.json")

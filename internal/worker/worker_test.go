@@ -51,7 +51,7 @@ func newSidecar(t *testing.T) *sidecar {
 	t.Helper()
 	s := &sidecar{t: t, store: testkit.NewStore()}
 	engine, err := house.New(house.Config{Config: runtime.Config{
-		Store: s.store, Clock: runtime.SystemClock{}, IDs: runtime.NewSystemIDs(), AllowTools: []string{"*"},
+		Store: s.store, Clock: house.SystemClock{}, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
 	}})
 	if err != nil {
 		t.Fatal(err)

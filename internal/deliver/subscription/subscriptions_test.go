@@ -20,7 +20,7 @@ const hookSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
 func newRoom(t *testing.T, store runtime.Store) *subscription.Room {
 	t.Helper()
-	rooms, err := house.New(house.Config{Config: runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
+	rooms, err := house.New(house.Config{Config: runtime.Config{Store: store, Clock: house.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

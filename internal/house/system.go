@@ -1,4 +1,4 @@
-package runtime
+package house
 
 import (
 	"crypto/rand"
@@ -12,10 +12,6 @@ import (
 
 // SystemClock is the machine's clock.
 type SystemClock struct{}
-
-// lookAgain is the longest sleep of who waits for a moment of the wall clock,
-// which may be set meanwhile.
-const lookAgain = time.Second
 
 // born is a reading of the monotonic clock.
 var born = time.Now()

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -70,7 +71,7 @@ func (s *sidecar) authenticate(scopes []string) error {
 	s.token = rand.Text() + rand.Text()
 	file := filepath.Join(s.dir, "tokens")
 	s.flags = append([]string{"--tokens-file", file}, s.flags...)
-	return os.WriteFile(file, fmt.Appendf(nil, "tester %s %s\n", strings.Join(scopes, ","), s.token), 0o600)
+	return os.WriteFile(file, fmt.Appendf(nil, "tester %s sha256:%x\n", strings.Join(scopes, ","), sha256.Sum256([]byte(s.token))), 0o600)
 }
 
 func (s *sidecar) address() string { return "unix:" + s.socket }

@@ -9,6 +9,7 @@ Usage: incident.py [--ask]     with --ask you are the person, in another termina
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import signal
@@ -37,6 +38,11 @@ ALL = [kind.name for kind in RecordKind if kind is not RecordKind.UNSPECIFIED]
 GRACE_SECONDS = 20.0
 
 
+def digest(token: str) -> str:
+    """A token as a tokens file has it."""
+    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
 class Office:
     """The broken service, and a sidecar that knows who is who."""
 
@@ -44,7 +50,7 @@ class Office:
         self.tokens = {name: secrets.token_hex(16) for name in SCOPES}
         file = directory / "tokens"
         file.touch(mode=0o600)
-        file.write_text("".join(f"{n} {SCOPES[n]} {token}\n" for n, token in self.tokens.items()))
+        file.write_text("".join(f"{n} {SCOPES[n]} {digest(t)}\n" for n, t in self.tokens.items()))
         self.service = Service()
         self.sidecar = Sidecar(
             packs=[PACK], allow_tools=list(TOOLS), flags=[f"--tokens-file={file}"]

@@ -3,6 +3,7 @@ package a2a_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func withTokens(r *rig) {
 	for name, scopes := range map[string]string{
 		alice: "runs:write,runs:read,events:external", bob: "runs:write,runs:read", boss: "admin", hands: "work",
 	} {
-		lines = append(lines, name+" "+scopes+" "+secretOf(name))
+		lines = append(lines, fmt.Sprintf("%s %s sha256:%x", name, scopes, sha256.Sum256([]byte(secretOf(name)))))
 	}
 	path := filepath.Join(r.t.TempDir(), "tokens")
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {

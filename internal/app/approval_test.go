@@ -17,6 +17,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -78,7 +79,7 @@ func tokens(t *testing.T, pairs ...string) string {
 	t.Helper()
 	var lines []string
 	for i := 0; i < len(pairs); i += 2 {
-		lines = append(lines, pairs[i]+" "+pairs[i+1]+" "+secretFor(pairs[i]))
+		lines = append(lines, pairs[i]+" "+pairs[i+1]+" "+door.Digested(secretFor(pairs[i])))
 	}
 	return writeFile(t, "tokens", strings.Join(lines, "\n"))
 }

@@ -20,6 +20,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 )
 
 // secret is in everything that callers of the test send.
@@ -120,7 +121,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 	}
 	c := settings(t)
 	c.Packs, c.AllowTools, c.PushAllow = []string{write("seam.json", seamPack), packAt(t)}, []string{"*"}, []string{"127.0.0.1"}
-	c.TokensFile = write("tokens", "tester runs:write,runs:read,events:external,packs:write,work,admin "+secret+"\n")
+	c.TokensFile = write("tokens", "tester runs:write,runs:read,events:external,packs:write,work,admin "+door.Digested(secret)+"\n")
 	c.OTLPEndpoint, c.TraceSample, c.Metrics, c.HTTP = collects.url, 1, "127.0.0.1:0", "127.0.0.1:0"
 	s, log := serveLogged(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)

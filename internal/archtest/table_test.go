@@ -78,7 +78,7 @@ var table = []rule{
 	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/gateway"}, wire: true},
 	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
-	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", "internal/secretfile", "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},
 	{dir: "internal/a2a", may: []string{"internal/runtime", registryDir, queryDir, "internal/runtime/watch", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},
 	{dir: "internal/a2a/peer", may: []string{machineDir, "internal/a2a/terms"}, wire: true},

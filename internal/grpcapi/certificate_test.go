@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -252,7 +253,7 @@ func TestReadCertificates(t *testing.T) {
 	write("# who\n\ncert:Jane Doe \t runs:read,work\n*\truns:read\n", 0o644)
 	got, err := door.ReadCertificates(path)
 	want := []door.Certificate{{Name: "cert:Jane Doe", Scopes: runtime.ScopeRunsRead | runtime.ScopeWork}, {Name: "*", Scopes: runtime.ScopeRunsRead}}
-	if err != nil || !slices.Equal(got, want) {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %v, %v", got, err)
 	}
 	for text, says := range map[string]string{

@@ -381,12 +381,12 @@ func Example_readTokens() {
 	file, err := os.CreateTemp("", "tokens")
 	check(err)
 	defer os.Remove(file.Name())
-	_, err = fmt.Fprintln(file, "approvals  runs:read,events:external  Yp4dW9sK2nB6gL0e")
+	_, err = fmt.Fprintln(file, "approvals  runs:read,events:external@red ", door.Digested(door.NewSecret()))
 	check(errors.Join(err, file.Close()))
 	tokens, err := door.ReadTokens(file.Name())
 	check(err)
-	fmt.Println(tokens[0].Principal, tokens[0].Scopes)
-	// Output: approvals runs:read events:external
+	fmt.Println(tokens[0].Principal, tokens[0].Scopes, tokens[0].Namespaces)
+	// Output: approvals runs:read events:external [red]
 }
 
 // A worker registers, gives credits, gets turns and answers on the same stream.

@@ -50,7 +50,7 @@ func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 
 // innerChain is what it passes behind that.
 func innerChain(limit *limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
-	var out []grpc.UnaryServerInterceptor
+	out := []grpc.UnaryServerInterceptor{door.UnaryWithin}
 	if limit != nil {
 		out = append(out, limit.unary)
 	}
@@ -64,7 +64,7 @@ func streamChain(edge *edge, auth *door.Authenticator, limit *limiter, validator
 	if logsCalls(edge.log) {
 		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
-	out = append(out, mwauth.StreamServerInterceptor(auth.Admit))
+	out = append(out, mwauth.StreamServerInterceptor(auth.Admit), door.StreamWithin)
 	if limit != nil {
 		out = append(out, limit.stream)
 	}

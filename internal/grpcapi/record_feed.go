@@ -47,11 +47,12 @@ type RecordFeed struct {
 // RecordFeed opens the records behind the position of a webhook, as its owner reads
 // them. Errors: the owner may not read runs any more.
 func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*RecordFeed, error) {
-	if err := s.auth.MayRead(sub.Owner); err != nil {
-		return nil, err
-	}
 	watch, call, err := s.cfg.House.WatchSubscription(ctx, sub)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.auth.MayRead(sub.Owner, call.Namespace); err != nil {
+		watch.Close()
 		return nil, err
 	}
 	return &RecordFeed{
@@ -71,7 +72,7 @@ func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := f.s.auth.MayRead(f.owner); err != nil {
+		if err := f.s.auth.MayRead(f.owner, f.show.namespace()); err != nil {
 			return nil, err
 		}
 		out, err := f.deliveries(ctx, &page)

@@ -3,6 +3,8 @@ package grpcapi
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 )
@@ -30,7 +32,30 @@ func readRights(cfg Config) (rights, error) {
 	if keyErr == nil {
 		certificates, certErr = door.NewCertificateSet(keys, cfg.Certificates)
 	}
-	return rights{keys, tokens, certificates}, errors.Join(keyErr, tokenErr, certErr)
+	return rights{keys, tokens, certificates}, errors.Join(keyErr, tokenErr, certErr, unserved(cfg))
+}
+
+// unserved names the lines of rights that hold in a namespace which is not served.
+func unserved(cfg Config) error {
+	if cfg.House == nil {
+		return nil
+	}
+	var faults []error
+	served := cfg.House.Namespaces()
+	check := func(name string, namespaces []string) {
+		for _, one := range namespaces {
+			if !slices.Contains(served, one) {
+				faults = append(faults, fmt.Errorf("principal %q is kept to namespace %q, which is not served; served are %s", name, one, strings.Join(served, ", ")))
+			}
+		}
+	}
+	for _, t := range cfg.Tokens {
+		check(t.Principal, t.Namespaces)
+	}
+	for _, c := range cfg.Certificates {
+		check(c.Name, c.Namespaces)
+	}
+	return errors.Join(faults...)
 }
 
 // SetRights replaces the tokens and the certificates of a serving server, all or, on

@@ -133,7 +133,7 @@ func (s *runService) WaitRun(ctx context.Context, in *pawlv1.WaitRunRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.run(ctx, in.GetNamespace(), state)
+	run, err := s.run(ctx, callOf(ctx, in.GetNamespace()).Namespace, state)
 	return &pawlv1.WaitRunResponse{Run: run, TimedOut: !settled}, err
 }
 

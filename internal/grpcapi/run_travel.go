@@ -96,7 +96,7 @@ func (s *runService) ImportRun(stream importRunServer) error {
 	if err != nil {
 		return streamEnd(ctx, err)
 	}
-	run, err := s.run(ctx, first.GetNamespace(), st)
+	run, err := s.run(ctx, callOf(ctx, first.GetNamespace()).Namespace, st)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,23 @@ type Operation struct {
 	Scopes Scopes
 	// Public needs no caller: a probe has no token.
 	Public bool
+	// Space says of which namespace it is, for callers that are kept to some.
+	Space Space
 }
+
+// Space is of which namespace an operation is.
+type Space uint8
+
+const (
+	// SpaceNamed: of the one that its request names, else the caller's first.
+	SpaceNamed Space = iota
+	// SpaceDefault: of the default one, whoever asks.
+	SpaceDefault
+	// SpaceAll: of all of them together, so that who is kept to some may not ask.
+	SpaceAll
+	// SpaceNone: it tells nothing that is of a namespace.
+	SpaceNone
+)
 
 // everyScope admits whoever has any right at all.
 const everyScope = AllScopes &^ Admin
@@ -73,30 +89,38 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.DeliveryService/ResendDeadLetter", Scopes: RunsRead | RunsWrite},
 	{Name: "/pawl.v1.DeliveryService/DiscardDeadLetter", Scopes: RunsRead | RunsWrite},
 
-	{Name: "/lf.a2a.v1.A2AService/SendMessage", Scopes: RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/SendStreamingMessage", Scopes: RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/GetTask", Scopes: RunsRead | RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/ListTasks", Scopes: RunsRead | RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/CancelTask", Scopes: RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/SubscribeToTask", Scopes: RunsRead | RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig", Scopes: RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/GetTaskPushNotificationConfig", Scopes: RunsRead | RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/ListTaskPushNotificationConfigs", Scopes: RunsRead | RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/DeleteTaskPushNotificationConfig", Scopes: RunsWrite},
-	{Name: "/lf.a2a.v1.A2AService/GetExtendedAgentCard", Scopes: RunsRead | RunsWrite},
+	{Name: "/lf.a2a.v1.A2AService/SendMessage", Scopes: RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/SendStreamingMessage", Scopes: RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/GetTask", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/ListTasks", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/CancelTask", Scopes: RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/SubscribeToTask", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig", Scopes: RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/GetTaskPushNotificationConfig", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/ListTaskPushNotificationConfigs", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/DeleteTaskPushNotificationConfig", Scopes: RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/GetExtendedAgentCard", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
 
-	{Name: "GET /metrics", Scopes: RunsRead},
+	{Name: "GET /metrics", Scopes: RunsRead, Space: SpaceAll},
+	// The page is files; what it shows it asks for with its visitor's token. Cards are
+	// how agents are found, and tell of the default namespace which it has.
+	{Name: "GET /", Public: true, Space: SpaceNone},
+	{Name: "GET /ui", Public: true, Space: SpaceNone},
+	{Name: "GET /openapi.json", Public: true, Space: SpaceNone},
+	{Name: "GET /healthz", Public: true, Space: SpaceNone},
+	{Name: "GET /.well-known/agent-card.json", Public: true, Space: SpaceDefault},
+	{Name: "GET /a2a/PACK/AGENT/.well-known/agent-card.json", Public: true, Space: SpaceDefault},
 
-	{Name: "/grpc.health.v1.Health/Check", Public: true},
-	{Name: "/grpc.health.v1.Health/List", Public: true},
-	{Name: "/grpc.health.v1.Health/Watch", Public: true},
-	{Name: "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Scopes: everyScope},
-	{Name: "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Scopes: everyScope},
-	{Name: "/grpc.channelz.v1.Channelz/GetTopChannels", Scopes: Admin},
-	{Name: "/grpc.channelz.v1.Channelz/GetServers", Scopes: Admin},
-	{Name: "/grpc.channelz.v1.Channelz/GetServer", Scopes: Admin},
-	{Name: "/grpc.channelz.v1.Channelz/GetServerSockets", Scopes: Admin},
-	{Name: "/grpc.channelz.v1.Channelz/GetChannel", Scopes: Admin},
-	{Name: "/grpc.channelz.v1.Channelz/GetSubchannel", Scopes: Admin},
-	{Name: "/grpc.channelz.v1.Channelz/GetSocket", Scopes: Admin},
+	{Name: "/grpc.health.v1.Health/Check", Public: true, Space: SpaceNone},
+	{Name: "/grpc.health.v1.Health/List", Public: true, Space: SpaceNone},
+	{Name: "/grpc.health.v1.Health/Watch", Public: true, Space: SpaceNone},
+	{Name: "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Scopes: everyScope, Space: SpaceNone},
+	{Name: "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Scopes: everyScope, Space: SpaceNone},
+	{Name: "/grpc.channelz.v1.Channelz/GetTopChannels", Scopes: Admin, Space: SpaceAll},
+	{Name: "/grpc.channelz.v1.Channelz/GetServers", Scopes: Admin, Space: SpaceAll},
+	{Name: "/grpc.channelz.v1.Channelz/GetServer", Scopes: Admin, Space: SpaceAll},
+	{Name: "/grpc.channelz.v1.Channelz/GetServerSockets", Scopes: Admin, Space: SpaceAll},
+	{Name: "/grpc.channelz.v1.Channelz/GetChannel", Scopes: Admin, Space: SpaceAll},
+	{Name: "/grpc.channelz.v1.Channelz/GetSubchannel", Scopes: Admin, Space: SpaceAll},
+	{Name: "/grpc.channelz.v1.Channelz/GetSocket", Scopes: Admin, Space: SpaceAll},
 }

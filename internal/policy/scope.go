@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Scopes is a set of rights.
 type Scopes uint8
@@ -82,6 +85,25 @@ type Principal struct {
 	// Name is recorded on everything that the principal causes.
 	Name   string
 	Scopes Scopes
+	// Namespaces are the only ones that exist for the principal, the first being what
+	// its calls mean that name none; nil = every one that is served, and the default.
+	Namespaces []string
+}
+
+// Bound reports whether the principal is kept to some namespaces.
+func (p Principal) Bound() bool { return p.Namespaces != nil }
+
+// In reports whether a namespace exists for the principal, as far as its rights say.
+func (p Principal) In(namespace string) bool {
+	return !p.Bound() || slices.Contains(p.Namespaces, namespace)
+}
+
+// Home is what a call of the principal means that names no namespace; "" = the default.
+func (p Principal) Home() string {
+	if len(p.Namespaces) == 0 {
+		return ""
+	}
+	return p.Namespaces[0]
 }
 
 // Anonymous is the caller while authentication is off: every right but Admin.
@@ -106,7 +128,7 @@ const BehalfMark = ">"
 // not this one: nobody here has seen the other. So it has no right that p lacks, and a
 // name that no principal of this sidecar has: "p>other".
 func (p Principal) Behalf(of Principal) Principal {
-	return Principal{Name: p.Name + BehalfMark + of.Name, Scopes: of.Scopes.Bounded(p.Scopes)}
+	return Principal{Name: p.Name + BehalfMark + of.Name, Scopes: of.Scopes.Bounded(p.Scopes), Namespaces: p.Namespaces}
 }
 
 // MaySeeRuns reports whether runs exist at all for the principal. To one that

@@ -107,6 +107,11 @@ func (e *Engine) Health() error { return e.gate.check() }
 // Namespace resolves a name; unknown ones are NOT_FOUND.
 func (e *Engine) Namespace(name string) (uint32, error) { return e.cfg.Namespaces.Number(name) }
 
+// within resolves the namespace of a call; those that are not its principal's are unknown.
+func (e *Engine) within(call Call) (uint32, error) {
+	return e.cfg.Namespaces.Within(call.Namespace, call.Principal.Namespaces)
+}
+
 // Namespaces lists the configured names in order.
 func (e *Engine) Namespaces() []string { return e.cfg.Namespaces.Names() }
 
@@ -115,7 +120,7 @@ func (e *Engine) NamespaceName(number uint32) string { return e.cfg.Namespaces.N
 
 // Find resolves the address of a run that a principal may see.
 func (e *Engine) Find(ref RunRef) (RunKey, error) {
-	ns, err := e.Namespace(ref.Namespace)
+	ns, err := e.within(ref.Call)
 	if err != nil {
 		return RunKey{}, err
 	}

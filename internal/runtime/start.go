@@ -21,7 +21,7 @@ import (
 // State; NOT_FOUND for the pack; INVALID_ARGUMENT for execution, entry, labels
 // and variables, by field; RESOURCE_EXHAUSTED for what is too large.
 func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error) {
-	ns, err := e.Namespace(req.Namespace)
+	ns, err := e.within(req.Call)
 	if err != nil {
 		return Answer{}, err
 	}

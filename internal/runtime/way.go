@@ -61,7 +61,7 @@ func (e *Engine) Terms() *request.Terms { return &e.terms }
 //
 // Errors: NOT_FOUND NAMESPACE_NOT_FOUND, PERMISSION_DENIED SCOPE_MISSING.
 func (e *Engine) Admit(call Call, scopes Scopes) (uint32, error) {
-	ns, err := e.Namespace(call.Namespace)
+	ns, err := e.within(call)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 /** A real sidecar for one spec file, and a client of its gateway. */
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,6 +13,10 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const BINARY = process.env.PAWL_SIDECAR ?? join(ROOT, "bin/sidecar");
 
 export const example = (name: string): string => join(ROOT, "testdata/packs", name);
+
+/** A line of a tokens file, which has the token's digest. */
+const tokenLine = ([principal, scopes, token]: TokenLine): string =>
+  `${principal} ${scopes} sha256:${createHash("sha256").update(token).digest("hex")}\n`;
 
 /** PRINCIPAL, SCOPES, TOKEN. */
 export type TokenLine = readonly [string, string, string];
@@ -51,7 +56,7 @@ export class Sidecar {
     }
     if (options.tokens) {
       const file = join(temp, "tokens");
-      writeFileSync(file, options.tokens.map((line) => `${line.join(" ")}\n`).join(""), {
+      writeFileSync(file, options.tokens.map(tokenLine).join(""), {
         mode: 0o600,
       });
       flags.push("--tokens-file", file);

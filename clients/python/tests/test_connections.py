@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -129,9 +130,14 @@ async def test_a_unix_socket(socket: Path) -> None:
 # Tokens
 
 
+def digest(secret: str) -> str:
+    """A token as a tokens file has it."""
+    return "sha256:" + hashlib.sha256(secret.encode()).hexdigest()
+
+
 def words(path: Path, secret: str) -> str:
     path.touch(mode=0o600)
-    path.write_text(f"app runs:write,runs:read,work {secret}\n")
+    path.write_text(f"app runs:write,runs:read,work {digest(secret)}\n")
     return secret
 
 

@@ -4,6 +4,7 @@ class that a healthy sidecar can give."""
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -171,7 +172,8 @@ def test_tokens(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     secret = "0123456789abcdef0123456789abcdef"
     tokens.touch(mode=0o600)
-    tokens.write_text(f"reader runs:read {secret}\n")
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    tokens.write_text(f"reader runs:read sha256:{digest}\n")
     with Sidecar(packs=[OPS], flags=[f"--tokens-file={tokens}"]) as own:
         with own.client() as client, pytest.raises(pawl.AuthenticationError):
             list(client.list_runs())

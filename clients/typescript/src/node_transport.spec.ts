@@ -1,6 +1,7 @@
 /** Connections from Node: large answers, silence, TLS, sockets. */
 
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -109,7 +110,7 @@ describe("TLS", () => {
     certificate("localhost", "ca");
     certificate("app", "ca");
     certificate("stranger");
-    const tokens = `app packs:write,runs:write,runs:read ${secret}\n`;
+    const tokens = `app packs:write,runs:write,runs:read sha256:${createHash("sha256").update(secret).digest("hex")}\n`;
     writeFileSync(file("tokens"), tokens, { mode: 0o600 });
   });
   afterAll(() => rmSync(directory, { recursive: true }));

@@ -32,6 +32,9 @@ func (c Caller) In(namespace string) runtime.Call {
 	if namespace != "" && !c.Bound {
 		call.Namespace = namespace
 	}
+	if call.Namespace == "" {
+		call.Namespace = call.Principal.Home()
+	}
 	return call
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	mwauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
@@ -116,7 +117,7 @@ func (s *AuthState) byToken(ctx context.Context) (*Caller, error) {
 	if err != nil {
 		return nil, unauthenticated("TOKEN_MISSING", "this server wants the header authorization: Bearer TOKEN")
 	}
-	p := s.Tokens.find(sha256.Sum256([]byte(secret)))
+	p := s.Tokens.Holder(secret)
 	if p == nil {
 		return nil, unauthenticated("TOKEN_UNKNOWN", "the bearer token is not one of this server's")
 	}
@@ -141,7 +142,7 @@ func (a *Authenticator) Authorize(p *Caller, method string) error {
 	op, known := a.Operations[method]
 	need := op.Scopes
 	if known && (need == 0 || p.Scopes.Any(need)) {
-		return nil
+		return inSpace(p, op)
 	}
 	return &machine.Refusal{
 		Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: need.Names(),
@@ -176,6 +177,9 @@ func (a *Authenticator) Again(p *Caller, method string) (*Caller, error) {
 	default:
 		return p, nil
 	}
+	if lost(p.Principal, still.Principal) {
+		return nil, unauthenticated("NAMESPACE_REVOKED", "the principal of this stream is kept to other namespaces now")
+	}
 	return still, a.Authorize(still, method)
 }
 
@@ -200,21 +204,20 @@ func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServ
 	return next(ctx, req)
 }
 
-// MayRead says whether a principal of this name may read runs. Whoever made a webhook
-// may have lost the right since.
-func (a *Authenticator) MayRead(name string) error {
+// MayRead says whether a principal of this name may read the runs of a namespace. Whoever
+// made a webhook may have lost the right since.
+func (a *Authenticator) MayRead(name, namespace string) error {
 	now := a.Current.Load()
+	may := func(p runtime.Principal) bool { return p.Scopes.Any(runtime.ScopeRunsRead) && p.In(namespace) }
 	switch {
 	case !now.Tokens.Empty():
-		for _, p := range now.Tokens.Principals {
-			if p.Name == name && p.Scopes.Any(runtime.ScopeRunsRead) {
-				return nil
-			}
+		if slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Name == name && may(p.Principal) }) {
+			return nil
 		}
-	case now.Certificates == nil, name == Anonymous.Name, now.Certificates.Of(name).Any(runtime.ScopeRunsRead):
+	case now.Certificates == nil, name == Anonymous.Name, may(now.Certificates.Of(name)):
 		return nil
 	}
-	return fmt.Errorf("principal %q, whose webhook it is, does not have the scope %s", name, runtime.ScopeRunsRead)
+	return fmt.Errorf("principal %q, whose webhook it is, does not have the scope %s in namespace %q", name, runtime.ScopeRunsRead, namespace)
 }
 
 // Unlisted names the registered methods that have no row in the table.

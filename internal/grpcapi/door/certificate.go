@@ -79,6 +79,8 @@ type CertificateSet struct {
 	Roots map[[sha256.Size]byte]bool
 	// Scopes are by name; everyCertificate is every holder's.
 	Scopes map[string]runtime.Scopes
+	// Namespaces are by name, where the scopes hold in some alone.
+	Namespaces map[string][]string
 }
 
 // Find names the holder: by the first of its names that was given scopes, else by
@@ -99,12 +101,22 @@ func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 			break
 		}
 	}
-	return &Caller{Principal: runtime.Principal{Name: name, Scopes: s.Of(name)}, certificate: id}, nil
+	return &Caller{Principal: s.Of(name), certificate: id}, nil
 }
 
-// Of are the scopes of a name.
-func (s *CertificateSet) Of(name string) runtime.Scopes {
-	return s.Scopes[name] | s.Scopes[EveryCertificate]
+// Of is the principal of a name. What every certificate may do is added to what its own
+// line says where both hold in the same namespaces; else its own line stands alone, so
+// that no scope reaches a namespace that it was not given for.
+func (s *CertificateSet) Of(name string) runtime.Principal {
+	own, listed := s.Scopes[name]
+	p := runtime.Principal{Name: name, Scopes: own, Namespaces: s.Namespaces[name]}
+	if !listed {
+		p.Namespaces = s.Namespaces[EveryCertificate]
+	}
+	if slices.Equal(p.Namespaces, s.Namespaces[EveryCertificate]) {
+		p.Scopes |= s.Scopes[EveryCertificate]
+	}
+	return p
 }
 
 // The gateway is a client on the in-process connection. It tells there who showed a

@@ -23,14 +23,17 @@ type Certificate struct {
 	Name string
 	// Scopes are the holder's rights, at least one.
 	Scopes runtime.Scopes
+	// Namespaces are those in which they hold; nil = every one.
+	Namespaces []string
 }
 
 // ReadCertificates reads a file of certificates' rights. Each line that is neither
 // empty nor a comment (#) has two fields parted by spaces or tabs; the name, which
 // is the first, may have spaces in it:
 //
-//	NAME  SCOPE[,SCOPE...]
+//	NAME  SCOPE[,SCOPE...][@NAMESPACE[,NAMESPACE...]]
 //	cert:ci-deploy                      packs:write
+//	cert:red-worker                     work@red
 //	uri:spiffe://example.org/approvals  runs:read,events:external
 //	*                                   runs:read
 //
@@ -75,11 +78,11 @@ func parseCertificate(line string) (Certificate, error) {
 	if cut < 0 {
 		return Certificate{}, errors.New("1 field; want NAME SCOPE[,SCOPE...]")
 	}
-	scopes, err := ParseScopes(line[cut+1:])
+	scopes, namespaces, err := parseGrant(line[cut+1:])
 	if err != nil {
 		return Certificate{}, err
 	}
-	return Certificate{Name: strings.TrimSpace(line[:cut]), Scopes: scopes}, nil
+	return Certificate{Name: strings.TrimSpace(line[:cut]), Scopes: scopes, Namespaces: namespaces}, nil
 }
 
 // validate reports the first fault of a line.
@@ -107,7 +110,7 @@ func NewCertificateSet(keys *Keys, list []Certificate) (*CertificateSet, error) 
 		}
 		return nil, nil
 	}
-	set := &CertificateSet{Roots: keys.Roots, Scopes: map[string]runtime.Scopes{}}
+	set := &CertificateSet{Roots: keys.Roots, Scopes: map[string]runtime.Scopes{}, Namespaces: map[string][]string{}}
 	var faults []error
 	for _, c := range list {
 		if err := c.validate(); err != nil {
@@ -118,6 +121,7 @@ func NewCertificateSet(keys *Keys, list []Certificate) (*CertificateSet, error) 
 			faults = append(faults, fmt.Errorf("certificate %q is named twice", c.Name))
 		}
 		set.Scopes[c.Name] |= c.Scopes
+		set.Namespaces[c.Name] = c.Namespaces
 	}
 	return set, errors.Join(faults...)
 }

@@ -2,9 +2,11 @@ package door
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -27,6 +29,35 @@ func ParseScopes(list string) (runtime.Scopes, error) {
 		set |= EveryScope[i]
 	}
 	return set, nil
+}
+
+// namespaceName is the form that the contract gives a namespace.
+var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+
+// parseGrant reads what a line of rights grants: SCOPE[,SCOPE...], which holds in every
+// namespace, or SCOPE[,SCOPE...]@NAMESPACE[,NAMESPACE...], which holds in these alone. The
+// first namespace is the one of calls that name none.
+func parseGrant(text string) (runtime.Scopes, []string, error) {
+	list, names, bound := strings.Cut(text, "@")
+	scopes, err := ParseScopes(list)
+	if err != nil || !bound {
+		return scopes, nil, err
+	}
+	namespaces := strings.Split(names, ",")
+	return scopes, namespaces, checkNamespaces(namespaces)
+}
+
+// checkNamespaces refuses names that no namespace has, and lists that say one twice.
+func checkNamespaces(names []string) error {
+	for i, name := range names {
+		if !namespaceName.MatchString(name) {
+			return fmt.Errorf("%q is no name of a namespace: want a-z and up to 62 of a-z, 0-9 and -", fault.Clip(name, fault.MaxFieldBytes))
+		}
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("namespace %q is named twice", name)
+		}
+	}
+	return nil
 }
 
 func knownScopes() string {

@@ -3,8 +3,11 @@ package door
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -25,11 +28,45 @@ type Token struct {
 	// 1 to 128 of letters, digits and . _ @ : / -; not "anonymous" nor one of the
 	// sidecar's own, "pawl", "sidecar" and "a2a".
 	Principal string
-	// Secret is what the holder sends as "authorization: Bearer <secret>", at
-	// least MinTokenBytes printable ASCII characters without spaces.
+	// Digest is the SHA-256 of what the holder sends as "authorization: Bearer <secret>".
+	Digest [sha256.Size]byte
+	// Secret is the same for a token that the process makes for itself, at least
+	// MinTokenBytes printable ASCII characters without spaces; then Digest is zero.
 	Secret string
 	// Scopes are the holder's rights, at least one.
 	Scopes runtime.Scopes
+	// Namespaces are those in which they hold; nil = every one.
+	Namespaces []string
+}
+
+// digestForm begins the digest of a token in a file.
+const digestForm = "sha256:"
+
+// randomTokenBytes is how much chance a new token has: nobody guesses 256 bits, so that
+// their plain digest gives nothing away to whoever reads the file.
+const randomTokenBytes = 32
+
+// NewSecret makes a token.
+func NewSecret() string {
+	var random [randomTokenBytes]byte
+	_, _ = rand.Read(random[:]) // it does not fail
+	return base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+// TokenLine is a line of a tokens file; the scopes may have namespaces.
+func TokenLine(principal, scopes, secret string) (string, error) {
+	line := principal + "  " + scopes + "  " + Digested(secret)
+	t, err := parseToken(line)
+	if err == nil {
+		err = t.validate()
+	}
+	return line, err
+}
+
+// Digested is a token as a file has it.
+func Digested(secret string) string {
+	digest := sha256.Sum256([]byte(secret))
+	return digestForm + hex.EncodeToString(digest[:])
 }
 
 // reservedNames are the sidecar's own: it owns its delegations' tasks as "pawl".
@@ -40,9 +77,12 @@ var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
 // ReadTokens reads a token file. Each line that is neither empty nor a comment
 // (#) has three fields parted by spaces or tabs:
 //
-//	PRINCIPAL  SCOPE[,SCOPE...]  TOKEN
-//	ci-deploy  packs:write       o8Zc2mJ5hQ1rT7vX
-//	approvals  runs:read,events:external  Yp4dW9sK2nB6gL0e
+//	PRINCIPAL  SCOPE[,SCOPE...][@NAMESPACE[,NAMESPACE...]]  sha256:DIGEST
+//	ci-deploy  packs:write                   sha256:5f1e...
+//	approvals  runs:read,events:external@red sha256:0c9a...
+//
+// The file has no token, only its digest: who reads it can prove nothing with it. A line
+// with a token as it is sent is refused ([HashLines] brings such a file into this form).
 //
 // A file that others may write, or everybody may read, is refused. All other faults
 // are reported at once, by line; no error repeats a token.
@@ -78,7 +118,7 @@ func parseTokens(r io.Reader) ([]Token, error) {
 		faults = append(faults, err)
 	}
 	if len(tokens) == 0 && len(faults) == 0 {
-		faults = append(faults, errors.New("no token in it; want lines of PRINCIPAL SCOPES TOKEN"))
+		faults = append(faults, errors.New("no token in it; want lines of PRINCIPAL SCOPES sha256:DIGEST"))
 	}
 	return tokens, errors.Join(faults...)
 }
@@ -86,13 +126,28 @@ func parseTokens(r io.Reader) ([]Token, error) {
 func parseToken(line string) (Token, error) {
 	fields := strings.Fields(line)
 	if len(fields) != 3 {
-		return Token{}, fmt.Errorf("%d fields; want PRINCIPAL SCOPE[,SCOPE...] TOKEN", len(fields))
+		return Token{}, fmt.Errorf("%d fields; want PRINCIPAL SCOPE[,SCOPE...][@NAMESPACE...] sha256:DIGEST", len(fields))
 	}
-	scopes, err := ParseScopes(fields[1])
-	if err != nil {
+	t := Token{Principal: fields[0]}
+	var err error
+	if t.Scopes, t.Namespaces, err = parseGrant(fields[1]); err != nil {
 		return Token{}, err
 	}
-	return Token{Principal: fields[0], Secret: fields[2], Scopes: scopes}, nil
+	t.Digest, err = parseDigest(fields[2])
+	return t, err
+}
+
+// parseDigest reads a digest; no error repeats what was no digest.
+func parseDigest(text string) (digest [sha256.Size]byte, err error) {
+	text, ok := strings.CutPrefix(text, digestForm)
+	if !ok {
+		return digest, errors.New("the token stands in the file as it is sent; want sha256: and its digest: `sidecar token hash FILE` rewrites the file")
+	}
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != sha256.Size {
+		return digest, fmt.Errorf("sha256: wants %d hexadecimal digits", 2*sha256.Size)
+	}
+	return [sha256.Size]byte(raw), nil
 }
 
 // validate reports the first fault of a token, without its secret.
@@ -100,14 +155,34 @@ func (t Token) validate() error {
 	switch {
 	case !principalName.MatchString(t.Principal) || slices.Contains(reservedNames, t.Principal):
 		return fmt.Errorf("principal %q: want 1 to 128 of letters, digits and . _ @ : / -, none of %s", t.Principal, strings.Join(reservedNames, ", "))
-	case len(t.Secret) < MinTokenBytes:
-		return fmt.Errorf("token of %q has %d characters; want at least %d", t.Principal, len(t.Secret), MinTokenBytes)
-	case !Printable(t.Secret) || strings.Contains(t.Secret, " "):
-		return fmt.Errorf("token of %q: want printable ASCII without spaces", t.Principal)
 	case t.Scopes == 0:
 		return fmt.Errorf("principal %q has no scope; known scopes are %s", t.Principal, knownScopes())
+	case t.Digest != [sha256.Size]byte{}:
+		return nil
+	}
+	if err := checkSecret(t.Secret); err != nil {
+		return fmt.Errorf("token of %q: %w", t.Principal, err)
 	}
 	return nil
+}
+
+// checkSecret says what is wrong with a token, without repeating it.
+func checkSecret(secret string) error {
+	switch {
+	case len(secret) < MinTokenBytes:
+		return fmt.Errorf("%d characters; want at least %d", len(secret), MinTokenBytes)
+	case !Printable(secret) || strings.Contains(secret, " "):
+		return errors.New("want printable ASCII without spaces")
+	}
+	return nil
+}
+
+// digest is what the token is known by.
+func (t Token) digest() [sha256.Size]byte {
+	if t.Digest == ([sha256.Size]byte{}) {
+		return sha256.Sum256([]byte(t.Secret))
+	}
+	return t.Digest
 }
 
 // TokenSet answers who holds a token. It keeps digests only, so that a
@@ -126,15 +201,24 @@ func NewTokenSet(tokens []Token) (*TokenSet, error) {
 			faults = append(faults, err)
 			continue
 		}
-		digest := sha256.Sum256([]byte(t.Secret))
+		digest := t.digest()
 		if set.find(digest) != nil {
 			faults = append(faults, fmt.Errorf("principal %q has the token of another principal", t.Principal))
 			continue
 		}
 		set.digests = append(set.digests, digest)
-		set.Principals = append(set.Principals, &Caller{Principal: runtime.Principal{Name: t.Principal, Scopes: t.Scopes}, token: digest})
+		set.Principals = append(set.Principals, &Caller{Principal: runtime.Principal{Name: t.Principal, Scopes: t.Scopes, Namespaces: t.Namespaces}, token: digest})
 	}
 	return set, errors.Join(faults...)
+}
+
+// Holder is who sends a token; nil = it is nobody's. One that is shorter than any that may
+// be made is nobody's, whatever digests there are.
+func (s *TokenSet) Holder(secret string) *Caller {
+	if len(secret) < MinTokenBytes {
+		return nil
+	}
+	return s.find(sha256.Sum256([]byte(secret)))
 }
 
 // find compares with every token, whichever matches, and returns nil for none.

@@ -32,9 +32,30 @@ func (n Namespaces) Number(name string) (uint32, error) {
 	if number, ok := n[name]; ok {
 		return number, nil
 	}
-	return 0, &machine.Refusal{
+	return 0, NotServed(name, n.Names())
+}
+
+// Within is [Namespaces.Number] for a principal that is kept to these; nil = it is not.
+// To it every other one, served or not, is as absent as one that never was.
+func (n Namespaces) Within(name string, only []string) (uint32, error) {
+	if only == nil {
+		return n.Number(name)
+	}
+	if name == "" {
+		name = DefaultNamespace
+	}
+	number, served := n[name]
+	if !served || !slices.Contains(only, name) {
+		return 0, NotServed(name, only)
+	}
+	return number, nil
+}
+
+// NotServed refuses a namespace that is none for the caller, to whom these are.
+func NotServed(name string, allowed []string) error {
+	return &machine.Refusal{
 		Code: machine.CodeNotFound, Reason: "NAMESPACE_NOT_FOUND", Field: "namespace",
-		Message: fmt.Sprintf("namespace %q is not configured", name), Allowed: n.Names(),
+		Message: fmt.Sprintf("namespace %q is not configured", name), Allowed: allowed,
 	}
 }
 

@@ -6686,7 +6686,10 @@ type GetCallerResponse struct {
 	Principal string `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Its scopes by name: packs:write, runs:write, runs:read, events:external, work,
 	// admin. A holder of admin has every other one as well.
-	Scopes        []string `protobuf:"bytes,2,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Scopes []string `protobuf:"bytes,2,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// The namespaces that exist for it. The first one is meant by its calls that name
+	// none.
+	Namespaces    []string `protobuf:"bytes,3,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6731,6 +6734,13 @@ func (x *GetCallerResponse) GetPrincipal() string {
 func (x *GetCallerResponse) GetScopes() []string {
 	if x != nil {
 		return x.Scopes
+	}
+	return nil
+}
+
+func (x *GetCallerResponse) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
 	}
 	return nil
 }
@@ -8936,10 +8946,13 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x12\n" +
 	"\x04runs\x18\x02 \x01(\x03R\x04runs\"R\n" +
 	"\x10GetCallerRequest\x12>\n" +
-	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\"I\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\"i\n" +
 	"\x11GetCallerResponse\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
-	"\x06scopes\x18\x02 \x03(\tR\x06scopes\"\x85\x02\n" +
+	"\x06scopes\x18\x02 \x03(\tR\x06scopes\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x03 \x03(\tR\n" +
+	"namespaces\"\x85\x02\n" +
 	"\x0eWaitRunRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x122\n" +

@@ -1187,12 +1187,14 @@ class GetCallerRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ...) -> None: ...
 
 class GetCallerResponse(_message.Message):
-    __slots__ = ("principal", "scopes")
+    __slots__ = ("principal", "scopes", "namespaces")
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     SCOPES_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
     principal: str
     scopes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, principal: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ...) -> None: ...
+    namespaces: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, principal: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., namespaces: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WaitRunRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "until", "timeout")

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+)
+
+func newToken(p *cli.Printer) *cobra.Command {
+	return group("token", "Make bearer tokens, of which a file keeps digests alone", newTokenNew(p), newTokenHash(p))
+}
+
+func newTokenNew(p *cli.Printer) *cobra.Command {
+	file := ""
+	cmd := &cobra.Command{
+		Use:   "new PRINCIPAL SCOPE[,SCOPE...][@NAMESPACE[,NAMESPACE...]]",
+		Short: "Make a token, which is shown this once",
+		Long: `Makes a token of 256 random bits and prints it: nothing keeps it. Its line for the
+tokens file, which has the token's digest alone, goes to the end of --file, else to
+standard error. A sidecar that serves takes it up with SIGHUP.`,
+		Example: "  TOKEN=$(sidecar token new approvals runs:read,events:external@red --file tokens)",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			secret := door.NewSecret()
+			line, err := door.TokenLine(args[0], args[1], secret)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			if file != "" {
+				if err := appendLine(file, line); err != nil {
+					return cli.Usage(err)
+				}
+			}
+			return printToken(p, secret, line, file == "")
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "tokens file that gets the line; made with mode 0600 if it is not there")
+	return cmd
+}
+
+func printToken(p *cli.Printer, secret, line string, show bool) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Object{{Key: "token", Value: secret}, {Key: "line", Value: line}})
+	}
+	if show {
+		p.Warnf("line for the tokens file: %s", line)
+	}
+	p.Printf("%s\n", secret)
+	return nil
+}
+
+// appendLine adds a line to a file that nobody else can write or read.
+func appendLine(path, line string) (err error) {
+	old, err := secretfile.Read(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		line = "\n" + line
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	_, err = io.WriteString(file, line+"\n")
+	return err
+}
+
+func newTokenHash(p *cli.Printer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "hash FILE",
+		Short: "Put digests in the place of the tokens of a file",
+		Long: `Rewrites a tokens file of PRINCIPAL SCOPES TOKEN lines: each token becomes
+sha256: and its digest, everything else stays. The tokens themselves go on being
+what callers send. The file is replaced at once or not at all; a copy that you have
+of it still has the tokens.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			n, err := hashFile(args[0])
+			if err != nil {
+				return cli.Usage(fmt.Errorf("%s: %w", args[0], err))
+			}
+			p.Printf("%s: %d tokens became digests\n", args[0], n)
+			return nil
+		},
+	}
+}
+
+// hashFile replaces a file by one with its permissions.
+func hashFile(path string) (n int, err error) {
+	text, err := secretfile.Read(path)
+	if err != nil {
+		return 0, err
+	}
+	hashed, n, err := door.HashLines(text)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), ".tokens-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(next.Name())
+	_, err = next.Write(hashed)
+	if err = errors.Join(err, next.Chmod(info.Mode().Perm()), next.Sync(), next.Close()); err != nil {
+		return 0, err
+	}
+	return n, os.Rename(next.Name(), path)
+}

@@ -1,0 +1,76 @@
+package door
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
+)
+
+// named is what every request has that is of a namespace.
+type named interface{ GetNamespace() string }
+
+// Within refuses a request of another namespace than those that its caller is kept to.
+// It is the first thing that is said of a request: no other answer may tell whether
+// there is such a namespace, or what it has. The engine holds the same once more.
+func Within(p *Caller, req any) error {
+	in, ok := req.(named)
+	if !ok || in.GetNamespace() == "" || p.In(in.GetNamespace()) {
+		return nil
+	}
+	return request.NotServed(in.GetNamespace(), p.Namespaces)
+}
+
+// inSpace judges an operation that is of no namespace that a request could name.
+func inSpace(p *Caller, op runtime.Operation) error {
+	switch {
+	case op.Space == policy.SpaceDefault && !p.In(runtime.DefaultNamespace):
+		return request.NotServed(runtime.DefaultNamespace, p.Namespaces)
+	case op.Space == policy.SpaceAll && p.Bound():
+		return &machine.Refusal{
+			Code: machine.CodePermissionDenied, Reason: "NAMESPACE_BOUND",
+			Message: "this is of all namespaces together; principal " + p.Name + " is kept to some",
+		}
+	}
+	return nil
+}
+
+// lost reports whether a principal may no longer be where it was.
+func lost(was, is runtime.Principal) bool {
+	return is.Bound() && (!was.Bound() || slices.ContainsFunc(was.Namespaces, func(name string) bool { return !is.In(name) }))
+}
+
+// UnaryWithin is [Within] for unary calls.
+func UnaryWithin(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := Within(CallerOf(ctx), req); err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
+}
+
+// StreamWithin is [Within] for each message of a stream.
+func StreamWithin(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if p := CallerOf(stream.Context()); p.Bound() {
+		stream = &boundStream{ServerStream: stream, caller: p}
+	}
+	return next(srv, stream)
+}
+
+// boundStream is the stream of a caller that is kept to some namespaces.
+type boundStream struct {
+	grpc.ServerStream
+	caller *Caller
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *boundStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return Within(s.caller, m)
+}

@@ -31,17 +31,25 @@ func TestKill(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("PAWL_KILLS")); err == nil {
 		kills = n
 	}
-	s := newSidecar(t, "--pack", "testdata/crash.pack.yaml", "--allow-tool", "*")
+	killed(t, kills)
+}
+
+// killed does it, with more arguments for the process, and gives back the stopped one.
+func killed(t *testing.T, kills int, more ...string) *sidecar {
+	t.Helper()
+	args := append([]string{"--pack", "testdata/crash.pack.yaml", "--allow-tool", "*"}, more...)
+	s := newSidecar(t, args...)
 	s.start()
 	drivers := underFire(t, s, kills, killClients, s.runs)
 	disturbed := s.runs()
-	calm := newSidecar(t, "--pack", "testdata/crash.pack.yaml", "--allow-tool", "*")
+	calm := newSidecar(t, args...)
 	calm.start()
 	compareAll(t, drivers, disturbed, calm.runs())
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.stderr.String())
 	}
-	s.check()
+	s.check(more...)
+	return s
 }
 
 // underFire plays scripts from many clients while the process is killed, and

@@ -171,9 +171,9 @@ func (s *sidecar) signal(sig syscall.Signal) {
 }
 
 // check runs `sidecar check` on the stopped sidecar's data.
-func (s *sidecar) check() {
+func (s *sidecar) check(more ...string) {
 	s.t.Helper()
-	out, err := exec.Command(binary(s.t), "check", "--data", s.dir).CombinedOutput()
+	out, err := exec.Command(binary(s.t), append([]string{"check", "--data", s.dir}, more...)...).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("sidecar check: %v\n%s", err, out)
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 func newCheck(p *cli.Printer) *cobra.Command {
-	dir, repair := "", false
+	var data app.Data
+	repair := false
 	cmd := &cobra.Command{
 		Use:   "check --data DIR",
 		Short: "Prove that everything in a data directory is in order",
@@ -28,27 +29,26 @@ never written: a run whose entries are damaged is named and left as it is.
 Exit codes: 0 in order; 1 a fault was found; 2 the directory cannot be checked.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dir == "" {
+			if data.Dir == "" {
 				return cli.Usage(errors.New("--data is required: the directory of a store"))
 			}
 			if repair {
-				if err := runRepair(cmd.Context(), p, dir); err != nil {
+				if err := runRepair(cmd.Context(), p, data); err != nil {
 					return err
 				}
 			}
-			report, err := app.Check(cmd.Context(), dir)
+			report, err := app.Check(cmd.Context(), data)
 			return printReport(p, report, err)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data", "", "directory of the store (required)")
+	dataFlag(cmd, &data, "directory of the store (required)")
 	cmd.Flags().BoolVar(&repair, "repair", false, "make what follows from entries anew where it is not in order")
-	completeDir(cmd, "data")
 	return cmd
 }
 
 // runRepair repairs and says what it did; that is no JSON, the check's report follows.
-func runRepair(ctx context.Context, p *cli.Printer, dir string) error {
-	done, err := app.Repair(ctx, dir)
+func runRepair(ctx context.Context, p *cli.Printer, data app.Data) error {
+	done, err := app.Repair(ctx, data)
 	if err != nil {
 		return printReport(p, app.CheckReport{}, err)
 	}

@@ -10,6 +10,7 @@ import (
 )
 
 func newMigrate(p *cli.Printer) *cobra.Command {
+	var data app.Data
 	to := ""
 	cmd := &cobra.Command{
 		Use:   "migrate DIR",
@@ -27,7 +28,8 @@ Exit codes: 0 done, or nothing to do; 1 the old store is not in order; 2 the
 directory cannot be migrated.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			done, err := app.Migrate(cmd.Context(), args[0], to)
+			data.Dir = args[0]
+			done, err := app.Migrate(cmd.Context(), data, to)
 			if errors.Is(err, app.ErrUnusable) {
 				return cli.Usage(err)
 			}
@@ -39,6 +41,7 @@ directory cannot be migrated.`,
 	}
 	cmd.Flags().StringVar(&to, "to", "", "new directory, empty or absent, instead of the old one's place")
 	completeDir(cmd, "to")
+	dataKeyFlag(cmd, &data)
 	return cmd
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func newRunsVerify(p *cli.Printer, c *client) *cobra.Command {
-	dir := ""
+	var data app.Data
 	cmd := &cobra.Command{
 		Use:   "verify RUN | verify FILE | verify --data DIR [RUN]",
 		Short: "Prove that a run's journal is what its inputs made",
@@ -30,7 +30,7 @@ Exit codes: 0 in order; 1 a fault was found, named by its first bad seq; 2 the
 directory cannot be looked at.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := verify(cmd.Context(), c, dir, args)
+			found, err := verify(cmd.Context(), c, data, args)
 			switch {
 			case errors.Is(err, app.ErrUnusable):
 				return cli.Usage(err)
@@ -40,16 +40,15 @@ directory cannot be looked at.`,
 			return printVerified(p, found)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data", "", "directory of a store that no sidecar has open")
-	completeDir(cmd, "data")
+	dataFlag(cmd, &data, "directory of a store that no sidecar has open")
 	c.completeArgs(cmd, c.runWords)
 	return cmd
 }
 
-func verify(ctx context.Context, c *client, dir string, args []string) ([]app.Verified, error) {
+func verify(ctx context.Context, c *client, data app.Data, args []string) ([]app.Verified, error) {
 	switch {
-	case dir != "":
-		return app.VerifyData(ctx, dir, first(args))
+	case data.Dir != "":
+		return app.VerifyData(ctx, data, first(args))
 	case len(args) == 0:
 		return nil, cli.Usage(errors.New("name a run or a file, or a directory with --data"))
 	}

@@ -48,8 +48,14 @@ type app struct {
 
 // open builds everything and binds the addresses; nothing is served yet.
 func open(opts options) (*app, error) {
+	key, err := readKey(opts.config.EncryptionKeyFile)
+	if err != nil {
+		return nil, err
+	}
 	watching := newObservers(opts)
-	s, err := store.Open(store.Options{Dir: opts.config.Data, Logger: opts.log, Hooks: watching.hooks()})
+	s, err := store.Open(store.Options{
+		Dir: opts.config.Data, EncryptionKey: key, DataKeyAge: opts.config.DataKeyAge, Logger: opts.log, Hooks: watching.hooks(),
+	})
 	if err != nil {
 		return nil, errors.Join(err, watching.stop())
 	}

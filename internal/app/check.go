@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
@@ -23,14 +24,39 @@ type CheckReport = check.Report
 // CheckFault is the first thing that a check found wrong.
 type CheckFault = check.Fault
 
+// Data is a data directory that no sidecar has open.
+type Data struct {
+	Dir string
+	// KeyFile is the file with its encryption key, "" = it is not encrypted.
+	KeyFile string
+}
+
+// options of its store. Errors: those of [secretfile.ReadKey], as [ErrUnusable].
+func (d Data) options() (store.Options, error) {
+	key, err := readKey(d.KeyFile)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return store.Options{Dir: d.Dir, EncryptionKey: key}, err
+}
+
+// readKey reads the file of an encryption key; nil for none.
+func readKey(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	return secretfile.ReadKey(path)
+}
+
 // ErrUnusable marks errors of a data directory that could not be looked at: it
-// does not exist, is in use, or was written by a newer version.
+// does not exist, is in use, was written by a newer version or is encrypted under another
+// key.
 var ErrUnusable = errors.New("the data directory cannot be checked")
 
 // Check opens the store in a directory and proves every invariant of it. Errors:
 // [ErrUnusable], or a *[CheckFault]. Nobody else may have the directory open.
-func Check(ctx context.Context, dir string) (report CheckReport, err error) {
-	s, err := openExisting(dir, false)
+func Check(ctx context.Context, data Data) (report CheckReport, err error) {
+	s, err := openExisting(data, false)
 	if damage, ok := errors.AsType[*layout.Damage](err); ok {
 		return report, errors.Join(check.FaultOf(damage), err)
 	}
@@ -46,8 +72,8 @@ type CheckRepair = check.Repair
 
 // Repair makes every row of the store in a directory anew that follows from the entries
 // and is not as they make it. Errors as of [Check].
-func Repair(ctx context.Context, dir string) (done CheckRepair, err error) {
-	s, err := openExisting(dir, true)
+func Repair(ctx context.Context, data Data) (done CheckRepair, err error) {
+	s, err := openExisting(data, true)
 	if damage, ok := errors.AsType[*layout.Damage](err); ok {
 		return done, errors.Join(check.FaultOf(damage), err)
 	}
@@ -63,9 +89,13 @@ type Migration = store.Migration
 
 // Migrate brings the store in a directory to this program's format, in the directory to,
 // "" = in its place; see [store.Migrate]. Errors: [ErrUnusable].
-func Migrate(ctx context.Context, dir, to string) (Migration, error) {
-	done, err := store.Migrate(ctx, store.Options{Dir: dir}, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
-	if errors.Is(err, inspect.ErrLocked) || errors.Is(err, store.ErrFormat) {
+func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
+	opts, err := data.options()
+	if err != nil {
+		return Migration{}, err
+	}
+	done, err := store.Migrate(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
+	if unusable(err) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return done, err
@@ -80,15 +110,26 @@ func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
 }
 
 // openExisting opens the store in a directory that has one.
-func openExisting(dir string, repair bool) (*store.Store, error) {
-	if held, err := inspect.Holds(dir); err != nil || !held {
-		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, dir), err)
+func openExisting(data Data, repair bool) (*store.Store, error) {
+	if held, err := inspect.Holds(data.Dir); err != nil || !held {
+		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Dir), err)
 	}
-	s, err := store.Open(store.Options{Dir: dir, Repair: repair})
-	if errors.Is(err, inspect.ErrLocked) || errors.Is(err, store.ErrFormat) {
+	opts, err := data.options()
+	if err != nil {
+		return nil, err
+	}
+	opts.Repair = repair
+	s, err := store.Open(opts)
+	if unusable(err) {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return s, err
+}
+
+// unusable: the directory is not the caller's to look at.
+func unusable(err error) bool {
+	_, otherKey := errors.AsType[*inspect.KeyError](err)
+	return otherKey || errors.Is(err, inspect.ErrLocked) || errors.Is(err, store.ErrFormat)
 }
 
 type graphKey struct {

@@ -109,7 +109,7 @@ func TestGoldenStore(t *testing.T) {
 		r := openGolden(t, dir)
 		r.readBack(name)
 		r.close()
-		report, err := Check(context.Background(), dir)
+		report, err := Check(context.Background(), Data{Dir: dir})
 		if err != nil || report.Runs != 1 {
 			t.Errorf("%s: %+v, %v", name, report, err)
 		}

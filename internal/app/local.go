@@ -51,6 +51,7 @@ func startLocal(c config.Config, clock runtime.Clock, dir string) (*Local, error
 		return nil, err
 	}
 	token := door.Token{Principal: "local", Secret: hex.EncodeToString(secret[:]), Scopes: runtime.ScopeAdmin}
+	c.EncryptionKeyFile = ""
 	c.Data, c.Listen, c.Socket, c.HTTP, c.Metrics, c.TLSCert, c.TLSKey, c.TLSClientCA = dir, "", "", "", "", "", "", ""
 	a, err := open(options{config: c, rights: grpcapi.Rights{Tokens: []door.Token{token}}, clock: clock, log: slog.New(slog.DiscardHandler)})
 	if err != nil {

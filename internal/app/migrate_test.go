@@ -44,11 +44,11 @@ func copyGolden(t *testing.T, format uint32) string {
 func inOrder(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
-	report, err := Check(ctx, dir)
+	report, err := Check(ctx, Data{Dir: dir})
 	if err != nil || report.Runs != 7 || report.Records != 62 || report.Entries != 53 || report.Timers != 4 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	proven, err := VerifyData(ctx, dir, "")
+	proven, err := VerifyData(ctx, Data{Dir: dir}, "")
 	if err != nil || len(proven) != 7 {
 		t.Fatalf("%d runs, %v", len(proven), err)
 	}
@@ -84,13 +84,13 @@ func TestGoldenDirectories(t *testing.T) {
 	if !errors.As(err, &format) || format.Found != store.FormatVersion-1 || !strings.Contains(err.Error(), "sidecar migrate") {
 		t.Fatalf("an older directory: %v", err)
 	}
-	if _, err := Check(context.Background(), old); !errors.Is(err, ErrUnusable) {
+	if _, err := Check(context.Background(), Data{Dir: old}); !errors.Is(err, ErrUnusable) {
 		t.Fatalf("check of an older directory: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(old, "traces.cursor"), []byte("7\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	done, err := Migrate(context.Background(), old, "")
+	done, err := Migrate(context.Background(), Data{Dir: old}, "")
 	if err != nil || done.From != 1 || done.To != store.FormatVersion || done.Dir != old || done.Old != old+".format1" || done.Repair.Entries != 53 {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -98,12 +98,12 @@ func TestGoldenDirectories(t *testing.T) {
 		t.Errorf("a file beside the store: %q, %v", beside, err)
 	}
 	inOrder(t, old)
-	again, err := Migrate(context.Background(), old+".format1", filepath.Join(t.TempDir(), "again"))
+	again, err := Migrate(context.Background(), Data{Dir: old+".format1"}, filepath.Join(t.TempDir(), "again"))
 	if err != nil || again.Rows != done.Rows {
 		t.Fatalf("the old directory once more: %+v, %v", again, err)
 	}
 	inOrder(t, again.Dir)
-	if none, err := Migrate(context.Background(), again.Dir, ""); err != nil || none.From != none.To {
+	if none, err := Migrate(context.Background(), Data{Dir: again.Dir}, ""); err != nil || none.From != none.To {
 		t.Fatalf("nothing to do: %+v, %v", none, err)
 	}
 }
@@ -125,10 +125,10 @@ func TestMigrationIsCalledAgain(t *testing.T) {
 			if out, err := child.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != died {
 				t.Fatalf("%v: %s", err, out)
 			}
-			if _, err := Check(context.Background(), dir); !errors.Is(err, ErrUnusable) {
+			if _, err := Check(context.Background(), Data{Dir: dir}); !errors.Is(err, ErrUnusable) {
 				t.Errorf("a migration under way is served: %v", err)
 			}
-			if _, err := Migrate(context.Background(), dir, ""); err != nil {
+			if _, err := Migrate(context.Background(), Data{Dir: dir}, ""); err != nil {
 				t.Fatal(err)
 			}
 			inOrder(t, dir)
@@ -170,7 +170,7 @@ func TestMigrationTidies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Migrate(context.Background(), dir, ""); err != nil {
+	if _, err := Migrate(context.Background(), Data{Dir: dir}, ""); err != nil {
 		t.Fatal(err)
 	}
 	inOrder(t, dir)
@@ -193,11 +193,11 @@ func someEntry(t *testing.T, txn *badger.Txn) []byte {
 func TestRepairOfADirectory(t *testing.T) {
 	t.Parallel()
 	dir := copyGolden(t, store.FormatVersion)
-	done, err := Repair(context.Background(), dir)
+	done, err := Repair(context.Background(), Data{Dir: dir})
 	if err != nil || done.Runs != 7 || len(done.Rows) > 0 || len(done.Broken) > 0 {
 		t.Fatalf("a directory in order: %+v, %v", done, err)
 	}
-	if _, err := Repair(context.Background(), t.TempDir()); !errors.Is(err, ErrUnusable) {
+	if _, err := Repair(context.Background(), Data{Dir: t.TempDir()}); !errors.Is(err, ErrUnusable) {
 		t.Fatalf("no store: %v", err)
 	}
 }

@@ -267,7 +267,7 @@ func TestCrashSeams(t *testing.T) {
 			}
 			stop()
 			p.end()
-			if report, err := Check(t.Context(), dir); err != nil || report.Runs != 1 || report.Records != records {
+			if report, err := Check(t.Context(), Data{Dir: dir}); err != nil || report.Runs != 1 || report.Records != records {
 				t.Errorf("check: %+v, %v", report, err)
 			}
 		})

@@ -104,7 +104,7 @@ func TestServeAndDrain(t *testing.T) {
 	if err := <-s.ended; err != nil {
 		t.Errorf("drained with %v", err)
 	}
-	report, err := Check(t.Context(), c.Data)
+	report, err := Check(t.Context(), Data{Dir: c.Data})
 	if err != nil || report.Runs != 1 || report.Packs != 1 {
 		t.Errorf("check: %+v, %v", report, err)
 	}
@@ -176,7 +176,7 @@ func TestServeRefuses(t *testing.T) {
 				t.Errorf("error %v does not say %q; printed %q", err, tc.says, out.String())
 			}
 			// Whatever failed, nothing holds the directory any more.
-			if _, err := Check(t.Context(), c.Data); err != nil && strings.Contains(err.Error(), "in use") {
+			if _, err := Check(t.Context(), Data{Dir: c.Data}); err != nil && strings.Contains(err.Error(), "in use") {
 				t.Error(err)
 			}
 		})
@@ -248,7 +248,7 @@ func TestLocal(t *testing.T) {
 func TestCheckOfWhatIsNoStore(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "absent")} {
-		if _, err := Check(t.Context(), dir); !errors.Is(err, ErrUnusable) {
+		if _, err := Check(t.Context(), Data{Dir: dir}); !errors.Is(err, ErrUnusable) {
 			t.Errorf("%s: %v", dir, err)
 		}
 		if entries, _ := os.ReadDir(dir); len(entries) != 0 {

@@ -20,8 +20,8 @@ type Verified struct {
 // VerifyData proves the journals in a data directory that nobody has open: of one
 // run, or of all for "". Errors: [ErrUnusable], machine.ErrNoRun. What is wrong is
 // in the proofs.
-func VerifyData(ctx context.Context, dir, run string) (found []Verified, err error) {
-	s, err := openExisting(dir, false)
+func VerifyData(ctx context.Context, data Data, run string) (found []Verified, err error) {
+	s, err := openExisting(data, false)
 	if err != nil {
 		return nil, err
 	}

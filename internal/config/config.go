@@ -11,6 +11,12 @@ import (
 type Config struct {
 	// Data is the directory of the store; created when absent. Required.
 	Data string `yaml:"data" json:"data"`
+	// EncryptionKeyFile holds the key under which the store is encrypted: 16, 24 or 32
+	// bytes as hex or base64; "" = it is not.
+	EncryptionKeyFile string `yaml:"encryption_key_file" json:"encryption_key_file"`
+	// DataKeyAge is how long new files of an encrypted store are written under one data
+	// key. Default 240h.
+	DataKeyAge time.Duration `yaml:"data_key_age" json:"-"`
 	// Listen is HOST:PORT of the gRPC port; port 0 takes a free one.
 	// Default 127.0.0.1:7291.
 	Listen string `yaml:"listen" json:"listen"`
@@ -176,6 +182,7 @@ func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:7291",
 		A2A:    true, A2AStreaming: true, A2APush: true,
+		DataKeyAge:   10 * 24 * time.Hour,
 		DrainTimeout: 20 * time.Second,
 		Lease:        time.Minute,
 		StepGrace:    5 * time.Second,
@@ -217,6 +224,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	type plain Config
 	return json.Marshal(struct {
 		plain
+		DataKeyAge   string `json:"data_key_age"`
 		DrainTimeout string `json:"drain_timeout"`
 		WallTime     string `json:"wall_time"`
 		MaxWallTime  string `json:"max_wall_time"`
@@ -224,7 +232,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		StepGrace    string `json:"step_grace"`
 		RestartGrace string `json:"restart_grace"`
 		BlobGrace    string `json:"blob_grace"`
-	}{plain(c), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(), c.RestartGrace.String(), c.BlobGrace.String()})
+	}{plain(c), c.DataKeyAge.String(), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(), c.RestartGrace.String(), c.BlobGrace.String()})
 }
 
 // Secured reports whether callers are authenticated, which is what an address other

@@ -15,6 +15,8 @@ func Flags(fs *pflag.FlagSet) {
 // bind registers the settings with c as their storage and their default.
 func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Data, "data", c.Data, "directory of the store (required)")
+	fs.StringVar(&c.EncryptionKeyFile, "encryption-key-file", c.EncryptionKeyFile, "file of the key under which the store is encrypted: 16, 24 or 32 bytes, hex or base64")
+	fs.DurationVar(&c.DataKeyAge, "data-key-age", c.DataKeyAge, "how long new files of an encrypted store are written under one data key")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "HOST:PORT of the gRPC port; port 0 takes a free one")
 	fs.StringVar(&c.Socket, "socket", c.Socket, "path of a Unix socket that serves the same")
 	fs.StringVar(&c.HTTP, "http", c.HTTP, "HOST:PORT of the JSON gateway (off by default)")

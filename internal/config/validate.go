@@ -184,6 +184,7 @@ func (c *Config) words(l *list) {
 	if c.DrainTimeout <= 0 {
 		l.add("drain_timeout", "%s is not above 0s", c.DrainTimeout)
 	}
+	between(l, "data_key_age", c.DataKeyAge, time.Minute, 10*366*24*time.Hour)
 	between(l, "lease", c.Lease, time.Second, 24*time.Hour)
 	between(l, "wall_time", c.WallTime, 0, longestRun)
 	between(l, "max_wall_time", c.MaxWallTime, 0, longestRun)

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-func busyWorld(t *testing.T) *world {
+func busyWorld(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
-	w := newWorld(t, openTemp(t))
+	w := newWorld(t, openTemp(t, change...))
 	w.live(runID(1))
 	w.live(runID(2))
 	w.end(runID(2))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -18,6 +19,14 @@ type Options struct {
 	Dir string
 	// Logger receives Badger's messages. Default: discarded.
 	Logger *slog.Logger
+
+	// EncryptionKey of 16, 24 or 32 bytes encrypts everything in the directory that
+	// came from a caller; nil = nothing is. A directory is made with or without one and
+	// stays so.
+	EncryptionKey []byte
+	// DataKeyAge is how long new files are encrypted under one data key, which lies in
+	// the directory under EncryptionKey. Default 10 days.
+	DataKeyAge time.Duration
 
 	// MemTableSize in bytes, 8 MiB to 64 MiB. Default 32 MiB. Badger takes 15 % of
 	// it in one transaction, which bounds a group.
@@ -99,6 +108,9 @@ func (o Options) withDefaults() Options {
 	if o.ScrubInterval == 0 {
 		o.ScrubInterval = time.Hour
 	}
+	if o.DataKeyAge == 0 {
+		o.DataKeyAge = 10 * 24 * time.Hour
+	}
 	if o.MarkInterval == 0 {
 		o.MarkInterval = 10 * time.Second
 	}
@@ -114,6 +126,8 @@ func (o Options) validate() error {
 		}
 	}
 	check(o.Dir != "", "Dir is empty")
+	check(slices.Contains([]int{0, 16, 24, 32}, len(o.EncryptionKey)), "EncryptionKey has %d bytes, want 16, 24 or 32", len(o.EncryptionKey))
+	check(o.DataKeyAge >= time.Second, "DataKeyAge is %v, want at least 1s", o.DataKeyAge)
 	check(o.MemTableSize >= 8<<20 && o.MemTableSize <= 64<<20, "MemTableSize is %d, want %d to %d", o.MemTableSize, 8<<20, 64<<20)
 	check(o.BlockCache >= 1<<20, "BlockCache is %d, want at least %d", o.BlockCache, 1<<20)
 	check(o.IndexCache >= 1<<20, "IndexCache is %d, want at least %d", o.IndexCache, 1<<20)
@@ -132,6 +146,8 @@ const valueThreshold = 16 << 10
 func (o Options) badger(log *host.Logger) badger.Options {
 	return badger.DefaultOptions(o.Dir).
 		WithLogger(log).
+		WithEncryptionKey(o.EncryptionKey).
+		WithEncryptionKeyRotationDuration(o.DataKeyAge).
 		WithSyncWrites(true).
 		WithDetectConflicts(false).
 		WithMetricsEnabled(false).

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/options"
 
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -16,12 +15,16 @@ import (
 // a block that fails its checksum for the end of its table, in reads and, worse, in
 // the compaction that then deletes the table. A damaged table fails the store.
 func (s *Store) scrub(ctx context.Context) error {
-	for _, t := range s.db.Tables() {
+	open := s.db.Tables()
+	tables, err := inspect.OpenTables(s.opts.Dir, s.opts.EncryptionKey)
+	if err != nil {
+		return err
+	}
+	for _, t := range open {
 		if ctx.Err() != nil {
 			return nil
 		}
-		_, err := inspect.VerifyTable(s.opts.Dir, t.ID, options.Snappy)
-		if errors.Is(err, layout.ErrDamaged) && s.hasTable(t.ID) {
+		if _, err := tables.Verify(t.ID); errors.Is(err, layout.ErrDamaged) && s.hasTable(t.ID) {
 			return err
 		}
 	}

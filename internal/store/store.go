@@ -61,8 +61,9 @@ type Store struct {
 
 // Open opens or creates the store in opts.Dir. Errors: [ErrLocked] when another
 // process has it open, [ErrFormat] when a newer version wrote it, *[Damage] when it
-// holds less than was acknowledged or something that is not as it was written
-// (nothing was changed), *machine.Refusal DISK_LOW when there is not even room to
+// holds less than was acknowledged or something that is not as it was written,
+// *[inspect.KeyError] when it is encrypted otherwise than opts.EncryptionKey says
+// (nothing was changed by either), *machine.Refusal DISK_LOW when there is not even room to
 // start.
 func Open(opts Options) (*Store, error) {
 	opts = opts.withDefaults()
@@ -116,7 +117,7 @@ func (s *Store) openDatabase() (*inspect.Acked, error) {
 	if inspect.Progress(s.opts.Dir) != "" && !s.opts.migrating {
 		return nil, errors.Join(fmt.Errorf("%w: a migration of it was broken off; call 'sidecar migrate' again", ErrFormat), lock.Release())
 	}
-	found, err := inspect.Inspect(s.opts.Dir)
+	found, err := inspect.Inspect(s.opts.Dir, s.opts.EncryptionKey)
 	if err == nil {
 		s.step("inspected")
 		err = found.DropUnborn()

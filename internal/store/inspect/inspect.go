@@ -1,18 +1,15 @@
 package inspect
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -32,6 +29,9 @@ type inspection struct {
 	// unborn are files that a crash caught before their first byte or after their
 	// last: they hold nothing and may go.
 	unborn []string
+	// keyed: there is a master key. keys are the data keys under it.
+	keyed bool
+	keys  *registry
 }
 
 type numbered struct {
@@ -41,9 +41,10 @@ type numbered struct {
 }
 
 // Inspect proves that everything that was acknowledged is there to be opened, and
-// returns what the HEAD file says. Errors: *[Damage].
-func Inspect(dir string) (*inspection, error) {
-	n := &inspection{dir: dir, files: map[string]bool{}}
+// returns what the HEAD file says; master is the key of an encrypted directory, nil = it
+// is not. Errors: *[layout.Damage], *[KeyError].
+func Inspect(dir string, master []byte) (*inspection, error) {
+	n := &inspection{dir: dir, files: map[string]bool{}, keyed: len(master) > 0}
 	if err := n.list(); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,14 @@ func Inspect(dir string) (*inspection, error) {
 	if !n.files[badger.ManifestFilename] {
 		return n, n.begun()
 	}
-	flushed, err := n.checkTables()
+	tables, err := OpenTables(dir, master)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.checkKeys(tables); err != nil {
+		return nil, err
+	}
+	flushed, err := tables.verifyAll()
 	if err != nil {
 		return nil, err
 	}
@@ -127,37 +135,29 @@ func (n *inspection) begun() error {
 	return layout.Damaged(badger.ManifestFilename, "%s", detail)
 }
 
-// checkTables proves the tables that the MANIFEST lists and returns the newest
-// group in them.
-func (n *inspection) checkTables() (newest uint64, err error) {
-	file, err := os.Open(filepath.Join(n.dir, badger.ManifestFilename))
-	if err != nil {
-		return 0, err
+// checkKeys compares what the files say they are encrypted under with the key that was
+// given: a wrong key would find damage everywhere.
+func (n *inspection) checkKeys(tables *Tables) error {
+	n.keys = tables.keys
+	named := map[uint64]string{}
+	for id, table := range tables.listed {
+		if table.KeyID != 0 {
+			named[table.KeyID] = tableName(id)
+		}
 	}
-	defer file.Close()
-	manifest, _, err := badger.ReplayManifestFile(file, 0, badger.Options{})
-	if err != nil {
-		return 0, layout.Damaged(badger.ManifestFilename, "%v", err)
-	}
-	ids := make(chan uint64, len(manifest.Tables))
-	for id := range manifest.Tables {
-		ids <- id
-	}
-	close(ids)
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for id := range ids {
-				group, e := VerifyTable(n.dir, id, manifest.Tables[id].Compression)
-				mu.Lock()
-				newest, err = max(newest, group), errors.Join(err, e)
-				mu.Unlock()
+	logs := slices.Concat(n.logs, n.values)
+	for _, f := range logs {
+		err := WithFile(n.dir, f.name, func(data []byte) error {
+			if id := keyID(data); id != 0 {
+				named[id] = f.name
 			}
+			return nil
 		})
+		if err != nil {
+			return err
+		}
 	}
-	wg.Wait()
-	return newest, err
+	return n.keys.judge(named, n.keyed, len(logs)+len(tables.listed) == 0)
 }
 
 // checkLogs proves that tables and logs together hold every group up to the last
@@ -189,8 +189,11 @@ func (n *inspection) checkLogs(flushed uint64) error {
 
 func (n *inspection) writeLog(name string) (l writeLog, err error) {
 	err = WithFile(n.dir, name, func(data []byte) error {
-		l = readWriteLog(name, data)
-		return plainHeader(name, data)
+		file, err := n.openLog(name, data)
+		if err == nil {
+			l = file.readWrites()
+		}
+		return err
 	})
 	return l, err
 }
@@ -217,7 +220,10 @@ func (n *inspection) checkValues(refs []pointer) error {
 			continue
 		}
 		newest = f
-		err := WithFile(n.dir, f.name, func(data []byte) error { return plainHeader(f.name, data[:min(len(data), LogHeader)]) })
+		err := WithFile(n.dir, f.name, func(data []byte) error {
+			_, err := n.openLog(f.name, data)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -229,33 +235,29 @@ func (n *inspection) checkValues(refs []pointer) error {
 		return nil
 	}
 	refs = slices.DeleteFunc(refs, func(p pointer) bool { return uint64(p.file) != newest.id })
-	return WithFile(n.dir, newest.name, func(data []byte) error { return inspectValues(newest.name, data, refs, n.Head) })
+	return WithFile(n.dir, newest.name, func(data []byte) error {
+		file, err := n.openLog(newest.name, data)
+		if err != nil {
+			return err
+		}
+		return file.inspectValues(refs, n.Head)
+	})
 }
 
 // checkRest looks at Badger's two files that hold nothing of ours. What is in them
 // no longer makes sense is made anew; bytes that may be somebody's keys are not.
 func (n *inspection) checkRest() error {
-	for name, sound := range map[string]func([]byte) bool{"KEYREGISTRY": soundRegistry, "DISCARD": soundDiscard} {
-		if !n.files[name] {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(n.dir, name))
-		if err != nil {
-			return err
-		}
-		if !sound(data) {
-			n.unborn = append(n.unborn, name)
-		}
+	if n.keys.vanished() {
+		n.unborn = append(n.unborn, RegistryName)
 	}
-	return nil
-}
-
-// registryBytes is a vector of 16 bytes and a word by which Badger knows its key;
-// keys follow, of which a store has none.
-const registryBytes = 16 + 12
-
-func soundRegistry(data []byte) bool {
-	return len(data) > registryBytes || len(data) == registryBytes && bytes.Equal(data[16:], []byte("Hello Badger"))
+	if !n.files["DISCARD"] {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(n.dir, "DISCARD"))
+	if err == nil && !soundDiscard(data) {
+		n.unborn = append(n.unborn, "DISCARD")
+	}
+	return err
 }
 
 // soundDiscard: numbers of value logs in rising order with their dead bytes, until

@@ -32,7 +32,8 @@ const (
 type logRecord struct {
 	meta       byte
 	key, value []byte
-	end        int
+	// at is where it begins, end where it ends.
+	at, end int
 }
 
 // version is the group that wrote the record.
@@ -73,7 +74,7 @@ func outlineAt(data []byte, at int) (r logRecord) {
 		return r
 	}
 	body := next + int(lengths[0])
-	r.meta, r.key = data[at], data[next:body]
+	r.meta, r.key, r.at = data[at], data[next:body], at
 	if left -= lengths[0]; left < 4 || lengths[1] > left-4 {
 		return r
 	}
@@ -104,17 +105,18 @@ type writeLog struct {
 	pointers []pointer
 }
 
-// readWriteLog follows the log as Badger's replay does: whole transactions, until
+// readWrites follows the log as Badger's replay does: whole transactions, until
 // the first record that is not whole.
-func readWriteLog(name string, data []byte) writeLog {
-	l := writeLog{name: name, end: LogHeader}
+func (f *logFile) readWrites() writeLog {
+	l := writeLog{name: f.name, end: LogHeader}
 	var open uint64
 	var pending []pointer
 	for at := LogHeader; ; {
-		r, whole := recordAt(data, at)
+		r, whole := recordAt(f.data, at)
 		if !whole {
 			return l
 		}
+		f.reveal(&r)
 		at = r.end
 		switch {
 		case r.meta&metaTransaction != 0:
@@ -153,19 +155,11 @@ func (r *logRecord) pointTo(list []pointer) []pointer {
 	return list
 }
 
-// plainHeader refuses a log whose header names an encryption key: there are none.
-func plainHeader(name string, data []byte) error {
-	if len(data) >= 8 && binary.BigEndian.Uint64(data) != 0 {
-		return layout.Damaged(name, "its header names an encryption key, which no store has")
-	}
-	return nil
-}
-
 // inspectValues judges the newest value log, which Badger cuts at the first record
 // that is not whole: nothing that was answered may lie there or behind. refs are
 // the pointers of the write logs.
-func inspectValues(name string, data []byte, refs []pointer, head *Acked) error {
-	end := LogHeader
+func (f *logFile) inspectValues(refs []pointer, head *Acked) error {
+	data, name, end := f.data, f.name, LogHeader
 	for r, whole := recordAt(data, end); whole; r, whole = recordAt(data, end) {
 		end = r.end
 	}
@@ -177,7 +171,7 @@ func inspectValues(name string, data []byte, refs []pointer, head *Acked) error 
 	if head == nil || head.Collecting {
 		return nil
 	}
-	if at, found := ackedBehind(data, end, head.Group); found {
+	if at, found := f.ackedBehind(end, head.Group); found {
 		return layout.Damaged(name, "it is readable up to byte %d, but the value at byte %d was acknowledged", end, at)
 	}
 	return nil
@@ -185,8 +179,9 @@ func inspectValues(name string, data []byte, refs []pointer, head *Acked) error 
 
 // ackedBehind looks for a value of an answered group at or behind a place that is
 // not whole.
-func ackedBehind(data []byte, end int, group uint64) (int, bool) {
-	if r := outlineAt(data, end); r.isValue(group) {
+func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
+	data := f.data
+	if r := outlineAt(data, end); f.isValue(r, group) {
 		return end, true
 	}
 	written := len(data)
@@ -198,7 +193,7 @@ func ackedBehind(data []byte, end int, group uint64) (int, bool) {
 		if data[at]&^metaPointer != 0 || data[at+1] != 0 {
 			continue
 		}
-		if r := outlineAt(data, at); r.end == 0 || !r.isValue(group) {
+		if r := outlineAt(data, at); r.end == 0 || !f.isValue(r, group) {
 			continue
 		}
 		if _, whole := recordAt(data, at); whole {
@@ -209,7 +204,9 @@ func ackedBehind(data []byte, end int, group uint64) (int, bool) {
 }
 
 // isValue: the key is one of ours, written by the given group or before.
-func (r *logRecord) isValue(group uint64) bool {
+func (f *logFile) isValue(r logRecord, group uint64) bool {
+	r.value = nil
+	f.reveal(&r)
 	return len(r.key) > 8 && layout.Kinds[r.key[0]].Row != "" && r.version() > 0 && r.version() <= group
 }
 

@@ -66,7 +66,7 @@ func CopyOthers(from, to string) error {
 	if err != nil {
 		return err
 	}
-	own := []string{HeadName, "LOCK", "KEYREGISTRY", "DISCARD", badger.ManifestFilename, migratingName}
+	own := []string{HeadName, "LOCK", RegistryName, badger.KeyRegistryRewriteFileName, "DISCARD", badger.ManifestFilename, migratingName}
 	for _, f := range files {
 		ext := filepath.Ext(f.Name())
 		if !f.Type().IsRegular() || slices.Contains(own, f.Name()) || slices.Contains([]string{".sst", ".mem", ".vlog"}, ext) {

@@ -1,13 +1,17 @@
 package inspect
 
 import (
+	"crypto/aes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 
+	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/fb"
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/pb"
@@ -30,14 +34,72 @@ type tableFile struct {
 	file        *os.File
 	size        int64
 	compression options.CompressionType
+	// key is the data key of its blocks and its index, nil = they are not encrypted.
+	key []byte
 	// raw and plain are reused from block to block.
 	raw, plain []byte
 }
 
-// VerifyTable proves every byte of a table that counts, and returns the newest
-// group in it.
-func VerifyTable(dir string, id uint64, compression options.CompressionType) (newest uint64, err error) {
-	t := &tableFile{name: fmt.Sprintf("%06d.sst", id), compression: compression}
+// Tables are those that a directory's MANIFEST lists.
+type Tables struct {
+	dir    string
+	listed map[uint64]badger.TableManifest
+	keys   *registry
+}
+
+// OpenTables reads the MANIFEST and then, with the master key of an encrypted directory,
+// the data keys, so that they have every one that is named. The store may be open.
+func OpenTables(dir string, master []byte) (*Tables, error) {
+	file, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	manifest, _, err := badger.ReplayManifestFile(file, 0, badger.Options{})
+	if err != nil {
+		return nil, layout.Damaged(badger.ManifestFilename, "%v", err)
+	}
+	keys, err := readRegistry(dir, master)
+	return &Tables{dir: dir, listed: manifest.Tables, keys: keys}, err
+}
+
+// verifyAll proves every table and returns the newest group in them.
+func (ts *Tables) verifyAll() (newest uint64, err error) {
+	ids := make(chan uint64, len(ts.listed))
+	for id := range ts.listed {
+		ids <- id
+	}
+	close(ids)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for id := range ids {
+				group, e := ts.Verify(id)
+				mu.Lock()
+				newest, err = max(newest, group), errors.Join(err, e)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return newest, err
+}
+
+// Verify proves every byte of a table that counts, and returns the newest group in it. A
+// table that is not listed any more is in order.
+func (ts *Tables) Verify(id uint64) (newest uint64, err error) {
+	listed, ok := ts.listed[id]
+	if !ok {
+		return 0, nil
+	}
+	return verifyTable(ts.dir, id, listed.Compression, ts.keys.keys[listed.KeyID])
+}
+
+func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
+
+func verifyTable(dir string, id uint64, compression options.CompressionType, key []byte) (newest uint64, err error) {
+	t := &tableFile{name: tableName(id), compression: compression, key: key}
 	if t.file, err = os.Open(filepath.Join(dir, t.name)); errors.Is(err, os.ErrNotExist) {
 		return 0, layout.Damaged(t.name, "it is missing")
 	}
@@ -110,7 +172,22 @@ func (t *tableFile) index() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return index, t.verify("index", index, sum)
+	if err := t.verify("index", index, sum); err != nil {
+		return nil, err
+	}
+	return t.reveal(index)
+}
+
+// reveal decrypts a block or an index, in place; the vector is at its end.
+func (t *tableFile) reveal(data []byte) ([]byte, error) {
+	if t.key == nil {
+		return data, nil
+	}
+	end := len(data) - aes.BlockSize
+	if end < 0 {
+		return nil, layout.Damaged(t.name, "%d bytes are too few to be encrypted", len(data))
+	}
+	return data[:end], y.XORBlock(data[:end], data[:end], t.key, data[end:])
 }
 
 func (t *tableFile) verify(what string, data, sum []byte) error {
@@ -133,7 +210,11 @@ func (t *tableFile) block(at, length int64) (err error) {
 		return err
 	}
 	what := fmt.Sprintf("block at byte %d", at)
-	data, err := t.decompress()
+	raw, err := t.reveal(t.raw)
+	if err != nil {
+		return err
+	}
+	data, err := t.decompress(raw)
 	if err != nil || len(data) < 8 {
 		return layout.Damaged(t.name, "its %s cannot be decompressed: %v", what, err)
 	}
@@ -148,12 +229,12 @@ func (t *tableFile) block(at, length int64) (err error) {
 // maxBlock bounds a block that is decompressed: Badger ends one at 4 KiB and a row.
 const maxBlock = 16 << 20
 
-func (t *tableFile) decompress() ([]byte, error) {
+func (t *tableFile) decompress(raw []byte) ([]byte, error) {
 	switch t.compression {
 	case options.None:
-		return t.raw, nil
+		return raw, nil
 	case options.Snappy:
-		n, err := snappy.DecodedLen(t.raw)
+		n, err := snappy.DecodedLen(raw)
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +244,7 @@ func (t *tableFile) decompress() ([]byte, error) {
 		if cap(t.plain) < n {
 			t.plain = make([]byte, n)
 		}
-		return snappy.Decode(t.plain[:cap(t.plain)], t.raw)
+		return snappy.Decode(t.plain[:cap(t.plain)], raw)
 	}
 	return nil, fmt.Errorf("compression %d is none that this program writes", t.compression)
 }

@@ -10,9 +10,13 @@ import (
 // DropUnborn removes the files that an inspection found to hold nothing: logs that
 // a crash caught between their creation and their first byte, or between their
 // emptying and their removal, which Badger refuses to open. The directory is
-// locked, so that the new file of a living process is never taken.
+// locked, so that the new file of a living process is never taken. A data key that was cut
+// short goes, too.
 func (n *inspection) DropUnborn() error {
 	var err error
+	if n.keys != nil {
+		err = n.keys.cut(n.dir)
+	}
 	for _, name := range n.unborn {
 		err = errors.Join(err, os.Remove(filepath.Join(n.dir, name)))
 	}

@@ -1,0 +1,34 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/rekey"
+)
+
+// ErrSameKey: the directory has the new key already.
+var ErrSameKey = rekey.ErrSameKey
+
+// RotateKey puts the data keys of a directory under the key in another file. Errors:
+// [ErrUnusable], [ErrSameKey]; nothing was changed by either.
+func RotateKey(data Data, to string) error {
+	if held, err := inspect.Holds(data.Dir); err != nil || !held {
+		return errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Dir), err)
+	}
+	opts, err := data.options()
+	if err != nil {
+		return err
+	}
+	key, err := readKey(to)
+	if err == nil {
+		err = rekey.Rotate(data.Dir, opts.EncryptionKey, key)
+	} else {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if unusable(err) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return err
+}

@@ -1,0 +1,51 @@
+package secretfile
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+)
+
+// KeyError says that a file holds no encryption key. It never tells what the file holds.
+type KeyError struct {
+	// Path is the file, Detail what is wrong and what is wanted.
+	Path, Detail string
+}
+
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("ENCRYPTION_KEY_INVALID: %s: %s", e.Path, e.Detail)
+}
+
+// ReadKey reads an encryption key of 16, 24 or 32 bytes (AES-128, -192, -256), written as
+// hex or as base64 on one line. Errors: a *[KeyError], and those of [Read].
+func ReadKey(path string) ([]byte, error) {
+	text, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.TrimSpace(text)
+	key, ok := decodeKey(text)
+	if !ok {
+		return nil, &KeyError{Path: path, Detail: fmt.Sprintf("%d characters that are neither hex nor base64: want 16, 24 or 32 bytes, as 'openssl rand -hex 32' writes them", len(text))}
+	}
+	switch len(key) {
+	case 16, 24, 32:
+		return key, nil
+	}
+	return nil, &KeyError{Path: path, Detail: fmt.Sprintf("a key of %d bytes: want 16, 24 or 32", len(key))}
+}
+
+// decodeKey takes what is hex for hex: as base64 it would be a key of another length that
+// nobody drew at random.
+func decodeKey(text []byte) ([]byte, bool) {
+	if key, err := hex.DecodeString(string(text)); err == nil {
+		return key, true
+	}
+	for _, form := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		if key, err := form.DecodeString(string(text)); err == nil {
+			return key, true
+		}
+	}
+	return nil, false
+}

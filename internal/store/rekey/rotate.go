@@ -1,0 +1,56 @@
+package rekey
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+)
+
+// ErrSameKey: the new key is the old one.
+var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that the directory has")
+
+// Rotate puts the data keys of a directory under another master key, in one rename; no
+// file of data is written. Called again after it was done, it says ErrSameKey.
+//
+// Errors: [inspect.ErrLocked], *[inspect.KeyError], *[layout.Damage] (the directory holds
+// less than was acknowledged); nothing was changed by any of them.
+func Rotate(dir string, from, to []byte) (err error) {
+	lock, err := inspect.LockDir(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if bytes.Equal(from, to) {
+		return ErrSameKey
+	}
+	found, err := inspect.Inspect(dir, from)
+	if isWrong(err) {
+		if _, again := inspect.Inspect(dir, to); again == nil {
+			return ErrSameKey
+		}
+	}
+	if err != nil {
+		return err
+	}
+	// What a crash left of a data key goes, or Badger does not read the file.
+	if err := found.DropUnborn(); err != nil {
+		return err
+	}
+	keys, err := badger.OpenKeyRegistry(badger.KeyRegistryOptions{Dir: dir, ReadOnly: true, EncryptionKey: from})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", inspect.RegistryName, err)
+	}
+	if err := badger.WriteKeyRegistry(keys, badger.KeyRegistryOptions{Dir: dir, EncryptionKey: to}); err != nil {
+		return fmt.Errorf("write %s: %w", inspect.RegistryName, err)
+	}
+	return nil
+}
+
+func isWrong(err error) bool {
+	fault, ok := errors.AsType[*inspect.KeyError](err)
+	return ok && fault.Reason == inspect.KeyWrong
+}

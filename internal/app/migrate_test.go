@@ -98,7 +98,7 @@ func TestGoldenDirectories(t *testing.T) {
 		t.Errorf("a file beside the store: %q, %v", beside, err)
 	}
 	inOrder(t, old)
-	again, err := Migrate(context.Background(), Data{Dir: old+".format1"}, filepath.Join(t.TempDir(), "again"))
+	again, err := Migrate(context.Background(), Data{Dir: old + ".format1"}, filepath.Join(t.TempDir(), "again"))
 	if err != nil || again.Rows != done.Rows {
 		t.Fatalf("the old directory once more: %+v, %v", again, err)
 	}

@@ -39,7 +39,9 @@ func reopen(t *testing.T, s *Store) *Store {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return openTemp(t, func(o *Options) { o.Dir, o.EncryptionKey, o.DataKeyAge = s.opts.Dir, s.opts.EncryptionKey, s.opts.DataKeyAge })
+	return openTemp(t, func(o *Options) {
+		o.Dir, o.EncryptionKey, o.DataKeyAge = s.opts.Dir, s.opts.EncryptionKey, s.opts.DataKeyAge
+	})
 }
 
 func TestReopenKeepsEverything(t *testing.T) {

@@ -63,6 +63,8 @@ const (
 // registry is what the file says.
 type registry struct {
 	state registryState
+	// there: the file exists.
+	there bool
 	keys  map[uint64][]byte
 	// end is where its whole keys end, size is that of the file: a crash leaves a part
 	// of the newest key, which nothing was written under.
@@ -79,6 +81,7 @@ func readRegistry(dir string, master []byte) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.there = true
 	if r.size = int64(len(data)); len(data) < registryBytes {
 		return r, nil
 	}
@@ -188,5 +191,5 @@ func (r *registry) cut(dir string) error {
 
 // vanished: it holds nothing that a store could miss, and Badger makes it anew.
 func (r *registry) vanished() bool {
-	return r.size > 0 && r.state == registryAbsent || r.state == registryLocked && r.size == registryBytes
+	return r.there && r.state == registryAbsent || r.state == registryLocked && r.size == registryBytes
 }

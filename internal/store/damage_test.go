@@ -152,9 +152,9 @@ func (p *populated) judge(t *testing.T, dir string, h damage.Hurt) string {
 	s, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20, EncryptionKey: p.key})
 	if err != nil {
 		_, otherKey := errors.AsType[*inspect.KeyError](err)
-		if named := otherKey && p.key != nil && h.file == inspect.RegistryName; named {
+		if named := otherKey && p.key != nil && h.File == inspect.RegistryName; named {
 			// Where the text of the registry is damaged, the key looks like another one.
-			err = layout.Damaged(h.file, "%v", err)
+			err = layout.Damaged(h.File, "%v", err)
 		}
 		if !errors.Is(err, layout.ErrDamaged) || isRefusal(err) != machine.CodeDataLoss {
 			t.Errorf("%v: not named: %v", h, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/rekey"
+	"github.com/pawl-dev/pawl/internal/testkit/damage"
 )
 
 var (
@@ -240,7 +241,7 @@ func TestHeaderOfAnEncryptedLog(t *testing.T) {
 	for _, path := range append(logs, more...) {
 		for _, at := range []int64{0, 7, 8, 13, 19} {
 			dir := copyDir(t, whole, fmt.Sprintf("%s-%d", filepath.Base(path), at))
-			if err := ways["flip"](filepath.Join(dir, filepath.Base(path)), at, 0); err != nil {
+			if err := damage.Flip(filepath.Join(dir, filepath.Base(path)), at); err != nil {
 				t.Fatal(err)
 			}
 			if err := openWith(dir, oldKey); !errors.Is(err, layout.ErrDamaged) {
@@ -248,13 +249,23 @@ func TestHeaderOfAnEncryptedLog(t *testing.T) {
 			}
 		}
 		dir := copyDir(t, whole, filepath.Base(path)+"-plain")
-		if err := patch(filepath.Join(dir, filepath.Base(path)), 0, func(b []byte) { clear(b) }, inspect.LogHeader); err != nil {
+		if err := overwrite(filepath.Join(dir, filepath.Base(path)), 0, make([]byte, inspect.LogHeader)); err != nil {
 			t.Fatal(err)
 		}
 		if err := openWith(dir, oldKey); !errors.Is(err, layout.ErrDamaged) {
 			t.Errorf("no header of %s: %v", filepath.Base(path), err)
 		}
 	}
+}
+
+// overwrite writes into a file.
+func overwrite(file string, at int64, data []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(data, at)
+	return errors.Join(err, f.Close())
 }
 
 // TestRegistryIsMissed: without its file of data keys an encrypted directory is damaged,
@@ -267,9 +278,7 @@ func TestRegistryIsMissed(t *testing.T) {
 		"deleted": os.Remove,
 		"cut":     func(path string) error { return os.Truncate(path, 20) },
 		"no keys": func(path string) error { return os.Truncate(path, 28) },
-		"a key": func(path string) error {
-			return patch(path, 40, func(b []byte) { b[0] ^= 1 }, 1)
-		},
+		"a key":   func(path string) error { return damage.Flip(path, 40) },
 		"another": func(path string) error {
 			reg, err := badger.OpenKeyRegistry(badger.KeyRegistryOptions{InMemory: true})
 			return errors.Join(err, badger.WriteKeyRegistry(reg, badger.KeyRegistryOptions{Dir: filepath.Dir(path)}))

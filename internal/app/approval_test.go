@@ -138,7 +138,7 @@ type bank struct {
 // of the near sidecar at the far one.
 func newBank(t *testing.T, first, binding, credential string) *bank {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	b := &bank{t: t, ctx: ctx, first: first}
 	tellers, askers := map[string]worker.TurnFunc{}, map[string]worker.TurnFunc{}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/bench/template"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/store"
 )
@@ -38,7 +39,7 @@ func bareChild(ctx context.Context, spec ChildSpec, w *wire) error {
 type bareService struct {
 	pawlv1.UnimplementedRunServiceServer
 	store    *store.Yardstick
-	template *template
+	template *template.Template
 	answer   *pawlv1.EmitEventResponse
 
 	mu   sync.RWMutex

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/bench/template"
 )
 
 // capturedAt is which transition of a run is taken as the template: the run is
@@ -14,7 +16,7 @@ const capturedAt = 3
 
 // capture runs a few transitions of packLoop on a store in dir and returns what
 // the last one wrote.
-func capture(ctx context.Context, dir string, valueBytes int) (*template, error) {
+func capture(ctx context.Context, dir string, valueBytes int) (*template.Template, error) {
 	l, err := openLocal(ctx, dir, localOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("capture: %w", err)
@@ -26,7 +28,7 @@ func capture(ctx context.Context, dir string, valueBytes int) (*template, error)
 	return t, nil
 }
 
-func (l *local) capture(ctx context.Context, valueBytes int) (*template, error) {
+func (l *local) capture(ctx context.Context, valueBytes int) (*template.Template, error) {
 	r, err := l.start(ctx, packLoop)
 	if err != nil {
 		return nil, err
@@ -39,15 +41,15 @@ func (l *local) capture(ctx context.Context, valueBytes int) (*template, error) 
 			return nil, err
 		}
 	}
-	pairs := make([]pair, 0, len(l.store.ops))
+	pairs := make([]template.Pair, 0, len(l.store.ops))
 	for _, op := range l.store.ops {
 		if op.Delete {
 			return nil, fmt.Errorf("the captured transition deletes key %q", op.Key)
 		}
-		pairs = append(pairs, pair{key: op.Key, value: op.Value})
+		pairs = append(pairs, template.Pair{Key: op.Key, Value: op.Value})
 	}
-	of := identity{run: r.id, id: eventID(0, capturedAt-1), first: l.store.prev + 1}
-	return newTemplate(pairs, of, l.store.records)
+	of := template.Identity{Run: r.id, ID: eventID(0, capturedAt-1), First: l.store.prev + 1}
+	return template.New(pairs, of, l.store.records)
 }
 
 // keysPerTransition counts the keys that transitions with one artifact set, everything

@@ -35,6 +35,7 @@ var roles = map[string]func(context.Context, ChildSpec, *wire) error{
 	"serve":    serveChild,
 	"echo":     echoChild,
 	"load":     loadChild,
+	"flood":    floodChild,
 	"lists":    listsChild,
 	"watch":    watchChild,
 	"commit":   commitChild,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/pawl-dev/pawl/internal/bench/template"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -60,7 +61,7 @@ func runCommits(ctx context.Context, job commitJob) (commitResult, error) {
 }
 
 // captureFor is what one transition of an engine writes, and how many keys one of many does.
-func captureFor(ctx context.Context, dir string, job commitJob) (t *template, keys float64, err error) {
+func captureFor(ctx context.Context, dir string, job commitJob) (t *template.Template, keys float64, err error) {
 	l, err := openLocal(ctx, dir, localOptions{})
 	if err != nil {
 		return nil, 0, err
@@ -72,7 +73,7 @@ func captureFor(ctx context.Context, dir string, job commitJob) (t *template, ke
 }
 
 // templateCommits writes a template again and again under other identities.
-func templateCommits(ctx context.Context, job commitJob, t *template) (loadResult, error) {
+func templateCommits(ctx context.Context, job commitJob, t *template.Template) (loadResult, error) {
 	commit, closeStore, err := openCommitter(job)
 	if err != nil {
 		return loadResult{}, err
@@ -86,7 +87,7 @@ func templateCommits(ctx context.Context, job commitJob, t *template) (loadResul
 }
 
 // openCommitter is the one thing in which naive and bare differ.
-func openCommitter(job commitJob) (func(context.Context, []pair) error, func() error, error) {
+func openCommitter(job commitJob) (func(context.Context, []template.Pair) error, func() error, error) {
 	dir := filepath.Join(job.Dir, "data")
 	switch job.Kind {
 	case "naive":
@@ -120,11 +121,11 @@ func naiveOptions(dir string) badger.Options {
 }
 
 // naiveCommit makes one synced transaction per transition.
-func naiveCommit(db *badger.DB) func(context.Context, []pair) error {
-	return func(_ context.Context, pairs []pair) error {
+func naiveCommit(db *badger.DB) func(context.Context, []template.Pair) error {
+	return func(_ context.Context, pairs []template.Pair) error {
 		return db.Update(func(txn *badger.Txn) error {
 			for _, p := range pairs {
-				if err := txn.Set(p.key, p.value); err != nil {
+				if err := txn.Set(p.Key, p.Value); err != nil {
 					return err
 				}
 			}
@@ -134,11 +135,11 @@ func naiveCommit(db *badger.DB) func(context.Context, []pair) error {
 }
 
 // bareCommit hands each transition to the committer.
-func bareCommit(y *store.Yardstick) func(context.Context, []pair) error {
-	return func(ctx context.Context, pairs []pair) error {
+func bareCommit(y *store.Yardstick) func(context.Context, []template.Pair) error {
+	return func(ctx context.Context, pairs []template.Pair) error {
 		ops := make([]layout.Op, len(pairs))
 		for i, p := range pairs {
-			ops[i] = layout.Op{Key: p.key, Value: p.value}
+			ops[i] = layout.Op{Key: p.Key, Value: p.Value}
 		}
 		return y.Commit(ctx, ops)
 	}
@@ -146,17 +147,17 @@ func bareCommit(y *store.Yardstick) func(context.Context, []pair) error {
 
 // replayer commits the template as one run's next transition.
 type replayer struct {
-	template *template
-	commit   func(context.Context, []pair) error
+	template *template.Template
+	commit   func(context.Context, []template.Pair) error
 	number   int
 	sent     int
 }
 
 func (r *replayer) once(ctx context.Context) error {
 	r.sent++
-	return r.commit(ctx, r.template.fill(identity{
-		run: replayedRun(r.number), id: eventID(r.number, r.sent),
-		first: uint64(r.sent) * r.template.records,
+	return r.commit(ctx, r.template.Fill(template.Identity{
+		Run: replayedRun(r.number), ID: eventID(r.number, r.sent),
+		First: uint64(r.sent) * r.template.Records(),
 	}))
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/bench/template"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -14,8 +15,8 @@ func TestCapturedTransitionHasTwoKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.pairs) != 2 || got.bytes() < artifactBytes {
-		t.Errorf("%d keys, %d bytes; want 2 keys and more than the artifact's %d", len(got.pairs), got.bytes(), artifactBytes)
+	if got.Keys() != 2 || got.Bytes() < artifactBytes {
+		t.Errorf("%d keys, %d bytes; want 2 keys and more than the artifact's %d", got.Keys(), got.Bytes(), artifactBytes)
 	}
 }
 
@@ -30,14 +31,14 @@ func TestReplayedKeysAreAllStored(t *testing.T) {
 	keys := map[string]bool{}
 	for run := range 3 {
 		for n := range 10 {
-			for _, p := range tmpl.fill(identity{
-				run: replayedRun(run), id: eventID(run, n), first: uint64(n) * tmpl.records,
+			for _, p := range tmpl.Fill(template.Identity{
+				Run: replayedRun(run), ID: eventID(run, n), First: uint64(n) * tmpl.Records(),
 			}) {
-				keys[string(p.key)] = true
+				keys[string(p.Key)] = true
 			}
 		}
 	}
-	if want := 3 * 10 * len(tmpl.pairs); len(keys) != want {
+	if want := 3 * 10 * tmpl.Keys(); len(keys) != want {
 		t.Errorf("%d distinct keys, want %d", len(keys), want)
 	}
 }

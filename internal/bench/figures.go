@@ -47,6 +47,7 @@ func compared(key, title string, bar Bar, from func(Samples) []float64) figure {
 func figures() []figure {
 	list := yardsticks()
 	list = append(list, throughput()...)
+	list = append(list, overload()...)
 	list = append(list, workers()...)
 	list = append(list, drivers()...)
 	list = append(list, agents()...)

@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // stopGrace is how long a child may take to end by itself before it is killed.
@@ -28,7 +30,7 @@ type child struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	answers chan answer
-	errs    *tail
+	errs    *host.Tail
 	done    chan struct{}
 	once    sync.Once
 }
@@ -55,7 +57,7 @@ func (l *launcher) start(ctx context.Context, role string, args ...string) (*chi
 
 // spawn runs a command that speaks as a child does.
 func (l *launcher) spawn(role string, cmd *exec.Cmd) (*child, error) {
-	c := &child{role: role, cmd: cmd, answers: make(chan answer, unread), errs: &tail{}, done: make(chan struct{})}
+	c := &child{role: role, cmd: cmd, answers: make(chan answer, unread), errs: &host.Tail{}, done: make(chan struct{})}
 	c.cmd.Stderr = c.errs
 	c.cmd.SysProcAttr = dieWithParent()
 	c.cmd.WaitDelay = time.Second
@@ -182,30 +184,6 @@ func (c *child) end(how func()) {
 		}()
 		how()
 	})
-}
-
-// tail keeps the last bytes of a child's error output for the error message.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const tailBytes = 4096
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - tailBytes; over > 0 {
-		t.buf = t.buf[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.buf))
 }
 
 // tempDir makes a directory under root and a function that removes it.

@@ -108,6 +108,7 @@ func (s *suite) parts() []part {
 	return []part{
 		{"inprocess", s.inProcessPart},
 		{"wire", s.wirePart},
+		{"overload", s.overloadPart},
 		{"watchers", s.watchersPart},
 		{"telemetry", s.telemetryPart},
 		{"workers", s.workersPart},

@@ -1,0 +1,80 @@
+package flood
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// server answers after a time and takes at most so many calls at once.
+type server struct {
+	takes time.Duration
+	most  int64
+	under atomic.Int64
+	fault error
+}
+
+func (s *server) call(context.Context) error {
+	if s.fault != nil {
+		return s.fault
+	}
+	defer s.under.Add(-1)
+	if s.under.Add(1) > s.most {
+		st, err := status.New(codes.ResourceExhausted, "full").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(500 * time.Millisecond)})
+		if err != nil {
+			return err
+		}
+		return st.Err()
+	}
+	time.Sleep(s.takes) // the bubble's clock: what the work takes
+	return nil
+}
+
+func callsOf(s *server, n int) []Call {
+	var out []Call
+	for range n {
+		out = append(out, s.call)
+	}
+	return out
+}
+
+// TestRun: what was taken and what was refused are told apart, those who are refused pause
+// for as long as they are told, and the recovery is seen.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{takes: 10 * time.Millisecond, most: 8}
+		got, err := Run(t.Context(), Clients{Steady: callsOf(s, 4), Crowd: callsOf(s, 12)}, Times{
+			Warm: time.Second, Window: 2 * time.Second, Patience: time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Eight at once, 10 ms each, for two seconds; eight or more of the crowd come twice a second.
+		if got.AloneP99ms < 9 || got.AloneP99ms > 11 || got.AcceptedP99ms > 11 || got.Accepted < 1500 || got.Accepted > 1700 {
+			t.Errorf("%+v", got)
+		}
+		if got.Refused < 8*4 || got.Refused > 12*5 || got.RefusedP99ms > 1 || got.RecoveryMs != 100 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestFaults: an error that is no refusal is the measurement's, and so is no recovery.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		if _, err := Run(t.Context(), Clients{Steady: callsOf(&server{fault: broken}, 1)}, Times{Patience: slice}); !errors.Is(err, broken) || !errors.Is(err, errNoRecovery) {
+			t.Error(err)
+		}
+	})
+}

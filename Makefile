@@ -10,9 +10,12 @@ GO ?= go
 P ?= 2
 # Crashes of the kill test.
 KILLS ?= 50
-# Power cuts, and damaged directories, of the tests of that name.
+# Power cuts, damaged directories and crashes under racing calls of the tests of that name.
 CUTS ?= 500
 DAMAGE ?= 1000
+LINEAR ?= 100
+# How long the soak lasts.
+SOAK ?= 1h
 # Time per fuzz target.
 FUZZTIME ?= 10s
 # Package patterns of the race target: everything that starts goroutines.
@@ -97,6 +100,14 @@ powercut: ## Cut the power of a disk under load CUTS times (Linux with FUSE and 
 .PHONY: damage
 damage: ## Damage data directories DAMAGE times and start the sidecar on each
 	PAWL_DAMAGE=$(DAMAGE) $(GO) test ./e2e -run TestDamagedDirectory -count=1 -timeout 120m -v
+
+.PHONY: linear
+linear: ## Prove that racing calls have an order over LINEAR crashes
+	PAWL_LINEAR=$(LINEAR) $(GO) test ./e2e -run TestCallsAreLinearizable -count=1 -timeout 120m -v
+
+.PHONY: soak
+soak: ## Load a sidecar that is restarted each minute for SOAK, and prove that it does not grow
+	PAWL_SOAK=$(SOAK) $(GO) test ./e2e -run TestSoak -count=1 -timeout 0 -v
 
 .PHONY: lint
 lint: $(TOOLS) ## Lint Go and proto files, and compare the wire contract with its baseline

@@ -33,7 +33,7 @@ import (
 // empty.
 func TestDamagedDirectory(t *testing.T) {
 	t.Parallel()
-	trials := 6
+	trials := 3
 	if n, err := strconv.Atoi(os.Getenv("PAWL_DAMAGE")); err == nil {
 		trials = n
 	}
@@ -54,6 +54,9 @@ func TestDamagedDirectory(t *testing.T) {
 		ends[end]++
 		if t.Failed() {
 			return
+		}
+		if n%100 == 99 {
+			t.Logf("damage: %d trials so far, %v", n+1, ends)
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(table)) {
@@ -187,8 +190,10 @@ func (v *victim) judge(h damage.Hurt) string {
 		if code := v.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said, "the store is damaged") || strings.Contains(said, "goroutine ") {
 			v.t.Errorf("%v: exit code %d, not named: %s", h, code, said)
 		}
-		if after := filesOf(v.t, v.dir); !maps.Equal(before, after) {
-			v.t.Errorf("%v: refused, but the directory was changed", h)
+		// What is found only when the database is open is found in what it made of the files.
+		late := strings.Contains(said, "nothing that it holds was changed")
+		if after := filesOf(v.t, v.dir); !late && !maps.Equal(before, after) {
+			v.t.Errorf("%v: refused, but the directory was changed: %s", h, said)
 		}
 		if _, ok := v.checked(h); ok {
 			v.t.Errorf("%v: the start refuses, the check does not: %s", h, said)

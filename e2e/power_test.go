@@ -134,7 +134,7 @@ func cuts(otherwise int) int {
 // forgets any of what was not synced and tears pages, and proves what TestKill proves.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
-	left, done := cuts(4), 0
+	left, done := cuts(2), 0
 	for seed := uint64(1); left > 0; seed++ {
 		n := min(left, cutsOnOneDisk)
 		lost, ran := powerCuts(t, seed, n)
@@ -323,7 +323,7 @@ func lies(t *testing.T, seed uint64) (found string, ran bool) {
 // made its directory itself, and the one above it.
 func TestFirstAnswerSurvives(t *testing.T) {
 	t.Parallel()
-	for seed := uint64(1); seed <= 3; seed++ {
+	for seed := uint64(1); seed <= 2; seed++ {
 		o := newOnDisk(t, seed, "--pack", "testdata/loop.pack.yaml")
 		if o == nil {
 			return

@@ -63,8 +63,9 @@ type sidecar struct {
 	socket string
 	args   []string
 	wrap   []string // a command to run it under, for example strace
-	// http is the gateway's address while it runs, if args ask for one.
-	http string
+	// http and metrics are the addresses of the gateway and the metrics while it runs, if
+	// args ask for them.
+	http, metrics string
 
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
@@ -97,11 +98,13 @@ func (s *sidecar) start() {
 		Ready bool   `json:"ready"`
 		GRPC  string `json:"grpc"`
 		HTTP  string `json:"http"`
+
+		Metrics string `json:"metrics"`
 	}
 	if err := json.Unmarshal(line, &ready); err != nil || !ready.Ready {
 		s.t.Fatalf("first line is not the ready line: %q (%v)", line, err)
 	}
-	s.http = ready.HTTP
+	s.http, s.metrics = ready.HTTP, ready.Metrics
 }
 
 func (s *sidecar) tryStart() ([]byte, error) {

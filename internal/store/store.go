@@ -78,7 +78,7 @@ func Open(opts Options) (*Store, error) {
 	}
 	s := &Store{
 		opts:   opts,
-		log:    &host.Logger{Log: opts.Logger},
+		log:    &host.Logger{Log: opts.Logger, Unflushed: make(chan error, 1)},
 		disk:   &host.Disk{Dir: opts.Dir, Min: opts.MinFree, Free: opts.FreeSpace},
 		marks:  &marks{queues: make(map[layout.QueueID]*mark)},
 		failed: make(chan struct{}),
@@ -90,10 +90,11 @@ func Open(opts Options) (*Store, error) {
 	s.log.Room = func() { s.disk.AwaitRoom(s.tableRoom()) }
 	found, err := s.openDatabase()
 	if err != nil {
-		return nil, openError(opts.Dir, err)
+		return nil, openError(opts.Dir, "nothing was changed", err)
 	}
 	if err := s.start(found); err != nil {
-		return nil, openError(opts.Dir, errors.Join(err, s.giveUp()))
+		// Badger has turned its logs into tables, as at every start.
+		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.giveUp()))
 	}
 	return s, nil
 }
@@ -103,7 +104,7 @@ func (s *Store) giveUp() error {
 	if s.keeper != nil {
 		return s.Close()
 	}
-	return s.closeDatabase()
+	return s.closeFlushed()
 }
 
 // openDatabase locks the directory, proves its files and only then lets Badger
@@ -160,10 +161,10 @@ func (s *Store) closeDatabase() error {
 // flush at opening or closing nor by a compaction.
 func (s *Store) tableRoom() int64 { return min(s.opts.MinFree, 3*s.opts.MemTableSize) }
 
-// openError names the directory, and says what can be done about damage.
-func openError(dir string, err error) error {
+// openError names the directory, and says what is left of it and can be done about damage.
+func openError(dir, left string, err error) error {
 	if errors.Is(err, layout.ErrDamaged) {
-		return fmt.Errorf("open store %s: %w; nothing was changed: keep a copy of the directory and restore a backup ('sidecar check --data DIR' names the damage; docs/operations.md, Damage)", dir, err)
+		return fmt.Errorf("open store %s: %w; %s: keep a copy of the directory and restore a backup ('sidecar check --data DIR' names the damage; docs/operations.md, Damage)", dir, err, left)
 	}
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
@@ -428,5 +429,22 @@ func (s *Store) close() error {
 	if err := s.disk.Look(s.tableRoom()); err != nil {
 		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
 	}
-	return errors.Join(s.head.Sync(), s.closeDatabase(), s.head.Close())
+	return errors.Join(s.head.Sync(), s.closeFlushed(), s.head.Close())
+}
+
+// closeFlushed closes the database, unless it cannot flush its memtable: it would try for
+// ever, and the log holds everything. The lock then stays until the process ends.
+func (s *Store) closeFlushed() error {
+	select {
+	case <-s.log.Unflushed: // It was tried again meanwhile, and is if it has to be.
+	default:
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.closeDatabase() }()
+	select {
+	case err := <-closed:
+		return err
+	case err := <-s.log.Unflushed:
+		return fmt.Errorf("store closed without flushing, nothing that was acknowledged is lost: %w", err)
+	}
 }

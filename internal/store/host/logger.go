@@ -19,9 +19,15 @@ import (
 type Logger struct {
 	Log *slog.Logger
 	// Room returns when there is room to write a table; nil = always.
-	Room       func()
+	Room func()
+	// Unflushed gets the message that a memtable could not be flushed, if there is room for
+	// it; nil = nobody asks. Badger tries again for ever, also while it closes.
+	Unflushed  chan error
 	syncFailed atomic.Pointer[string]
 }
+
+// unflushed begins that message.
+const unflushed = "error flushing memtable to disk"
 
 // beforeTable begins the message that Badger logs when it has collected a table
 // and is about to write it.
@@ -39,6 +45,12 @@ func (l *Logger) Errorf(format string, args ...any) {
 		return
 	}
 	msg := message(format, args)
+	if strings.HasPrefix(format, unflushed) {
+		select {
+		case l.Unflushed <- fmt.Errorf("badger: %s", msg):
+		default:
+		}
+	}
 	if strings.Contains(msg, "sync") {
 		l.syncFailed.CompareAndSwap(nil, &msg)
 	}

@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+)
+
+// runOp is a call about one run, as the pure machine sees it.
+type runOp struct {
+	run string
+	// id makes it one call however often it is sent; "" = it is sent once.
+	id string
+	// command is nil for a read; a read and a start change nothing of a run that exists.
+	command machine.Command
+}
+
+// runAnswer is what the caller was told; nil stands for nothing: the call may have
+// happened, then or later, or never.
+type runAnswer struct {
+	// reason is why it was refused. Authority is not the machine's matter: any is changes
+	// nothing.
+	reason    string
+	authority bool
+	// seq is the run's last record after the call.
+	seq uint64
+	// state is visited after an event or a read.
+	state string
+	// disposition is what became of a step's answer, step the number of a request's.
+	disposition machine.Disposition
+	step        uint32
+}
+
+// runModel is the register that a run is: its state moves by rules.Step and nothing else.
+func runModel(t *testing.T) porcupine.Model {
+	t.Helper()
+	graph := compiled(t, "testdata/desk.pack.yaml")
+	model := porcupine.NondeterministicModel{
+		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+			return partition(history, func(op porcupine.Operation) string { return op.Input.(runOp).run })
+		},
+		Init: func() []any { return []any{(*machine.State)(nil)} },
+		Step: func(state, input, output any) []any {
+			s, answer := state.(*machine.State), output.(*runAnswer)
+			next, want := stepRun(graph, s, input.(runOp))
+			switch {
+			case answer == nil:
+				return []any{s, next}
+			case answer.authority:
+				return []any{s}
+			case *answer != want:
+				return nil
+			default:
+				return []any{next}
+			}
+		},
+		Equal:             func(a, b any) bool { return reflect.DeepEqual(a, b) },
+		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
+	}
+	return model.ToModel()
+}
+
+func compiled(t *testing.T, file string) *machine.Graph {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, faults, err := pack.Load(src, pack.Options{})
+	if err != nil || p == nil {
+		t.Fatalf("%v, %v", faults, err)
+	}
+	graph, err := p.Compile(pack.Entry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return graph
+}
+
+// stepRun is one call to a run that is alone in the world.
+func stepRun(g *machine.Graph, s *machine.State, op runOp) (*machine.State, runAnswer) {
+	if _, start := op.command.(machine.Start); start && s != nil {
+		// The same request id: the first answer again.
+		_, first := stepRun(g, nil, op)
+		return s, first
+	}
+	switch {
+	case op.command == nil && s == nil:
+		return s, runAnswer{reason: "RUN_NOT_FOUND"}
+	case op.command == nil:
+		return s, runAnswer{seq: s.Seq, state: s.Current}
+	}
+	result, err := rules.Step(g, s, machine.Input{At: 1, Principal: "anonymous", ID: op.id, Semantics: machine.Current, Command: op.command})
+	if err == nil && result.Refused != nil {
+		err = result.Refused
+	}
+	next := result.State
+	if next == nil {
+		next = s
+	}
+	var refused *machine.Refusal
+	if errors.As(err, &refused) {
+		return next, runAnswer{reason: refused.Reason}
+	}
+	answer := runAnswer{seq: next.Seq}
+	switch op.command.(type) {
+	case machine.EmitEvent:
+		answer.state = next.Current
+	case machine.ResolveStep:
+		answer.disposition = result.Disposition
+	case machine.RequestSteps:
+		answer.step = result.Steps[0].Step
+		if result.Steps[0].Denial != nil {
+			answer.reason = result.Steps[0].Denial.Code
+		}
+	}
+	return next, answer
+}
+
+// hookOp is a call about one webhook: to put it with a URL, to delete it ("") or to read.
+type hookOp struct {
+	id, url string
+	read    bool
+}
+
+// hookAnswer is what the caller was told; nil stands for nothing.
+type hookAnswer struct {
+	created, missing bool
+	url              string
+}
+
+// hookModel: a webhook is a register of a URL.
+func hookModel() porcupine.Model {
+	model := porcupine.NondeterministicModel{
+		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+			return partition(history, func(op porcupine.Operation) string { return op.Input.(hookOp).id })
+		},
+		Init: func() []any { return []any{""} },
+		Step: func(state, input, output any) []any {
+			url, op, answer := state.(string), input.(hookOp), output.(*hookAnswer)
+			next, want := op.url, hookAnswer{}
+			switch {
+			case op.read:
+				next, want = url, hookAnswer{url: url, missing: url == ""}
+			case op.url == "":
+				want.missing = url == ""
+			default:
+				want.created = url == ""
+			}
+			switch {
+			case answer == nil:
+				return []any{url, next}
+			case *answer != want:
+				return nil
+			default:
+				return []any{next}
+			}
+		},
+	}
+	return model.ToModel()
+}
+
+func partition(history []porcupine.Operation, key func(porcupine.Operation) string) (parts [][]porcupine.Operation) {
+	at := map[string]int{}
+	for _, op := range history {
+		i, ok := at[key(op)]
+		if !ok {
+			i = len(parts)
+			at[key(op)] = i
+			parts = append(parts, nil)
+		}
+		parts[i] = append(parts[i], op)
+	}
+	return parts
+}
+
+func payloadHash(payload string) [32]byte { return sha256.Sum256([]byte(payload)) }
+
+// TestModelFindsWhatIsWrong: histories that no sidecar may have, and one with a lost answer
+// that it may.
+func TestModelFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	start := runOp{run: "r", id: "s", command: machine.Start{RunID: "R", Execution: machine.Caller, Variables: []byte("{}")}}
+	round := func(expected uint64) runOp {
+		return runOp{run: "r", command: machine.EmitEvent{Event: "Round", ExpectedSeq: expected, Outside: true}}
+	}
+	moved := func(seq uint64) *runAnswer { return &runAnswer{seq: seq, state: "desk"} }
+	for name, c := range map[string]struct {
+		calls []runOp
+		// answers come one behind the other.
+		answers []*runAnswer
+		want    porcupine.CheckResult
+	}{
+		"as it should be":      {[]runOp{start, round(0), round(3), {run: "r"}}, []*runAnswer{{seq: 1}, moved(3), moved(5), moved(5)}, porcupine.Ok},
+		"lost after an answer": {[]runOp{start, round(0), round(1)}, []*runAnswer{{seq: 1}, moved(3), moved(3)}, porcupine.Illegal},
+		"two winners":          {[]runOp{start, round(1), round(1)}, []*runAnswer{{seq: 1}, moved(3), moved(5)}, porcupine.Illegal},
+		"made twice":           {[]runOp{start, round(0), {run: "r"}}, []*runAnswer{{seq: 1}, moved(3), moved(5)}, porcupine.Illegal},
+		"a stale read":         {[]runOp{start, round(0), {run: "r"}}, []*runAnswer{{seq: 1}, moved(3), moved(1)}, porcupine.Illegal},
+		"two first starts":     {[]runOp{start, round(0), start}, []*runAnswer{{seq: 1}, moved(3), {seq: 4}}, porcupine.Illegal},
+		"happened, unanswered": {[]runOp{start, round(0), {run: "r"}}, []*runAnswer{{seq: 1}, nil, moved(3)}, porcupine.Ok},
+		"never happened":       {[]runOp{start, round(0), round(1)}, []*runAnswer{{seq: 1}, nil, moved(3)}, porcupine.Ok},
+		"happened by halves":   {[]runOp{start, round(0), {run: "r"}}, []*runAnswer{{seq: 1}, nil, {seq: 2, state: "desk"}}, porcupine.Illegal},
+	} {
+		var history []porcupine.Operation
+		for i, op := range c.calls {
+			done := int64(2*i + 1)
+			if c.answers[i] == nil {
+				done = 1 << 40
+			}
+			history = append(history, porcupine.Operation{ClientId: i, Input: op, Call: int64(2 * i), Output: c.answers[i], Return: done})
+		}
+		if got := porcupine.CheckOperationsTimeout(runModel(t), history, patience); got != c.want {
+			t.Errorf("%s: %v instead of %v", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// soak is a load of everything on one sidecar that is stopped or killed again and again.
+type soak struct {
+	*sidecar
+
+	ctx  context.Context
+	over atomic.Bool
+	// acked counts acknowledged changes, ended the runs that came to their end, read the
+	// records that the watcher was shown, steps the executions of the tool.
+	acked, ended, read, steps atomic.Int64
+	scripts                   atomic.Int64
+	load                      sync.WaitGroup
+
+	mu sync.Mutex
+	// recent are drivers whose runs have ended since the last start.
+	recent []*driver
+}
+
+const (
+	soakDrivers = 4
+	soakVisits  = 8
+	// soakRecent bounds what is proven after each start.
+	soakRecent = 200
+)
+
+// TestSoak: PAWL_SOAK long (2 s by default), drivers, workers with steps, delegations over
+// A2A, retried turns, a watcher and a webhook load a sidecar that is restarted each
+// minute, or more often if there are few, by SIGTERM and SIGKILL in turns. Nothing that
+// was acknowledged is missing after any of them, every run ends, what the process takes
+// does not grow, and the check at the end finds everything in order.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	lasts := 2 * time.Second
+	if d, err := time.ParseDuration(os.Getenv("PAWL_SOAK")); err == nil {
+		lasts = d
+	}
+	s := newSoak(t, lasts)
+	s.begin()
+	life := min(time.Minute, lasts/2)
+	var samples []sample
+	began := time.Now()
+	for n := 0; time.Since(began) < lasts && !t.Failed(); n++ {
+		samples = append(samples, s.life(began, life))
+		s.restart(n%2 == 1)
+		s.prove()
+	}
+	s.end()
+	flat(t, samples)
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.stderr.String())
+	}
+	s.check()
+	t.Logf("soak: %v, %d restarts, %d runs ended, %d changes of drivers acknowledged, %d steps executed, %d records read",
+		time.Since(began).Round(time.Second), len(samples), s.ended.Load(), s.acked.Load(), s.steps.Load(), s.read.Load())
+}
+
+func newSoak(t *testing.T, lasts time.Duration) *soak {
+	t.Helper()
+	s := &soak{sidecar: newSidecar(t), ctx: deadline(t, lasts+10*patience)}
+	s.args = []string{
+		"--pack", "testdata/crash.pack.yaml", "--pack", "testdata/count.json", "--pack", "testdata/team.pack.yaml",
+		"--allow-tool", "*", "--metrics", "127.0.0.1:0", "--push-allow", "127.0.0.1",
+		// Its own agent, over A2A.
+		"--agent", "helper=" + cardOf(t, doorTo(t, s.socket)),
+	}
+	s.start()
+	return s
+}
+
+// begin starts everybody.
+func (s *soak) begin() {
+	s.t.Helper()
+	heard := newEar(s.t)
+	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567"))
+	put := &pawlv1.PutWebhookRequest{WebhookId: "soak", Url: heard.URL, Secret: secret, FromBeginning: true}
+	if _, err := s.deliveries().PutWebhook(s.ctx, put); err != nil {
+		s.t.Fatal(err)
+	}
+	for range soakDrivers {
+		s.load.Go(s.drive)
+	}
+	for pack, n := range map[string]int{"count": 4, "team": 2} {
+		for range n {
+			s.load.Go(func() { s.keepStarting(pack) })
+		}
+	}
+	s.load.Go(s.watch)
+	for _, cfg := range []worker.Config{
+		{ID: "turns", Turns: 8, Prompts: map[string]worker.TurnFunc{"counter": s.count, "lead": leadOnce, "helper": help}},
+		{ID: "steps", Steps: 4, Tools: map[string]worker.ToolFunc{"add": s.add}},
+	} {
+		stop := startWorker(s.ctx, s.t, s.sidecar, cfg)
+		s.t.Cleanup(stop)
+	}
+}
+
+// drive plays scripts; those that are over are proven after the next start.
+func (s *soak) drive() {
+	client := s.runs()
+	for !s.over.Load() && s.ctx.Err() == nil {
+		d := &driver{client: client, script: int(s.scripts.Add(1)), acked: &s.acked, ledger: map[uint64][]byte{}}
+		if err := d.play(s.ctx); err != nil && !errors.Is(err, errRunEnded) {
+			s.t.Errorf("script %d, run %s: %v", d.script, d.runID, err)
+			return
+		}
+		s.ended.Add(1)
+		s.mu.Lock()
+		if len(s.recent) < soakRecent {
+			s.recent = append(s.recent, d)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// keepStarting has one run of a pack under way that workers execute.
+func (s *soak) keepStarting(pack string) {
+	client := s.runs()
+	for !s.over.Load() && s.ctx.Err() == nil {
+		id := fmt.Sprint(pack, "-", s.scripts.Add(1))
+		got, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+			return client.StartRun(ctx, &pawlv1.StartRunRequest{Pack: pack, Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: id})
+		})
+		if err != nil {
+			s.t.Errorf("StartRun of %s: %v", pack, err)
+			return
+		}
+		run, err := s.awaitEnd(client, got.GetRun().GetRunId())
+		if err != nil || run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+			s.t.Errorf("run %s of %s ended %v (%s), %v", got.GetRun().GetRunId(), pack, run.GetStatus(), run.GetReason(), err)
+			return
+		}
+		s.ended.Add(1)
+	}
+}
+
+// awaitEnd gives a run that nobody moves five minutes.
+func (s *soak) awaitEnd(client pawlv1.RunServiceClient, run string) (*pawlv1.Run, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, 5*patience)
+	defer cancel()
+	for {
+		got, err := retry(ctx, func(ctx context.Context) (*pawlv1.WaitRunResponse, error) {
+			return client.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run})
+		})
+		if err != nil || !got.GetTimedOut() {
+			return got.GetRun(), err
+		}
+	}
+}
+
+// watch reads all records, and goes on behind the last one after each restart.
+func (s *soak) watch() {
+	client, cursor := s.runs(), ""
+	for !s.over.Load() && s.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(s.ctx, patience)
+		stream, err := client.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true, AfterCursor: cursor})
+		for err == nil && !s.over.Load() {
+			var got *pawlv1.StreamTransitionsResponse
+			if got, err = stream.Recv(); got.GetRecord() != nil {
+				cursor = got.GetRecord().GetCursor()
+				s.read.Add(1)
+			}
+		}
+		cancel()
+		if why := reason(err); why != "" && why != "DRAINING" {
+			s.t.Logf("the watcher's stream ended: %v", err)
+		}
+	}
+}
+
+func (s *soak) count(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	view := t.Assignment.GetTurn()
+	if view.GetTerminal() {
+		return worker.Completion{}, nil
+	}
+	if _, err := t.Step(ctx, "add", "add", `{}`); err != nil {
+		return worker.Completion{}, err
+	}
+	if view.GetTurn().GetVisit() < soakVisits {
+		return worker.Completion{Event: "More"}, nil
+	}
+	return worker.Completion{Event: "Enough"}, nil
+}
+
+func (s *soak) add(context.Context, *worker.Step) (json.RawMessage, error) {
+	s.steps.Add(1)
+	return json.RawMessage(`1`), nil
+}
+
+// leadOnce delegates once.
+func leadOnce(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	if turn.Assignment.GetTurn().GetTerminal() {
+		return worker.Completion{}, nil
+	}
+	if _, err := turn.Step(ctx, "ask", "helper", `{"message":"help"}`); err != nil {
+		return worker.Completion{}, err
+	}
+	return worker.Completion{Event: "Done"}, nil
+}
+
+func help(context.Context, *worker.Turn) (worker.Completion, error) {
+	return worker.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "helped"}}}}, nil
+}
+
+// life lets the process live for a while and takes a sample at its end.
+func (s *soak) life(began time.Time, lasts time.Duration) sample {
+	s.t.Helper()
+	select {
+	case <-time.After(lasts):
+	case <-s.done:
+		s.t.Fatalf("the process ended by itself: %s", s.stderr.String())
+	}
+	got, err := take(s.sidecar)
+	if err != nil {
+		s.t.Fatalf("sample: %v", err)
+	}
+	got.at, got.ended, got.acked = time.Since(began), s.ended.Load(), s.acked.Load()
+	s.t.Logf("soak: %v", got)
+	return got
+}
+
+func (s *soak) restart(killed bool) {
+	s.t.Helper()
+	if killed {
+		s.kill()
+	} else if code := s.stop(); code != 0 {
+		s.t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.stderr.String())
+	}
+	s.start()
+}
+
+// prove looks for everything that ended before the last start and was acknowledged.
+func (s *soak) prove() {
+	s.t.Helper()
+	s.mu.Lock()
+	recent := s.recent
+	s.recent = nil
+	s.mu.Unlock()
+	client := s.runs()
+	for _, d := range recent {
+		for _, loss := range lostOf(s.ctx, client, d.runID, d.ledger) {
+			s.t.Errorf("script %d: %s", d.script, loss)
+		}
+	}
+}
+
+// end waits until all runs have ended.
+func (s *soak) end() {
+	s.t.Helper()
+	s.over.Store(true)
+	s.load.Wait()
+	client := s.runs()
+	counts, err := client.CountRuns(s.ctx, &pawlv1.CountRunsRequest{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range counts.GetCounts() {
+		if c.GetRuns() > 0 && c.GetStatus() < pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+			s.t.Errorf("%d runs are %v at the end", c.GetRuns(), c.GetStatus())
+		}
+	}
+}

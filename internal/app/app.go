@@ -187,6 +187,7 @@ func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics
 		TLSClientCA:       c.TLSClientCA,
 		Certificates:      opts.rights.Certificates,
 		Tokens:            opts.rights.Tokens,
+		Issuers:           opts.rights.Issuers,
 		Guest:             agentsGuest(opts, rooms, box),
 		Deliveries:        box,
 		Counts:            counts,

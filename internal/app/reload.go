@@ -8,18 +8,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
 )
 
 // readRights reads the files that say who may call.
 func readRights(c config.Config) (rights grpcapi.Rights, err error) {
-	var tokenErr, certErr error
+	var tokenErr, certErr, issuerErr error
 	if c.TokensFile != "" {
 		rights.Tokens, tokenErr = door.ReadTokens(c.TokensFile)
 	}
 	if c.CertificatesFile != "" {
 		rights.Certificates, certErr = door.ReadCertificates(c.CertificatesFile)
 	}
-	return rights, errors.Join(tokenErr, certErr)
+	if c.OIDCFile != "" {
+		rights.Issuers, issuerErr = oidc.Read(c.OIDCFile)
+	}
+	return rights, errors.Join(tokenErr, certErr, issuerErr)
 }
 
 // reloads reads the files of rights and keys again at each signal until ctx ends.
@@ -48,5 +52,5 @@ func (a *app) reload(ctx context.Context) {
 	if a.sends != nil {
 		a.sends.directory.agents.Replace(remotes)
 	}
-	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "tls", a.opts.config.TLSCert != "")
+	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "tls", a.opts.config.TLSCert != "")
 }

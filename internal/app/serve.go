@@ -75,7 +75,7 @@ func serveOptions(c config.Config, stderr io.Writer) (options, error) {
 	opts := options{config: c, clock: house.SystemClock{}, log: newLog(c, stderr)}
 	var err error
 	opts.rights, err = readRights(c)
-	if err == nil && c.TLSClientCA != "" && c.TokensFile == "" && c.CertificatesFile == "" {
+	if err == nil && c.TLSClientCA != "" && c.TokensFile == "" && c.OIDCFile == "" && c.CertificatesFile == "" {
 		opts.log.Warn("no holder of a client certificate may do anything: certificates_file says who may do what")
 	}
 	return opts, err

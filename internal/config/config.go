@@ -87,8 +87,11 @@ type Config struct {
 	// CertificatesFile lists names of client certificates with their scopes; who is not
 	// in it has none. "" = nobody is.
 	CertificatesFile string `yaml:"certificates_file" json:"certificates_file"`
-	// TokensFile lists bearer tokens with principal and scopes; "" = no authentication.
+	// TokensFile lists digests of bearer tokens with principal and scopes; without it,
+	// OIDCFile and TLSClientCA there is no authentication.
 	TokensFile string `yaml:"tokens_file" json:"tokens_file"`
+	// OIDCFile says which issuers' JSON web tokens count, and what they give; "" = none.
+	OIDCFile string `yaml:"oidc_file" json:"oidc_file"`
 
 	// Metrics is HOST:PORT of a listener that serves metrics for Prometheus at
 	// /metrics, under the rules of Listen; "" = none.
@@ -237,4 +240,4 @@ func (c Config) MarshalJSON() ([]byte, error) {
 
 // Secured reports whether callers are authenticated, which is what an address other
 // than loopback asks for. An encrypted wire alone is not enough.
-func (c *Config) Secured() bool { return c.TokensFile != "" || c.TLSClientCA != "" }
+func (c *Config) Secured() bool { return c.TokensFile != "" || c.OIDCFile != "" || c.TLSClientCA != "" }

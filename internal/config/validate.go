@@ -163,8 +163,8 @@ func (c *Config) security(l *list) {
 	if c.CertificatesFile != "" && c.TLSClientCA == "" {
 		l.add("certificates_file", "needs tls_client_ca: it says what those may do whose certificates that one signs")
 	}
-	if c.CertificatesFile != "" && c.TokensFile != "" {
-		l.add("certificates_file", "is not read where tokens_file is set: then the token says who calls")
+	if c.CertificatesFile != "" && (c.TokensFile != "" || c.OIDCFile != "") {
+		l.add("certificates_file", "is not read where tokens_file or oidc_file is set: then the token says who calls")
 	}
 	for i, tool := range c.AllowTools {
 		if strings.TrimSpace(tool) == "" {

@@ -14,6 +14,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -43,7 +44,7 @@ func benchInterceptors(b *testing.B, protected bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, door.NewAuthenticator(operations(), set, nil), newLimiter(1e9, 1e9), validator)
+	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, door.NewAuthenticator(operations(), door.AuthState{Tokens: set}), quota.New(1e9, 1e9), validator)
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+goodSecret))
 	ctx = grpc.NewContextWithServerTransportStream(ctx, namedStream{})
 	req := &pawlv1.EmitEventRequest{RunId: "01J00000000000000000000001", Event: "Again", EventId: "e", Artifacts: []*pawlv1.ArtifactWrite{text("note", "x")}}

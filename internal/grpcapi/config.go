@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
+	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
 	"github.com/pawl-dev/pawl/internal/house"
 )
 
@@ -67,7 +68,9 @@ type Config struct {
 	// Certificates are the rights of the holders ([ReadCertificates]); who is not in
 	// it has none.
 	Certificates []door.Certificate
-	// Tokens are the bearer tokens ([ReadTokens]). Without them and without
+	// Issuers may say who holds a bearer token ([oidc.Read]).
+	Issuers []oidc.Issuer
+	// Tokens are the bearer tokens ([ReadTokens]). Without them and Issuers and without
 	// TLSClientCA there is no authentication: everyone is "anonymous" with every scope
 	// but admin.
 	Tokens []door.Token
@@ -133,7 +136,9 @@ func (c Config) validate() error {
 
 // protected reports whether callers are authenticated. An encrypted wire is not
 // enough: whoever reaches the port would have every right all the same.
-func (c Config) protected() bool { return c.TLSClientCA != "" || len(c.Tokens) > 0 }
+func (c Config) protected() bool {
+	return c.TLSClientCA != "" || len(c.Tokens) > 0 || len(c.Issuers) > 0
+}
 
 // open reports whether an address other than loopback may be bound.
 func (c Config) open() bool { return c.protected() || c.InsecureBind }

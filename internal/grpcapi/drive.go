@@ -37,10 +37,12 @@ func (s *runService) Drive(stream driveServer) error {
 	defer leave()
 	d := &driver{s: s, stream: stream, lanes: newLanes(s.commands.make)}
 	defer d.lanes.dismiss()
+	ctx, over := door.Lasting(stream.Context(), door.CallerOf(stream.Context()))
+	defer over()
 	if err := stream.Send(&pawlv1.DriveResponse{Window: driveWindow}); err != nil {
 		return err
 	}
-	return d.serve(stream.Context())
+	return d.serve(ctx)
 }
 
 // serve sends answers until the stream ends, and ends it after the last one.

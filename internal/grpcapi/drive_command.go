@@ -10,6 +10,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -21,13 +22,13 @@ const maxTraceparentBytes = 256
 type commander struct {
 	runs  *runService
 	edge  *edge
-	limit *limiter
+	limit *quota.Limiter
 	// guard is what stands before the handler of a unary call, less what finds out who
 	// calls: a stream knows.
 	guard []grpc.UnaryServerInterceptor
 }
 
-func newCommander(runs *runService, edge *edge, limit *limiter, validator protovalidate.Validator) *commander {
+func newCommander(runs *runService, edge *edge, limit *quota.Limiter, validator protovalidate.Validator) *commander {
 	return &commander{runs: runs, edge: edge, limit: limit, guard: append(append(outerChain(edge), runs.auth.Unary), innerChain(limit, validator)...)}
 }
 
@@ -91,7 +92,7 @@ func (c *commander) dispatch(ctx context.Context, in *pawlv1.DriveCommand, out *
 // refuse is finish for a command that is none. It counts against what a principal may
 // ask for like one.
 func (c *commander) refuse(ctx context.Context, err error) error {
-	if limited := c.limit.admit(ctx); limited != nil {
+	if limited := c.limit.Admit(ctx); limited != nil {
 		err = limited
 	}
 	return c.finish(ctx, err)

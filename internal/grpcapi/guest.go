@@ -69,7 +69,7 @@ func (s *Server) admit(r *http.Request, method string) (context.Context, error) 
 		return nil, err
 	}
 	ctx = door.WithCaller(r.Context(), p)
-	return ctx, s.limit.admit(ctx)
+	return ctx, s.limit.Admit(ctx)
 }
 
 // Stay takes a place among the calls that stay open. Its context ends when the
@@ -87,5 +87,5 @@ func (s *Server) Stay(ctx context.Context, method string) (stay context.Context,
 // Secured says whether the addresses speak TLS, and whether callers must show a
 // token or a certificate.
 func (s *Server) Secured() (tls, token, certificate bool) {
-	return s.keys != nil, !s.auth.Current.Load().Tokens.Empty(), s.keys != nil && s.keys.Current.Load().ClientCAs != nil
+	return s.keys != nil, s.auth.Current.Load().AsksToken(), s.keys != nil && s.keys.Current.Load().ClientCAs != nil
 }

@@ -19,6 +19,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -26,14 +27,14 @@ import (
 // then every error gets its one form, then the caller is known, counted, and
 // the request held against its constraints. Calls are logged one by one only at
 // debug level; otherwise the log has faults, and a good call costs it nothing.
-func chain(edge *edge, auth *door.Authenticator, limit *limiter, validator protovalidate.Validator) []grpc.ServerOption {
+func chain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(unaryChain(edge, auth, limit, validator)...),
 		grpc.ChainStreamInterceptor(streamChain(edge, auth, limit, validator)...),
 	}
 }
 
-func unaryChain(edge *edge, auth *door.Authenticator, limit *limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
+func unaryChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
 	return append(append(outerChain(edge), mwauth.UnaryServerInterceptor(auth.Admit)), innerChain(limit, validator)...)
 }
 
@@ -49,15 +50,15 @@ func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 }
 
 // innerChain is what it passes behind that.
-func innerChain(limit *limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
+func innerChain(limit *quota.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
 	out := []grpc.UnaryServerInterceptor{door.UnaryWithin}
 	if limit != nil {
-		out = append(out, limit.unary)
+		out = append(out, limit.Unary)
 	}
 	return append(out, mwvalidate.UnaryServerInterceptor(validator))
 }
 
-func streamChain(edge *edge, auth *door.Authenticator, limit *limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
+func streamChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
 	out := []grpc.StreamServerInterceptor{
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.stream,
 	}
@@ -66,7 +67,7 @@ func streamChain(edge *edge, auth *door.Authenticator, limit *limiter, validator
 	}
 	out = append(out, mwauth.StreamServerInterceptor(auth.Admit), door.StreamWithin)
 	if limit != nil {
-		out = append(out, limit.stream)
+		out = append(out, limit.Stream)
 	}
 	// A fault of one request of a stream of many must not end it: the services check
 	// them themselves.

@@ -140,20 +140,6 @@ func TestRateLimit(t *testing.T) {
 	wantError(t, err, codes.ResourceExhausted, "RATE_LIMITED")
 }
 
-func TestLimiterForgets(t *testing.T) {
-	t.Parallel()
-	l := newLimiter(1, 1)
-	for i := range maxLimiters + 1 {
-		l.bucket(string(rune(i)))
-	}
-	if l.buckets.Len() > maxLimiters {
-		t.Fatalf("%d buckets", l.buckets.Len())
-	}
-	if newLimiter(0, 1).admit(t.Context()) != nil {
-		t.Fatal("no bound is a bound")
-	}
-}
-
 // TestHealth: serving only while the store takes commits.
 func TestHealth(t *testing.T) {
 	t.Parallel()

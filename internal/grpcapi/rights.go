@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
 )
 
 // Rights are who may call: everything that may change while a server serves.
@@ -14,6 +15,8 @@ type Rights struct {
 	// Tokens and Certificates are as in [Config]. Its PEM files are read again.
 	Tokens       []door.Token
 	Certificates []door.Certificate
+	// Issuers are those of [Config]; their files of keys are read again.
+	Issuers []oidc.Issuer
 }
 
 // rights is a checked [Rights] with the keys that were read with it.
@@ -21,10 +24,17 @@ type rights struct {
 	keys         *door.Keys
 	tokens       *door.TokenSet
 	certificates *door.CertificateSet
+	issuers      *oidc.Set
 }
 
-// readRights reads the PEM files and reports all faults at once.
-func readRights(cfg Config) (rights, error) {
+// state is what the door goes by.
+func (r *rights) state() door.AuthState {
+	return door.AuthState{Tokens: r.tokens, Certificates: r.certificates, Issuers: r.issuers}
+}
+
+// readRights reads the PEM files and reports all faults at once. lost is told when a key
+// of an issuer is gone; what old has of its issuers' keys is taken over.
+func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	keys, keyErr := door.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
 	tokens, tokenErr := door.NewTokenSet(cfg.Tokens)
 	var certErr error
@@ -32,7 +42,19 @@ func readRights(cfg Config) (rights, error) {
 	if keyErr == nil {
 		certificates, certErr = door.NewCertificateSet(keys, cfg.Certificates)
 	}
-	return rights{keys, tokens, certificates}, errors.Join(keyErr, tokenErr, certErr, unserved(cfg))
+	issuers, issuerErr := oidc.NewSet(cfg.Issuers, old, lost)
+	return rights{keys, tokens, certificates, issuers}, errors.Join(keyErr, tokenErr, certErr, issuerErr, unserved(cfg), clashing(cfg, issuers))
+}
+
+// clashing names tokens whose holders could be taken for an issuer's principals.
+func clashing(cfg Config, issuers *oidc.Set) error {
+	var faults []error
+	for _, t := range cfg.Tokens {
+		if issuers.Clashes(t.Principal) {
+			faults = append(faults, fmt.Errorf("principal %q has a name of those that an issuer gives", t.Principal))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // unserved names the lines of rights that hold in a namespace which is not served.
@@ -64,17 +86,26 @@ func unserved(cfg Config) error {
 // by tokens on or off, which would change what the addresses may be bound to.
 func (s *Server) SetRights(r Rights) error {
 	cfg := s.cfg
-	cfg.Tokens, cfg.Certificates = r.Tokens, r.Certificates
-	next, err := readRights(cfg)
+	cfg.Tokens, cfg.Certificates, cfg.Issuers = r.Tokens, r.Certificates, r.Issuers
+	now := s.auth.Current.Load()
+	next, err := readRights(cfg, now.Issuers, s.renew)
 	if err != nil {
 		return fmt.Errorf("grpcapi: %w", err)
 	}
-	if next.tokens.Empty() != s.auth.Current.Load().Tokens.Empty() {
+	state := next.state()
+	if state.AsksToken() != now.AsksToken() {
 		return errors.New("grpcapi: tokens are turned on or off only by a restart")
 	}
 	if s.keys != nil {
 		s.keys.Current.Store(next.keys)
 	}
-	s.auth.Replace(next.tokens, next.certificates)
+	s.auth.Replace(state)
 	return nil
+}
+
+// renew is told by issuers whose keys went, perhaps before anybody is served.
+func (s *Server) renew() {
+	if s.auth != nil {
+		s.auth.Renew()
+	}
 }

@@ -123,8 +123,9 @@ func streamEnd(ctx context.Context, err error) error {
 // guarded returns a context that ends when the caller loses its right to the
 // method or the server drains; its cause says which.
 func (s *runService) guarded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
 	p := door.CallerOf(ctx)
+	ctx, over := door.Lasting(ctx, p)
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {
 			changed := s.auth.Changed()
@@ -142,7 +143,7 @@ func (s *runService) guarded(ctx context.Context, method string) (context.Contex
 			}
 		}
 	}()
-	return ctx, func() { cancel(nil) }
+	return ctx, func() { cancel(nil); over() }
 }
 
 func draining() error {

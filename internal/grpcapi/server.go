@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 )
 
 // streamWorkers handle calls on stacks that have grown already: a new goroutine
@@ -48,7 +49,7 @@ type Server struct {
 	drainOnce sync.Once
 
 	// limit admits requests per principal; nil = every one.
-	limit *limiter
+	limit *quota.Limiter
 	// runs has what calls share that stay open; guest is the other service, nil =
 	// there is none.
 	runs  *runService
@@ -65,14 +66,15 @@ type Server struct {
 // Everything that was bound is released when it fails.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	rights, err := readRights(cfg)
+	s := &Server{
+		cfg: cfg, edge: &edge{log: cfg.Log, tally: newTally(cfg.Counts, cfg.Log)},
+		draining: make(chan struct{}),
+	}
+	rights, err := readRights(cfg, nil, s.renew)
 	if err := errors.Join(cfg.validate(), err); err != nil {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
-	s := &Server{
-		cfg: cfg, keys: door.NewKeyring(rights.keys), auth: door.NewAuthenticator(operations(), rights.tokens, rights.certificates), edge: &edge{log: cfg.Log, tally: newTally(cfg.Counts, cfg.Log)},
-		draining: make(chan struct{}), local: bufconn.Listen(localBufferBytes),
-	}
+	s.keys, s.auth, s.local = door.NewKeyring(rights.keys), door.NewAuthenticator(operations(), rights.state()), bufconn.Listen(localBufferBytes)
 	if err := s.build(); err != nil {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
@@ -88,7 +90,7 @@ func (s *Server) build() error {
 	// A message's constraints are compiled at its first request: all of them together
 	// are a third of the start and 3 MB. That they compile, a test holds.
 	validator := sureValidator{protovalidate.GlobalValidator}
-	s.limit = newLimiter(s.cfg.RequestsPerSecond, s.cfg.burst())
+	s.limit = quota.New(s.cfg.RequestsPerSecond, s.cfg.burst())
 	s.grpc = grpc.NewServer(append(s.transport(), chain(s.edge, s.auth, s.limit, validator)...)...)
 	s.registerServices(validator)
 	if err := s.admitGuest(); err != nil {

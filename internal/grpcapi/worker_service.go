@@ -40,7 +40,8 @@ type workServer = grpc.BidiStreamingServer[pawlv1.WorkRequest, pawlv1.WorkRespon
 
 // Work implements pawl.v1.WorkerService.
 func (s *workerService) Work(stream workServer) error {
-	ctx := stream.Context()
+	ctx, over := door.Lasting(stream.Context(), door.CallerOf(stream.Context()))
+	defer over()
 	first, err := stream.Recv()
 	if err != nil {
 		return recvError(err)

@@ -11,6 +11,7 @@ import (
 	mwauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
 	"google.golang.org/grpc"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -23,6 +24,8 @@ type Caller struct {
 	token [sha256.Size]byte
 	// certificate proved the name; nil when something else did.
 	certificate *Identity
+	// issued is what a token of an issuer says; nil when something else proved the name.
+	issued *oidc.Identity
 }
 
 // Anonymous is everyone while authentication is off.
@@ -60,23 +63,39 @@ type Authenticator struct {
 // AuthState is who may call; changed is closed when another replaces it.
 type AuthState struct {
 	Tokens *TokenSet
+	// Issuers is nil unless tokens of others are taken.
+	Issuers *oidc.Set
 	// Certificates is nil unless callers must show one.
 	Certificates *CertificateSet
 	changed      chan struct{}
 }
 
+// AsksToken reports whether callers must show a bearer token.
+func (s *AuthState) AsksToken() bool { return !s.Tokens.Empty() || !s.Issuers.Empty() }
+
 // NewAuthenticator makes one that admits to these operations, by name, by these rights.
-func NewAuthenticator(operations map[string]runtime.Operation, tokens *TokenSet, certificates *CertificateSet) *Authenticator {
+func NewAuthenticator(operations map[string]runtime.Operation, by AuthState) *Authenticator {
 	a := &Authenticator{Operations: operations}
-	a.Current.Store(&AuthState{Tokens: tokens, Certificates: certificates, changed: make(chan struct{})})
+	by.changed = make(chan struct{})
+	a.Current.Store(&by)
 	return a
 }
 
-// Replace installs other tokens and certificates; streams of principals that lost
-// their right end.
-func (a *Authenticator) Replace(tokens *TokenSet, certificates *CertificateSet) {
-	old := a.Current.Swap(&AuthState{Tokens: tokens, Certificates: certificates, changed: make(chan struct{})})
-	close(old.changed)
+// Replace installs other rights; streams of principals that lost theirs end.
+func (a *Authenticator) Replace(by AuthState) {
+	by.changed = make(chan struct{})
+	close(a.Current.Swap(&by).changed)
+}
+
+// Renew has every stream ask again whether its principal still counts: a key of an issuer
+// is gone.
+func (a *Authenticator) Renew() {
+	old := a.Current.Load()
+	next := *old
+	next.changed = make(chan struct{})
+	if a.Current.CompareAndSwap(old, &next) {
+		close(old.changed)
+	}
 }
 
 // Changed is closed at the next change of rights.
@@ -104,7 +123,7 @@ func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 func (a *Authenticator) Identify(ctx context.Context) (*Caller, error) {
 	now := a.Current.Load()
 	switch {
-	case !now.Tokens.Empty():
+	case now.AsksToken():
 		return now.byToken(ctx)
 	case now.Certificates != nil:
 		return now.byCertificate(ctx)
@@ -118,10 +137,31 @@ func (s *AuthState) byToken(ctx context.Context) (*Caller, error) {
 		return nil, unauthenticated("TOKEN_MISSING", "this server wants the header authorization: Bearer TOKEN")
 	}
 	p := s.Tokens.Holder(secret)
+	if p == nil && !s.Issuers.Empty() && oidc.Looks(secret) {
+		return s.byIssuer(ctx, secret)
+	}
 	if p == nil {
 		return nil, unauthenticated("TOKEN_UNKNOWN", "the bearer token is not one of this server's")
 	}
 	return p, nil
+}
+
+// byIssuer names who an issuer says it is.
+func (s *AuthState) byIssuer(ctx context.Context, token string) (*Caller, error) {
+	id, err := s.Issuers.Identify(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	return &Caller{Principal: id.Principal, issued: id}, nil
+}
+
+// Lasting is the context of what a caller keeps open: it ends, and says why, when the
+// caller's token does.
+func Lasting(ctx context.Context, p *Caller) (context.Context, context.CancelFunc) {
+	if p.issued == nil {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, p.issued.Until, oidc.Expired())
 }
 
 // byCertificate names the holder of the certificate. The Unix socket, where none can
@@ -165,6 +205,15 @@ func (a *Authenticator) Again(p *Caller, method string) (*Caller, error) {
 		still = now.Tokens.find(p.token)
 		if still == nil || still.Name != p.Name {
 			return nil, unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
+		}
+	case p.issued != nil:
+		id, err := now.Issuers.Again(p.issued)
+		if err != nil {
+			return nil, err
+		}
+		still = &Caller{Principal: id.Principal, issued: id}
+		if still.Name != p.Name {
+			return nil, unauthenticated("TOKEN_REVOKED", "the token of this stream names another principal now")
 		}
 	case p.certificate != nil && now.Certificates != nil:
 		var err error
@@ -210,8 +259,9 @@ func (a *Authenticator) MayRead(name, namespace string) error {
 	now := a.Current.Load()
 	may := func(p runtime.Principal) bool { return p.Scopes.Any(runtime.ScopeRunsRead) && p.In(namespace) }
 	switch {
-	case !now.Tokens.Empty():
-		if slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Name == name && may(p.Principal) }) {
+	case now.AsksToken():
+		// What an issuer's token would say now nobody knows before it is shown.
+		if now.Issuers.Owns(name) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Name == name && may(p.Principal) }) {
 			return nil
 		}
 	case now.Certificates == nil, name == Anonymous.Name, may(now.Certificates.Of(name)):

@@ -1,4 +1,4 @@
-package grpcapi
+package quota
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 // gives it a full burst again, nothing worse.
 const maxLimiters = 10_000
 
-// limiter admits requests per principal. The ready-made interceptor of the
+// Limiter admits requests per principal. The ready-made interceptor of the
 // middleware library cannot say when to come back, which RetryInfo does.
-type limiter struct {
+type Limiter struct {
 	perSecond rate.Limit
 	burst     int
 	mu        sync.Mutex
@@ -27,15 +27,15 @@ type limiter struct {
 	buckets *cache.LRU[string, *rate.Limiter]
 }
 
-// newLimiter returns nil, which admits everything, for perSecond 0.
-func newLimiter(perSecond float64, burst int) *limiter {
+// New returns nil, which admits everything, for perSecond 0.
+func New(perSecond float64, burst int) *Limiter {
 	if perSecond == 0 {
 		return nil
 	}
-	return &limiter{perSecond: rate.Limit(perSecond), burst: burst, buckets: cache.New[string, *rate.Limiter](maxLimiters)}
+	return &Limiter{perSecond: rate.Limit(perSecond), burst: burst, buckets: cache.New[string, *rate.Limiter](maxLimiters)}
 }
 
-func (l *limiter) bucket(name string) *rate.Limiter {
+func (l *Limiter) bucket(name string) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b, ok := l.buckets.Get(name); ok {
@@ -46,8 +46,8 @@ func (l *limiter) bucket(name string) *rate.Limiter {
 	return b
 }
 
-// admit takes one request from the caller's allowance.
-func (l *limiter) admit(ctx context.Context) error {
+// Admit takes one request from the caller's allowance.
+func (l *Limiter) Admit(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
@@ -64,15 +64,17 @@ func (l *limiter) admit(ctx context.Context) error {
 	}
 }
 
-func (l *limiter) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := l.admit(ctx); err != nil {
+// Unary is [Limiter.Admit] for unary calls.
+func (l *Limiter) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := l.Admit(ctx); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)
 }
 
-func (l *limiter) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := l.admit(stream.Context()); err != nil {
+// Stream is [Limiter.Admit] for a stream as a whole.
+func (l *Limiter) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := l.Admit(stream.Context()); err != nil {
 		return err
 	}
 	return next(srv, stream)

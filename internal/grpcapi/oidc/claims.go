@@ -1,0 +1,98 @@
+package oidc
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// Bounds of what a token says.
+const (
+	maxNameBytes = 256
+	maxValues    = 1000
+)
+
+// claims are what a token says, as JSON has it.
+type claims map[string]any
+
+// at finds a claim by its name, or inside of others by names joined by dots.
+func (c claims) at(name string) any {
+	if value, ok := c[name]; ok {
+		return value
+	}
+	first, rest, inside := strings.Cut(name, ".")
+	if below, ok := c[first].(map[string]any); ok && inside {
+		return claims(below).at(rest)
+	}
+	return nil
+}
+
+// values are the texts of a claim.
+func (c claims) values(name string) []string {
+	switch value := c.at(name).(type) {
+	case string:
+		return bounded(strings.Fields(value))
+	case []any:
+		var out []string
+		for _, one := range value {
+			if text, ok := one.(string); ok {
+				out = append(out, text)
+			}
+		}
+		return bounded(out)
+	}
+	return nil
+}
+
+func bounded(values []string) []string { return values[:min(len(values), maxValues)] }
+
+// principal is who a token's holder is by the rules of its issuer.
+func (i *Issuer) principal(c claims) (runtime.Principal, error) {
+	text, _ := c.at(i.Principal).(string)
+	p := runtime.Principal{Name: i.Prefix + text}
+	switch {
+	case text == "" || len(p.Name) > maxNameBytes || !printable(text):
+		return p, refused("the claim " + i.Principal + " is no name of printable text within 256 bytes")
+	case slices.Contains(i.Deny, p.Name):
+		return p, refused("the principal is denied")
+	}
+	for _, value := range c.values(i.Scopes.Claim) {
+		scopes, _ := scopesOf(i.Scopes.Map[value]) // names were checked
+		p.Scopes |= scopes
+	}
+	if i.Namespaces.All {
+		return p, nil
+	}
+	if p.Namespaces = i.Namespaces.of(c); len(p.Namespaces) == 0 {
+		return p, refused("the token is for no namespace")
+	}
+	return p, nil
+}
+
+// of are the namespaces of a token, in its order, each once.
+func (s Spaces) of(c claims) []string {
+	if len(s.Fixed) > 0 {
+		return s.Fixed
+	}
+	var out []string
+	for _, value := range c.values(s.Claim) {
+		names := []string{value}
+		if s.Map != nil {
+			names = s.Map[value]
+		}
+		for _, name := range names {
+			if namespaceForm.MatchString(name) && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.Contains(s, runtime.BehalfMark) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}

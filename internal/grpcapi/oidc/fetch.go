@@ -1,0 +1,106 @@
+package oidc
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/secretfile"
+)
+
+// Bounds of a fetch.
+const (
+	fetchTimeout  = 10 * time.Second
+	maxFetchBytes = 1 << 20
+	maxRedirects  = 3
+)
+
+// fetcher gets an issuer's keys over HTTP.
+type fetcher struct {
+	client *http.Client
+	issuer string
+	// keys is the URL of the JWKS; "" = the issuer says.
+	keys string
+}
+
+func newFetcher(i *Issuer) (*fetcher, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if i.CA != "" {
+		pem, err := secretfile.ReadTrusted(i.CA)
+		if err != nil {
+			return nil, fmt.Errorf("issuer %q: ca: %w", i.Issuer, err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("issuer %q: ca: %s holds no PEM certificate", i.Issuer, i.CA)
+		}
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	}
+	return &fetcher{
+		client: &http.Client{Transport: transport, Timeout: fetchTimeout, CheckRedirect: sameHost}, issuer: i.Issuer, keys: i.JWKS,
+	}, nil
+}
+
+// sameHost follows no redirect to somebody else.
+func sameHost(next *http.Request, before []*http.Request) error {
+	if len(before) > maxRedirects || next.URL.Host != before[0].URL.Host || next.URL.Scheme != before[0].URL.Scheme {
+		return errors.New("redirected to another host")
+	}
+	return nil
+}
+
+// fetch gets the JWKS.
+func (f *fetcher) fetch(ctx context.Context) ([]byte, error) {
+	where := f.keys
+	if where == "" {
+		var err error
+		if where, err = f.discover(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return f.get(ctx, where)
+}
+
+// discover asks the issuer where its keys are.
+func (f *fetcher) discover(ctx context.Context) (string, error) {
+	raw, err := f.get(ctx, strings.TrimSuffix(f.issuer, "/")+"/.well-known/openid-configuration")
+	if err != nil {
+		return "", err
+	}
+	var about struct {
+		Issuer string `json:"issuer"`
+		JWKS   string `json:"jwks_uri"`
+	}
+	if json.Unmarshal(raw, &about) != nil || about.Issuer != f.issuer || !safeURL(about.JWKS) {
+		return "", errors.New("its openid-configuration is of another issuer, or has no jwks_uri that is https")
+	}
+	return about.JWKS, nil
+}
+
+func (f *fetcher) get(ctx context.Context, where string) (raw []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %d", where, resp.StatusCode)
+	}
+	raw, err = io.ReadAll(io.LimitReader(resp.Body, maxFetchBytes+1))
+	if err == nil && len(raw) > maxFetchBytes {
+		err = fmt.Errorf("%s has more than %d bytes", where, maxFetchBytes)
+	}
+	return raw, err
+}

@@ -1,0 +1,189 @@
+package oidc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/goccy/go-yaml"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+)
+
+// Issuer is who may say who somebody is, and what that counts for.
+type Issuer struct {
+	// Issuer is the claim iss of its tokens, to the letter. Required.
+	Issuer string `yaml:"issuer"`
+	// JWKS is the URL (https, or http on loopback) or the file of its keys; "" = as
+	// ISSUER/.well-known/openid-configuration tells. A file is read with this one.
+	JWKS string `yaml:"jwks"`
+	// CA is a PEM file of the authorities that sign its certificate; "" = the system's.
+	CA string `yaml:"ca"`
+	// Audience are the values of aud of which a token must have one. Required.
+	Audience []string `yaml:"audience"`
+	// Algorithms may sign; default RS256, PS256, ES256, ES384, EdDSA. None with a shared
+	// secret is ever taken.
+	Algorithms []string `yaml:"algorithms"`
+	// Leeway is by how much the clocks may differ, at most 5m. Default 30s.
+	Leeway time.Duration `yaml:"leeway"`
+	// Prefix begins the names of its principals: a-z, 0-9, - and a colon at the end. No
+	// two issuers have the same. Default "oidc:".
+	Prefix string `yaml:"prefix"`
+	// Principal is the claim that is the rest of the name. Default "sub".
+	Principal string `yaml:"principal"`
+	// Scopes say what gives which scopes. Required.
+	Scopes Grants `yaml:"scopes"`
+	// Namespaces say in which namespaces they hold. Required.
+	Namespaces Spaces `yaml:"namespaces"`
+	// Deny are names of principals whose tokens are refused, whatever they say.
+	Deny []string `yaml:"deny"`
+}
+
+// Grants are what the values of a claim give.
+type Grants struct {
+	// Claim is the name of a claim, or names joined by dots for one inside of others. Its
+	// value is a list of texts, or a text with spaces between them.
+	Claim string `yaml:"claim"`
+	// Map has for each value the scopes that it gives. What is not in it gives none.
+	Map map[string][]string `yaml:"map"`
+}
+
+// Spaces are the namespaces of an issuer's principals: exactly one of the three.
+type Spaces struct {
+	// All: every namespace.
+	All bool `yaml:"all"`
+	// Fixed are those of every principal.
+	Fixed []string `yaml:"fixed"`
+	// Claim has them as its values, or as what Map has for these.
+	Claim string              `yaml:"claim"`
+	Map   map[string][]string `yaml:"map"`
+}
+
+// maxLeeway bounds how far clocks may be apart.
+const (
+	maxLeeway     = 5 * time.Minute
+	defaultLeeway = 30 * time.Second
+)
+
+// algorithms are those that prove something to somebody who has no secret.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+var defaultAlgorithms = []string{"RS256", "PS256", "ES256", "ES384", "EdDSA"}
+
+var (
+	prefixForm    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}:$`)
+	namespaceForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+)
+
+// takenPrefixes begin names that something else proves.
+var takenPrefixes = []string{"cert:", "uri:", "dns:", "email:", "pawl:"}
+
+// Read reads a file of issuers, `issuers: [...]` in YAML. All faults are reported at once.
+func Read(path string) ([]Issuer, error) {
+	raw, err := secretfile.ReadTrusted(path)
+	if err != nil {
+		return nil, fmt.Errorf("oidc file: %w", err)
+	}
+	var file struct {
+		Issuers []Issuer `yaml:"issuers"`
+	}
+	if err := yaml.UnmarshalWithOptions(raw, &file, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("oidc file %s: %w", path, err)
+	}
+	if len(file.Issuers) == 0 {
+		return nil, fmt.Errorf("oidc file %s: issuers: there is none", path)
+	}
+	return file.Issuers, nil
+}
+
+// withDefaults fills in what was left out.
+func (i Issuer) withDefaults() Issuer {
+	if len(i.Algorithms) == 0 {
+		i.Algorithms = defaultAlgorithms
+	}
+	if i.Leeway == 0 {
+		i.Leeway = defaultLeeway
+	}
+	if i.Prefix == "" {
+		i.Prefix = "oidc:"
+	}
+	if i.Principal == "" {
+		i.Principal = "sub"
+	}
+	return i
+}
+
+// validate reports all faults at once.
+func (i Issuer) validate() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("issuer %q: "+format, append([]any{i.Issuer}, args...)...))
+		}
+	}
+	check(i.Issuer != "", "issuer is required")
+	check(i.JWKS != "" || safeURL(i.Issuer), "without jwks it must be an https URL, or http on loopback")
+	check(!strings.Contains(i.JWKS, "://") || safeURL(i.JWKS), "jwks %q: want https, http on loopback, or a file", i.JWKS)
+	check(len(i.Audience) > 0 && !slices.Contains(i.Audience, ""), "audience is required: for whom its tokens are")
+	check(i.Leeway >= 0 && i.Leeway <= maxLeeway, "leeway %s: want 0 to %s", i.Leeway, maxLeeway)
+	check(prefixForm.MatchString(i.Prefix) && !slices.Contains(takenPrefixes, i.Prefix), "prefix %q: want a-z, 0-9, - and a colon at the end, none of %s", i.Prefix, strings.Join(takenPrefixes, " "))
+	for _, alg := range i.Algorithms {
+		check(slices.Contains(algorithms, jose.SignatureAlgorithm(alg)), "algorithms: %q is none of %v", alg, algorithms)
+	}
+	check(i.Scopes.Claim != "" && len(i.Scopes.Map) > 0, "scopes: claim and map are required: what gives which scopes")
+	for value, names := range i.Scopes.Map {
+		_, err := scopesOf(names)
+		check(err == nil && len(names) > 0, "scopes.map[%s]: %v", value, err)
+	}
+	faults = append(faults, i.Namespaces.validate(i.Issuer)...)
+	return errors.Join(faults...)
+}
+
+func (s Spaces) validate(issuer string) (faults []error) {
+	ways := 0
+	for _, set := range []bool{s.All, len(s.Fixed) > 0, s.Claim != ""} {
+		if set {
+			ways++
+		}
+	}
+	if ways != 1 || s.Claim == "" && len(s.Map) > 0 {
+		faults = append(faults, fmt.Errorf("issuer %q: namespaces: want exactly one of all, fixed and claim (which may have a map)", issuer))
+	}
+	for _, name := range s.Fixed {
+		if !namespaceForm.MatchString(name) {
+			faults = append(faults, fmt.Errorf("issuer %q: namespaces.fixed: %q is no name of a namespace", issuer, name))
+		}
+	}
+	return faults
+}
+
+func scopesOf(names []string) (set runtime.Scopes, err error) {
+	for _, name := range names {
+		one, ok := policy.ScopeByName(name)
+		if !ok {
+			return 0, fmt.Errorf("unknown scope %q; known scopes are %s", name, policy.AllScopes)
+		}
+		set |= one
+	}
+	return set, nil
+}
+
+// safeURL: what is fetched from there is what its owner serves.
+func safeURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+}

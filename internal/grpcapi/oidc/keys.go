@@ -1,0 +1,236 @@
+package oidc
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
+)
+
+// How often keys are fetched.
+const (
+	// refreshEvery: keys older than that are fetched again, while the old ones serve.
+	refreshEvery = 15 * time.Minute
+	// notBefore is between two attempts, whatever callers show: a token with a key that
+	// nobody knows costs no more than that.
+	notBefore = 10 * time.Second
+	// staleAfter: keys that could not be fetched again for so long no longer count.
+	staleAfter = 24 * time.Hour
+)
+
+// Bounds of a set of keys.
+const (
+	maxKeys    = 64
+	minRSABits = 2048
+)
+
+// published is a key of an issuer; print tells it from every other one, also of its kid.
+type published struct {
+	jose.JSONWebKey
+	print string
+}
+
+// keyset is what an issuer published at one time, by kid.
+type keyset struct {
+	keys map[string]published
+	read time.Time
+}
+
+// keyring has an issuer's keys. Safe for concurrent use.
+type keyring struct {
+	// fetch gets the bytes of a JWKS.
+	fetch func(context.Context) ([]byte, error)
+	// fixed: they came from a file, which nobody fetches again.
+	fixed bool
+	// lost is told when a key is no longer published.
+	lost func()
+	now  func() time.Time
+	one  singleflight.Group
+
+	mu      sync.Mutex
+	current *keyset // nil = never read
+	tried   time.Time
+	fault   error
+}
+
+// find is the key of a kid; "" = the only one. It waits for the keys where they
+// have to be fetched first. An error: nobody can say.
+func (k *keyring) find(ctx context.Context, kid string) (key published, ok bool, err error) {
+	set, again := k.state()
+	if key, ok = set.key(kid); ok {
+		if again {
+			// The old ones serve until the new ones are there.
+			go func() { _ = k.refresh(context.WithoutCancel(ctx)) }()
+		}
+		return key, true, nil
+	}
+	if again || k.mayTry() {
+		err = k.refresh(ctx)
+	}
+	set, _ = k.state()
+	if key, ok = set.key(kid); ok {
+		return key, true, nil
+	}
+	if set == nil {
+		return key, false, errors.Join(errors.New("the issuer's keys are not known"), err, k.lastFault())
+	}
+	return key, false, nil
+}
+
+// counts reports whether a key is still published.
+func (k *keyring) counts(key published) bool {
+	set, _ := k.state()
+	now, ok := set.key(key.KeyID)
+	return ok && now.print == key.print
+}
+
+// state is the keys that count now, nil = none, and whether it is time for others.
+func (k *keyring) state() (set *keyset, again bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.fixed || k.current == nil {
+		return k.current, false
+	}
+	age := k.now().Sub(k.current.read)
+	again = age > refreshEvery && k.now().Sub(k.tried) >= notBefore
+	if age > staleAfter {
+		return nil, again
+	}
+	return k.current, again
+}
+
+// mayTry reports whether it is long enough since the last attempt.
+func (k *keyring) mayTry() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.fixed && k.now().Sub(k.tried) >= notBefore
+}
+
+func (k *keyring) lastFault() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.fault
+}
+
+// refresh fetches the keys, once for all who ask meanwhile.
+func (k *keyring) refresh(ctx context.Context) error {
+	done := k.one.DoChan("", func() (any, error) {
+		if !k.mayTry() {
+			return nil, k.lastFault()
+		}
+		raw, err := k.fetch(context.WithoutCancel(ctx))
+		return nil, k.install(raw, err)
+	})
+	select {
+	case got := <-done:
+		return got.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// install takes what was fetched in the place of what was there.
+func (k *keyring) install(raw []byte, err error) error {
+	var keys map[string]published
+	if err == nil {
+		keys, err = parseKeys(raw)
+	}
+	k.mu.Lock()
+	now, gone := k.now(), false
+	k.tried, k.fault = now, err
+	if err == nil {
+		if k.current != nil {
+			for kid, old := range k.current.keys {
+				gone = gone || keys[kid].print != old.print
+			}
+		}
+		k.current = &keyset{keys: keys, read: now}
+	}
+	k.mu.Unlock()
+	if gone {
+		k.lost()
+	}
+	return err
+}
+
+// adopt takes over what another ring of the same issuer has.
+func (k *keyring) adopt(old *keyring) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	if old.current != nil {
+		k.current = &keyset{keys: maps.Clone(old.current.keys), read: old.current.read}
+	}
+	k.tried, k.fault = old.tried, old.fault
+}
+
+func (s *keyset) key(kid string) (key published, ok bool) {
+	if s == nil {
+		return key, false
+	}
+	if kid == "" && len(s.keys) == 1 {
+		for _, only := range s.keys {
+			return only, true
+		}
+	}
+	key, ok = s.keys[kid]
+	return key, ok && kid != ""
+}
+
+// parseKeys reads a JWKS: its public keys that verify signatures. A shared secret, a weak
+// key or one for something else is none; one that cannot be read does not spoil the others.
+func parseKeys(raw []byte) (map[string]published, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return nil, errors.New("a JWKS is wanted: {\"keys\": [...]}")
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("the JWKS has %d keys; at most %d are taken", len(set.Keys), maxKeys)
+	}
+	keys := map[string]published{}
+	for i, one := range set.Keys {
+		var key jose.JSONWebKey
+		if json.Unmarshal(one, &key) != nil || !usable(&key) {
+			continue
+		}
+		if key.KeyID == "" {
+			key.KeyID = fmt.Sprintf("(%d)", i)
+		}
+		if _, twice := keys[key.KeyID]; twice {
+			return nil, errors.New("the JWKS has two keys of one kid")
+		}
+		print, err := key.Thumbprint(crypto.SHA256)
+		if err != nil {
+			continue
+		}
+		keys[key.KeyID] = published{key, string(print)}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("the JWKS has no public key that verifies signatures")
+	}
+	return keys, nil
+}
+
+func usable(key *jose.JSONWebKey) bool {
+	if key.Use != "" && key.Use != "sig" || !key.Valid() || !key.IsPublic() {
+		return false
+	}
+	switch public := key.Key.(type) {
+	case *rsa.PublicKey:
+		return public.N.BitLen() >= minRSABits
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		return true
+	}
+	return false
+}

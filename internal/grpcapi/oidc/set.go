@@ -1,0 +1,270 @@
+package oidc
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+)
+
+// Bounds of tokens.
+const (
+	maxTokenBytes = 16 << 10
+	// maxVerified is how many tokens are remembered, so that a signature is verified
+	// once and not at each call.
+	maxVerified = 10_000
+)
+
+// Identity is what a verified token says of its holder.
+type Identity struct {
+	// Principal is the holder by the rules that held when it was asked.
+	Principal runtime.Principal
+	// Until is when the token ends, the leeway included.
+	Until time.Time
+	// issuer and key are who said so, and by which key; said is what.
+	issuer string
+	key    published
+	said   claims
+}
+
+// Set answers who the holder of a JSON web token is. The nil Set knows nobody. Safe for
+// concurrent use.
+type Set struct {
+	issuers map[string]*issuing
+	now     func() time.Time
+	// lost is told when an issuer no longer publishes a key; set before the first call.
+	lost func()
+
+	mu       sync.Mutex
+	verified *cache.LRU[[sha256.Size]byte, *Identity]
+}
+
+// issuing is one issuer with its keys.
+type issuing struct {
+	Issuer
+	algorithms []jose.SignatureAlgorithm
+	keys       *keyring
+}
+
+// NewSet checks the issuers and reports all faults at once; nil for none of them. Keys
+// in files are read, others are fetched when they are first needed. What old, which may be nil,
+// has of the same issuers is taken over. lost is told, from any goroutine, when an issuer
+// no longer publishes a key.
+func NewSet(list []Issuer, old *Set, lost func()) (*Set, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	s := &Set{issuers: map[string]*issuing{}, now: time.Now, lost: lost, verified: cache.New[[sha256.Size]byte, *Identity](maxVerified)}
+	var faults []error
+	prefixes := map[string]bool{}
+	for _, one := range list {
+		one = one.withDefaults()
+		if err := one.validate(); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if s.issuers[one.Issuer] != nil || prefixes[one.Prefix] {
+			faults = append(faults, fmt.Errorf("issuer %q: it, or its prefix %q, is there twice", one.Issuer, one.Prefix))
+			continue
+		}
+		prefixes[one.Prefix] = true
+		issuer, err := s.newIssuing(one, old)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		s.issuers[one.Issuer] = issuer
+	}
+	return s, errors.Join(faults...)
+}
+
+func (s *Set) newIssuing(one Issuer, old *Set) (*issuing, error) {
+	i := &issuing{Issuer: one, keys: &keyring{now: s.clock, lost: s.forget}}
+	for _, alg := range one.Algorithms {
+		i.algorithms = append(i.algorithms, jose.SignatureAlgorithm(alg))
+	}
+	if one.JWKS != "" && !strings.Contains(one.JWKS, "://") {
+		i.keys.fixed = true
+		raw, err := secretfile.ReadTrusted(one.JWKS)
+		if err = i.keys.install(raw, err); err != nil {
+			return nil, fmt.Errorf("issuer %q: jwks: %w", one.Issuer, err)
+		}
+		return i, nil
+	}
+	from, err := newFetcher(&one)
+	if err != nil {
+		return nil, err
+	}
+	i.keys.fetch = from.fetch
+	if old != nil {
+		if before := old.issuers[one.Issuer]; before != nil && before.JWKS == one.JWKS && before.CA == one.CA {
+			i.keys.adopt(before.keys)
+		}
+	}
+	return i, nil
+}
+
+func (s *Set) clock() time.Time { return s.now() }
+
+// forget drops what was verified by keys that may be gone.
+func (s *Set) forget() {
+	s.mu.Lock()
+	s.verified = cache.New[[sha256.Size]byte, *Identity](maxVerified)
+	s.mu.Unlock()
+	s.lost()
+}
+
+// Empty reports whether there are no issuers.
+func (s *Set) Empty() bool { return s == nil || len(s.issuers) == 0 }
+
+// Owns reports whether a principal of this name is one of an issuer's, and not denied.
+func (s *Set) Owns(name string) bool {
+	if s == nil {
+		return false
+	}
+	for _, i := range s.issuers {
+		if strings.HasPrefix(name, i.Prefix) {
+			return !slices.Contains(i.Deny, name)
+		}
+	}
+	return false
+}
+
+// Clashes reports whether a name of another kind could pass for one of an issuer's.
+func (s *Set) Clashes(name string) bool {
+	if s == nil {
+		return false
+	}
+	for _, i := range s.issuers {
+		if strings.HasPrefix(name, i.Prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Looks reports whether a bearer token may be one of an issuer's at all.
+func Looks(token string) bool { return strings.Count(token, ".") == 2 && len(token) <= maxTokenBytes }
+
+// Identify says who the holder of a token is.
+//
+// Errors: UNAUTHENTICATED TOKEN_UNKNOWN: no issuer's, or not signed by its keys;
+// TOKEN_EXPIRED; TOKEN_REFUSED: it says nothing that counts here. UNAVAILABLE
+// KEYS_UNAVAILABLE: the issuer's keys could not be fetched.
+func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
+	digest := sha256.Sum256([]byte(token))
+	s.mu.Lock()
+	known, ok := s.verified.Get(digest)
+	s.mu.Unlock()
+	if ok {
+		return known, s.lasts(known)
+	}
+	id, err := s.verify(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A key that went meanwhile takes what it signed along.
+	if s.issuers[id.issuer].keys.counts(id.key) {
+		s.verified.Put(digest, id, 1)
+	}
+	return id, nil
+}
+
+// lasts refuses an identity whose token has ended.
+func (s *Set) lasts(id *Identity) error {
+	if s.now().After(id.Until) {
+		return Expired()
+	}
+	return nil
+}
+
+// Again is an identity by the rules and the keys that hold now.
+func (s *Set) Again(id *Identity) (*Identity, error) {
+	if s == nil || s.issuers[id.issuer] == nil || !s.issuers[id.issuer].keys.counts(id.key) {
+		return nil, unknown("the issuer of the token, or its key, no longer counts here")
+	}
+	p, err := s.issuers[id.issuer].principal(id.said)
+	if err != nil {
+		return nil, err
+	}
+	again := *id
+	again.Principal = p
+	return &again, s.lasts(id)
+}
+
+// verify reads a token that nobody has shown yet.
+func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
+	signed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil || len(signed.Headers) != 1 {
+		return nil, unknown("the bearer token is none of this server's, and no signed JSON web token")
+	}
+	var says jwt.Claims
+	if err := signed.UnsafeClaimsWithoutVerification(&says); err != nil {
+		return nil, unknown("the token's claims cannot be read")
+	}
+	issuer, header := s.issuers[says.Issuer], signed.Headers[0]
+	if issuer == nil || !slices.Contains(issuer.algorithms, jose.SignatureAlgorithm(header.Algorithm)) {
+		return nil, unknown("the token is of no issuer that counts here, or signed in a way that does not")
+	}
+	key, ok, err := issuer.keys.find(ctx, header.KeyID)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, &machine.Refusal{
+			Code: machine.CodeUnavailable, Reason: "KEYS_UNAVAILABLE", RetryAfter: int64(notBefore),
+			Message: "the keys of the token's issuer could not be fetched: nobody can say whose it is",
+		}
+	case !ok || key.Algorithm != "" && key.Algorithm != header.Algorithm:
+		return nil, unknown("the token is signed by no key that its issuer publishes")
+	}
+	said := claims{}
+	if err := signed.Claims(key.Key, &says, &said); err != nil {
+		return nil, unknown("the token's signature is not its issuer's")
+	}
+	return s.judge(issuer, &says, said, key)
+}
+
+// judge holds verified claims against the rules of their issuer.
+func (s *Set) judge(issuer *issuing, says *jwt.Claims, said claims, key published) (*Identity, error) {
+	expected := jwt.Expected{Issuer: issuer.Issuer.Issuer, AnyAudience: issuer.Audience, Time: s.now()}
+	switch err := says.ValidateWithLeeway(expected, issuer.Leeway); {
+	case errors.Is(err, jwt.ErrExpired):
+		return nil, Expired()
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return nil, refused("the token is for another audience")
+	case err != nil:
+		return nil, refused("the token does not hold yet, or not here")
+	case says.Expiry == nil:
+		return nil, refused("the token has no end (exp)")
+	}
+	p, err := issuer.principal(said)
+	if err != nil {
+		return nil, err
+	}
+	return &Identity{Principal: p, Until: says.Expiry.Time().Add(issuer.Leeway), issuer: issuer.Issuer.Issuer, key: key, said: said}, nil
+}
+
+func unknown(message string) error { return refuse("TOKEN_UNKNOWN", message) }
+func refused(message string) error { return refuse("TOKEN_REFUSED", message) }
+
+// Expired refuses a token that has ended.
+func Expired() error { return refuse("TOKEN_EXPIRED", "the token has ended: get another one") }
+
+func refuse(reason, message string) error {
+	return &machine.Refusal{Code: machine.CodeUnauthenticated, Reason: reason, Field: "authorization", Message: message}
+}

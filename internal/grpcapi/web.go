@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
 
 // web is a listener for HTTP of this server; they are all bound alike.
@@ -15,9 +17,17 @@ type web struct {
 	listener net.Listener
 }
 
+// How long a client may take that does not want to be served: for the body of a request,
+// and to take one piece of an answer.
+const (
+	bodyTime  = 2 * time.Minute
+	pieceTime = 2 * time.Minute
+)
+
 func newWeb(handler http.Handler) web {
 	return web{server: &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: gateway.Paced(handler, bodyTime, pieceTime), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second, WriteByteTimeout: pieceTime},
 	}}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
@@ -17,19 +16,7 @@ type web struct {
 	listener net.Listener
 }
 
-// How long a client may take that does not want to be served: for the body of a request,
-// and to take one piece of an answer.
-const (
-	bodyTime  = 2 * time.Minute
-	pieceTime = 2 * time.Minute
-)
-
-func newWeb(handler http.Handler) web {
-	return web{server: &http.Server{
-		Handler: gateway.Paced(handler, bodyTime, pieceTime), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second, WriteByteTimeout: pieceTime},
-	}}
-}
+func newWeb(handler http.Handler) web { return web{server: gateway.NewServer(handler, headerBytes)} }
 
 func (w *web) bind(field, address string, open bool, conf *tls.Config) (err error) {
 	w.server.TLSConfig = conf

@@ -6,10 +6,26 @@ import (
 	"time"
 )
 
-// Paced serves clients that send and take at some pace. The library's own timeouts count
+// How long a client may take that does not want to be served: for the body of a request,
+// and to take one piece of an answer.
+const (
+	bodyTime  = 2 * time.Minute
+	pieceTime = 2 * time.Minute
+)
+
+// NewServer is an HTTP server whose clients have to keep a pace. headers bounds the bytes
+// of a request's headers.
+func NewServer(handler http.Handler, headers int) *http.Server {
+	return &http.Server{
+		Handler: paced(handler, bodyTime, pieceTime), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headers,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second, WriteByteTimeout: pieceTime},
+	}
+}
+
+// paced serves clients that send and take at some pace. The library's own timeouts count
 // from the beginning of a request and would end every stream. body bounds how long the
 // body of a request takes from its first read, piece how long one piece of an answer does.
-func Paced(next http.Handler, body, piece time.Duration) http.Handler {
+func paced(next http.Handler, body, piece time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		if r.Body != nil && r.Body != http.NoBody {

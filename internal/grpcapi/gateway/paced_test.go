@@ -18,7 +18,7 @@ import (
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 2)
-	handler := Paced(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := paced(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			ended <- err
 			return

@@ -35,6 +35,7 @@ var decoders = map[string]decoder{
 	"internal/grpcapi/convert":       {fuzz: []string{"FuzzConversions", "FuzzWorkerRegistration"}},
 	"internal/grpcapi/door":          {fuzz: []string{"FuzzParseTokens", "FuzzParseCertificates"}},
 	"internal/grpcapi/gateway":       {fuzz: []string{"internal/grpcapi: FuzzGateway"}},
+	"internal/grpcapi/oidc":          {fuzz: []string{"FuzzKeys"}},
 	"internal/openapi":               {own: "reads what the build has generated"},
 	"internal/pack":                  {fuzz: []string{"FuzzLoad", "FuzzPayload"}},
 	"internal/pack/source":           {fuzz: []string{"FuzzScanYAML", "internal/pack: FuzzLoad"}},

@@ -63,19 +63,20 @@ var table = []rule{
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},
+	{dir: "internal/runtime/retain", may: room()},
 	{dir: "internal/runtime/travel", may: room()},
 	{dir: "internal/runtime/watch", may: room(cacheDir)},
 	{dir: "internal/runtime/work", may: room(cacheDir)},
 	{dir: registryDir, may: room()},
 	{dir: queryDir, may: room()},
-	{dir: "internal/house", may: []string{"internal/runtime", registryDir, queryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
+	{dir: "internal/house", may: []string{"internal/runtime", registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
 	{dir: "internal/openapi", may: []string{genDir}},
 	// What leaves, and the rooms that keep it.
 	{dir: "internal/deliver", may: []string{machineDir}},
 	{dir: delegationDir, may: room()},
 	{dir: subscriptionDir, may: room("internal/runtime/watch")},
 	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/gateway"}, wire: true},
 	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault", "internal/grpcapi/oidc"}, wire: true},
@@ -86,13 +87,13 @@ var table = []rule{
 	{dir: "internal/a2a/peer", may: []string{machineDir, "internal/a2a/terms"}, wire: true},
 	{dir: "internal/a2a/terms", may: []string{machineDir}, wire: true},
 
-	// Leaves that need nothing of ours but bounds, and the host's own tools.
+	// Leaves that need nothing of ours, and the host's own tools.
 	{dir: cacheDir},
-	{dir: "internal/config", may: []string{"internal/pack/source"}},
+	{dir: "internal/config"},
 	{dir: "internal/secretfile"},
 	{dir: "internal/ui"},
 	// A client of the contract: it drives a run over gRPC.
-	{dir: "internal/answers", may: []string{genDir, "internal/pack/source"}, wire: true},
+	{dir: "internal/answers", may: []string{genDir}, wire: true},
 	{dir: "internal/worker", may: []string{genDir}, wire: true},
 	{dir: "internal/export", may: []string{"internal/cli", genDir}, wire: true},
 	{dir: "internal/app", all: true, wire: true, badger: true},

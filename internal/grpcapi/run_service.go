@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
+	"github.com/pawl-dev/pawl/internal/runtime/retain"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -25,6 +26,7 @@ type runService struct {
 	work   *work.Room
 	blobs  *blob.Room
 	travel *travel.Room
+	retain *retain.Room
 	// watches reads streams of records.
 	watches *watch.Room
 	auth    *door.Authenticator

@@ -22,6 +22,12 @@ func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*p
 	})
 }
 
+// DeleteRun implements pawl.v1.RunService.
+func (s *runService) DeleteRun(ctx context.Context, in *pawlv1.DeleteRunRequest) (*pawlv1.DeleteRunResponse, error) {
+	deleted, duplicate, err := s.retain.DeleteRun(ctx, refOf(ctx, in))
+	return convert.DeletedToProto(&deleted, duplicate), err
+}
+
 // DiffRuns implements pawl.v1.RunService.
 func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (*pawlv1.DiffRunsResponse, error) {
 	got, err := s.travel.DiffRuns(ctx, convert.DiffFromProto(callerOf(ctx), in))

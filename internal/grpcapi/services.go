@@ -12,7 +12,7 @@ import (
 func (s *Server) registerServices(validator protovalidate.Validator) {
 	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{packs: s.cfg.House.Registry})
 	s.runs = &runService{
-		engine: s.cfg.House.Engine, views: s.cfg.House.Views, blobs: s.cfg.House.Blobs, travel: s.cfg.House.Travel, watches: s.cfg.House.Watches, work: s.cfg.House.Work, auth: s.auth, draining: s.draining,
+		engine: s.cfg.House.Engine, views: s.cfg.House.Views, blobs: s.cfg.House.Blobs, travel: s.cfg.House.Travel, retain: s.cfg.House.Retain, watches: s.cfg.House.Watches, work: s.cfg.House.Work, auth: s.auth, draining: s.draining,
 		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: convert.NewSettingsCache(), sent: newRecordBytes(), tally: s.edge.tally,
 	}
 	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)

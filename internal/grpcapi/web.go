@@ -6,8 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-
-	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
+	"time"
 )
 
 // web is a listener for HTTP of this server; they are all bound alike.
@@ -16,7 +15,11 @@ type web struct {
 	listener net.Listener
 }
 
-func newWeb(handler http.Handler) web { return web{server: gateway.NewServer(handler, headerBytes)} }
+func newWeb(handler http.Handler) web {
+	return web{server: &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}}
+}
 
 func (w *web) bind(field, address string, open bool, conf *tls.Config) (err error) {
 	w.server.TLSConfig = conf

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
+	"github.com/pawl-dev/pawl/internal/runtime/retain"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -63,6 +64,7 @@ type House struct {
 	Blobs         *blob.Room
 	Delegations   *delegation.Room
 	Subscriptions *subscription.Room
+	Retain        *retain.Room
 	Travel        *travel.Room
 	Work          *work.Room
 }
@@ -80,7 +82,7 @@ func New(cfg Config) (*House, error) {
 	h.Views = query.New(query.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Turns: engine.Turns(),
 	})
-	var errs [6]error
+	var errs [7]error
 	h.Travel, errs[0] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
 		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
@@ -99,6 +101,8 @@ func New(cfg Config) (*House, error) {
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: h.Subscriptions, Clock: cfg.Clock,
 		Live: h.Work, TailBytes: cfg.TailBytes, Bytes: cfg.WatchBytes, Heartbeat: cfg.Heartbeat,
 	})
+	deletes, _ := cfg.Store.(retain.Store)
+	h.Retain, errs[6] = retain.New(retain.Config{Way: engine, Clock: cfg.Clock, Store: deletes})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}

@@ -67,7 +67,7 @@ func compileSchema(path string, formats bool) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pack: schema %s: %w", path, err)
 	}
-	c := newCompiler(newPatterns())
+	c := newCompiler()
 	if formats {
 		c.AssertFormat()
 	}
@@ -84,12 +84,10 @@ func compileSchema(path string, formats bool) (*schema, error) {
 	return &schema{compiled: compiled, doc: doc}, nil
 }
 
-// newCompiler returns a compiler that reads nothing from disk or network, and bounds
-// patterns.
-func newCompiler(p *patterns) *jsonschema.Compiler {
+// newCompiler returns a compiler that reads nothing from disk or network.
+func newCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	c.UseRegexpEngine(p.compile)
 	return c
 }
 

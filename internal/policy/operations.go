@@ -69,6 +69,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/PauseRun", Scopes: RunsWrite},
 	{Name: "/pawl.v1.RunService/ResumeRun", Scopes: RunsWrite},
 	{Name: "/pawl.v1.RunService/CancelRun", Scopes: RunsWrite},
+	{Name: "/pawl.v1.RunService/DeleteRun", Scopes: RunsDelete},
 	// Each command is held against the row of its own RPC besides.
 	{Name: "/pawl.v1.RunService/Drive", Scopes: RunsWrite | EventsExternal},
 	{Name: "/pawl.v1.RunService/PutBlob", Scopes: RunsWrite | Work},

@@ -23,17 +23,19 @@ const (
 	// Admin may, besides everything else, enter a workflow in the middle and
 	// answer any step.
 	Admin
+	// RunsDelete deletes runs that have ended.
+	RunsDelete
 )
 
 const (
 	// AllScopes is every right.
-	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin
+	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete
 	// AnonymousScopes are everybody's rights while authentication is off.
 	AnonymousScopes = AllScopes &^ Admin
 )
 
 // scopeNames are in the order of the bits.
-var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin"}
+var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete"}
 
 // Has reports whether all of want are in the set; Admin holds every right.
 func (s Scopes) Has(want Scopes) bool { return s&Admin != 0 || s&want == want }
@@ -134,5 +136,5 @@ func (p Principal) Behalf(of Principal) Principal {
 // MaySeeRuns reports whether runs exist at all for the principal. To one that
 // may not, every run is as absent as one that never was.
 func (p Principal) MaySeeRuns() bool {
-	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal)
+	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal | RunsDelete)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
@@ -204,7 +205,7 @@ func (t *transit) load(ctx context.Context) error {
 	if t.state == nil {
 		state, err := t.e.store.Head(ctx, t.c.key.Namespace, t.c.key.ID)
 		if errors.Is(err, machine.ErrNoRun) {
-			return t.missing()
+			return t.missing(err)
 		}
 		if err != nil {
 			return fmt.Errorf("runtime: load run %s: %w", t.c.key.ID, err)
@@ -222,9 +223,9 @@ func (t *transit) load(ctx context.Context) error {
 }
 
 // missing is the answer for a run that is not there.
-func (t *transit) missing() error {
+func (t *transit) missing(cause error) error {
 	if _, ok := t.c.command.(machine.ResolveStep); !ok {
-		return RunNotFound()
+		return history.Absent(cause)
 	}
 	if _, err := t.decide(policy.Ask{Act: policy.Resolve}); err != nil {
 		return err

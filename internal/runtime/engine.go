@@ -142,7 +142,7 @@ func (e *Engine) Head(ctx context.Context, key RunKey) (*machine.State, error) {
 	}
 	s, err := e.store.Head(ctx, key.Namespace, key.ID)
 	if errors.Is(err, machine.ErrNoRun) {
-		return nil, RunNotFound()
+		return nil, history.Absent(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("runtime: load run %s: %w", key.ID, err)

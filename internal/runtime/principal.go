@@ -27,6 +27,7 @@ const (
 	ScopeEventsExternal = policy.EventsExternal // events:external
 	ScopeWork           = policy.Work           // work
 	ScopeAdmin          = policy.Admin          // admin
+	ScopeRunsDelete     = policy.RunsDelete     // runs:delete
 )
 
 // Anonymous is every caller while authentication is off: all scopes but admin.

@@ -38,6 +38,17 @@ func (e *Engine) InTurn(key RunKey, do func() error) error {
 	return do()
 }
 
+// Forget calls do in the run's own turn, as [Engine.InTurn]; afterwards nothing of the run
+// is remembered.
+func (e *Engine) Forget(key RunKey, do func() error) error {
+	sl, err := e.owner.wait(key)
+	if err != nil {
+		return err
+	}
+	defer e.owner.release(sl, nil, nil)
+	return do()
+}
+
 // Now returns a run's newest state and its program.
 func (e *Engine) Now(ctx context.Context, key RunKey) (*machine.State, *program.Program, error) {
 	s, err := e.Head(ctx, key)

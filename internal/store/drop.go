@@ -93,7 +93,11 @@ func (s *Store) dropMarked(ctx context.Context) error {
 	}
 	for _, mark := range marks {
 		p, err := layout.Dropped(mark.Key)
-		if err == nil {
+		switch {
+		case err != nil:
+		case p[0] == layout.KindDeleted:
+			err = s.dropRun(ctx, p)
+		default:
 			err = s.dropUnder(ctx, p)
 		}
 		if err != nil {

@@ -47,7 +47,7 @@ func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row mac
 		}
 	}
 	mark := layout.RunKey(nil, layout.KindImport, ns, x.RunID)
-	if err := s.dropUnfinishedOf(mark); err != nil {
+	if err := errors.Join(s.dropUnfinishedOf(mark), s.remover.Unfinished(ctx, ns, x.RunID)); err != nil {
 		return nil, false, fmt.Errorf("import run %q: %w", x.RunID, err)
 	}
 	st, err := s.store(ctx, ns, x, row, g, at)

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/archive"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -30,6 +31,11 @@ func (s *Store) Prove(ctx context.Context, ns uint32, run string, g *machine.Gra
 // of namespaces and ids, and reports each.
 func (s *Store) ProveAll(ctx context.Context, run string, graphs check.Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	return check.ProveAll(ctx, s.view, run, graphs, report)
+}
+
+// Export writes the portable file of a run; see [archive.Export].
+func (s *Store) Export(ctx context.Context, ns uint32, run string, out io.Writer) error {
+	return archive.Export(ctx, s, ns, run, out)
 }
 
 // Unpack is the function [check.Unpack], for the engine.

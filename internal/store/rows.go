@@ -52,7 +52,7 @@ func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, a
 	var out []machine.ArtifactVersion
 	err := s.view(func(txn *badger.Txn) error {
 		head, err := layout.StoredHead(txn, ns, run)
-		if errors.Is(err, machine.ErrNoRun) {
+		if errors.Is(err, machine.ErrNoRun) && !machine.IsDeleted(err) {
 			return nil
 		}
 		if err != nil {
@@ -144,6 +144,9 @@ func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, f
 			if err != nil {
 				return err
 			}
+		}
+		if uint64(len(out)) < next-from && !layout.There(txn, ns, run) {
+			return layout.Gone(txn, ns, run, nil)
 		}
 		return ctx.Err()
 	})

@@ -51,13 +51,16 @@ func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State
 }
 
 // Entries returns a run's entries that hold records >= from, in order. A run
-// that does not exist has none. At most 256 entries and about 1 MiB are read.
+// that does not exist has none; of one that was deleted the error says so. At most 256 entries and about 1 MiB are read.
 func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error) {
 	page = bound(page)
 	var out []machine.Entry
 	err := s.view(func(txn *badger.Txn) error {
 		// Up to the head nothing may be missing.
 		last, err := layout.HeadSeq(txn, layout.HeadKey(ns, run))
+		if err == nil && last == 0 {
+			err = layout.Gone(txn, ns, run, nil)
+		}
 		if err != nil || last == 0 {
 			return err
 		}
@@ -132,6 +135,9 @@ func noRecord(txn *badger.Txn, ns uint32, run string, seq uint64) error {
 	last, err := layout.LastSeq(txn, layout.HeadKey(ns, run))
 	if err == nil && seq >= 1 && seq <= last {
 		err = layout.Damaged("", "the entry with record %d is missing", seq)
+	}
+	if err == nil && last == 0 {
+		return layout.Gone(txn, ns, run, machine.ErrNoRecord)
 	}
 	if err == nil {
 		err = machine.ErrNoRecord

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/removal"
 )
 
 // FormatVersion of the whole store, see docs/adr/0030-format-2.md and FORMAT.md. A store
@@ -44,6 +45,7 @@ type Store struct {
 
 	committer *committer
 	keeper    *keeper
+	remover   *removal.Remover
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -83,6 +85,7 @@ func Open(opts Options) (*Store, error) {
 		marks:  &marks{queues: make(map[layout.QueueID]*mark)},
 		failed: make(chan struct{}),
 	}
+	s.remover = &removal.Remover{View: s.view, Write: s.writeRemoval}
 	// Opening replays and flushes the log: it needs room for the memtables.
 	if err := s.disk.Look(s.tableRoom()); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -235,6 +238,9 @@ func (s *Store) confirm(found *inspect.Acked, ts uint64) error {
 	seen := false
 	err := layout.EachPlace(txn, found.Ns, found.Cursor, func(cursor uint64, place codec.Place) (bool, error) {
 		seen = true
+		if place.Gap() {
+			return false, nil
+		}
 		e, _, err := layout.EntryAt(txn, found.Ns, place)
 		if err == nil && e.Hash != found.Hash {
 			err = layout.Damaged(inspect.HeadName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, found.Hash)

@@ -35,6 +35,9 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 	if before == nil {
 		// The letters of one that had the key before are not those of this one.
 		w.expects = append(w.expects, undropped(letters, machine.ErrSubscriptionChanged))
+		if sub.Run != "" {
+			w.expects = append(w.expects, expect{key: layout.DeletedKey(sub.Namespace, sub.Run), miss: machine.ErrSubscriptionChanged})
+		}
 	}
 	if letter == nil {
 		return s.write(ctx, w)

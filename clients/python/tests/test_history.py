@@ -78,6 +78,21 @@ def test_a_proof(client: Client) -> None:
     assert proof.records >= 3
 
 
+def test_a_deletion(client: Client) -> None:
+    going = client.open("steps", variables={"n": 2})
+    with pytest.raises(StateError) as refused:
+        going.delete()
+    assert refused.value.reason == "RUN_NOT_ENDED"
+    run = a_run(client)
+    hash = run.verify().hash
+    gone = run.delete()
+    assert (gone.duplicate, gone.status, gone.hash) == (False, RunStatus.CANCELLED, hash)
+    assert run.delete().duplicate
+    with pytest.raises(NotFoundError) as caught:
+        run.info()
+    assert caught.value.reason == "RUN_DELETED"
+
+
 async def test_a_file_of_a_run(client: Client) -> None:
     run = a_run(client)
     data = run.export()

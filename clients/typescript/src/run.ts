@@ -1,13 +1,18 @@
 /** One run that this process may drive. */
 
 import { Driver, type Handlers, type RunResult } from "./drive.js";
-import type { DiffRunsResponse, VerifyRunResponse } from "./gen/pawl/v1/run_pb.js";
+import type {
+  DeleteRunResponse,
+  DiffRunsResponse,
+  VerifyRunResponse,
+} from "./gen/pawl/v1/run_pb.js";
 import type { Tools } from "./holder.js";
 import type { Plain } from "./plain.js";
 import type { CallOptions } from "./retry.js";
 import { RunTurns } from "./run_turns.js";
 import {
   type DiffOptions,
+  deleteRun,
   diffRuns,
   exportRun,
   type ForkOptions,
@@ -59,6 +64,14 @@ export class Run extends RunTurns {
   /** Proves its journal; `badSeq` names the first bad record, 0 if there is none. */
   verify(options: CallOptions = {}): Promise<Plain<VerifyRunResponse>> {
     return verifyRun(this.connection, this.target, options);
+  }
+
+  /**
+   * Deletes it for ever, if it has ended; again, it says the same. From then on it is
+   * RUN_DELETED to every call. Reasons: RUN_NOT_ENDED (cancel it first), RUN_NEEDED.
+   */
+  delete(options: CallOptions = {}): Promise<Plain<DeleteRunResponse>> {
+    return deleteRun(this.connection, this.target, options);
   }
 
   /** The portable file of the run, for `PawlClient.importRun`. */

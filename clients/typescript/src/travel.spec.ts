@@ -42,6 +42,14 @@ describe("a run that ended", () => {
     expect(await copy.verify()).toMatchObject({ ok: true, records: 1, badSeq: 0 });
   });
 
+  test("is deleted once it has ended, and gone then", async () => {
+    const run = await ended();
+    const { hash } = await run.verify();
+    expect(await run.delete()).toMatchObject({ duplicate: false, hash });
+    expect(await run.delete()).toMatchObject({ duplicate: true });
+    await expect(run.info()).rejects.toMatchObject({ reason: "RUN_DELETED" });
+  });
+
   test("is exported; the file is refused where the run is, and when it was edited", async () => {
     const run = await ended();
     const file = await run.exportFile();

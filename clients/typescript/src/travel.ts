@@ -3,6 +3,8 @@
 import type { Connection } from "./connection.js";
 import type { Execution } from "./gen/pawl/v1/record_pb.js";
 import {
+  type DeleteRunResponse,
+  DeleteRunResponseSchema,
   type DiffRunsResponse,
   DiffRunsResponseSchema,
   ForkRunResponseSchema,
@@ -98,6 +100,16 @@ export function diffRuns(
     otherSeq: BigInt(options.otherSeq ?? 0),
   };
   return connection.call(DiffRunsResponseSchema, (rpc) => runs.diffRuns(request, rpc), options);
+}
+
+/** What is kept of a run that was deleted. */
+export function deleteRun(
+  connection: Connection,
+  target: Target,
+  options: CallOptions,
+): Promise<Plain<DeleteRunResponse>> {
+  const { runs } = connection;
+  return connection.call(DeleteRunResponseSchema, (rpc) => runs.deleteRun(target, rpc), options);
 }
 
 /** What was proven. */

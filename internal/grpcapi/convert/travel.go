@@ -20,6 +20,14 @@ func ForkFromProto(c Caller, req *pawlv1.ForkRunRequest) (travel.ForkRequest, er
 	}, err
 }
 
+// DeletedToProto tells what is kept of a deleted run.
+func DeletedToProto(d *machine.Deleted, duplicate bool) *pawlv1.DeleteRunResponse {
+	return &pawlv1.DeleteRunResponse{
+		DeletedAt: TimeToProto(d.At), DeletedBy: d.By, Rule: d.Why, Status: pawlv1.RunStatus(d.Status),
+		Records: d.Records, Hash: d.Hash[:], Duplicate: duplicate,
+	}
+}
+
 // DiffFromProto reads what DiffRuns asks.
 func DiffFromProto(c Caller, req *pawlv1.DiffRunsRequest) travel.DiffRequest {
 	return travel.DiffRequest{RunRef: c.Run(req), Seq: req.GetSeq(), Other: req.GetOtherRunId(), OtherSeq: req.GetOtherSeq()}

@@ -13,11 +13,11 @@ import (
 // EveryScope in the order of the documentation.
 var EveryScope = []runtime.Scopes{
 	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
-	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin,
+	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin, runtime.ScopeRunsDelete,
 }
 
 // ParseScopes reads a comma-separated list of scope names: packs:write,
-// runs:write, runs:read, events:external, work, admin (which holds all others).
+// runs:write, runs:read, events:external, work, admin (which holds all others), runs:delete.
 // An unknown or empty name is an error that lists the known ones.
 func ParseScopes(list string) (runtime.Scopes, error) {
 	var set runtime.Scopes

@@ -37,6 +37,15 @@ func New(store Store) *Reader {
 	return &Reader{store: store, segments: newSegments(), variables: newVariables()}
 }
 
+// Absent is the refusal for a run that a store has not: that it was deleted, where the
+// store says so.
+func Absent(err error) error {
+	if machine.IsDeleted(err) {
+		return err
+	}
+	return NoRun()
+}
+
 // NoRun is the refusal for a run that is not there, or not the caller's to see.
 func NoRun() error {
 	return &machine.Refusal{

@@ -45,7 +45,7 @@ func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, err
 func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
 	first, err := r.store.Entry(ctx, key.Namespace, key.ID, 1)
 	if errors.Is(err, machine.ErrNoRecord) {
-		return nil, NoRun()
+		return nil, Absent(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.ID, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -38,7 +39,7 @@ func (r *Room) VerifyRun(ctx context.Context, ref runtime.RunRef) (machine.Proof
 	// Not the cached state: what is stored is to be proven.
 	head, err := r.cfg.Store.Head(ctx, key.Namespace, key.ID)
 	if errors.Is(err, machine.ErrNoRun) {
-		return machine.Proof{}, runtime.RunNotFound()
+		return machine.Proof{}, history.Absent(err)
 	}
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, nil

@@ -380,6 +380,10 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 			break
 		}
 		seen, err := w.filter.entry(ctx, entry)
+		if w.key.ID == "" && machine.IsDeleted(err) {
+			// It was deleted since it was read: a gap by now.
+			seen, err = nil, nil
+		}
 		if err != nil && len(rows) > 0 {
 			return rows, nil
 		}

@@ -22,6 +22,8 @@ type Report struct {
 	Artifacts, Messages, IDs            int64
 	Timers, Outbox, Ready, Indexes      int64
 	Packs                               int64
+	// Deleted runs are those of which something is kept.
+	Deleted int64
 }
 
 // Fault is the first thing that a check found wrong.
@@ -60,7 +62,7 @@ func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 	var report Report
 	err := view(func(txn *badger.Txn) error {
 		c := &Checker{Ended: ctx.Err, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
-		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces} {
+		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -165,14 +167,29 @@ type rowWalk struct {
 	it   *badger.Iterator
 }
 
-// upTo reports a row before the given key, nil = any row: its run has no head.
+// upTo reports a row before the given key, nil = any row: its run has no head. Those of
+// runs that are being removed are passed over.
 func (w *rowWalk) upTo(key []byte) error {
-	if !layout.Has(w.it, []byte{w.kind}) || key != nil && bytes.Compare(w.it.Item().Key(), key) >= 0 {
-		return nil
+	for layout.Has(w.it, []byte{w.kind}) && (key == nil || bytes.Compare(w.it.Item().Key(), key) < 0) {
+		if err := w.headless(); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// headless passes over the rows of one run that has no head.
+func (w *rowWalk) headless() error {
 	ns, run, err := layout.RunOf(w.it.Item().Key())
 	if err != nil {
 		return err
+	}
+	going, err := w.going(layout.DeletedKey(ns, run))
+	if err != nil {
+		return err
+	}
+	if going {
+		return w.leaving(ns, run)
 	}
 	return &Fault{Namespace: ns, Run: run, Row: layout.Kinds[w.kind].Row, Detail: "the run has no head"}
 }

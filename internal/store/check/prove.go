@@ -133,6 +133,11 @@ func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Gra
 	if err == nil {
 		err = proveEnd(ctx, view, p)
 	}
+	if err != nil {
+		if gone := deletedSince(view, ns, run); gone != nil {
+			return machine.Proof{}, fmt.Errorf("prove run %q: %w", run, gone)
+		}
+	}
 	return p.proof(err)
 }
 
@@ -164,12 +169,22 @@ func toProve(view View, ns uint32, run string) (head *machine.State, value []byt
 			return err
 		}
 		if value == nil {
-			return machine.ErrNoRun
+			return layout.Gone(txn, ns, run, machine.ErrNoRun)
 		}
 		head, err = codec.DecodeHead(value)
 		return err
 	})
 	return head, value, err
+}
+
+// deletedSince: what a proof missed is gone because the run was deleted meanwhile.
+func deletedSince(view View, ns uint32, run string) error {
+	return view(func(txn *badger.Txn) error {
+		if layout.There(txn, ns, run) {
+			return nil
+		}
+		return layout.Gone(txn, ns, run, nil)
+	})
 }
 
 func isThere(view View, key []byte) (found bool, err error) {

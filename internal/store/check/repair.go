@@ -43,11 +43,11 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}},
 		write:   write,
 		seed:    maphash.MakeSeed(), wanted: map[uint64]struct{}{}, broken: map[queueRun]bool{},
-		gaps: map[uint32][]gap{}, out: Repair{Rows: map[string]*RowRepair{}},
+		gaps: map[uint32][]gap{}, deleted: map[uint32]uint64{}, out: Repair{Rows: map[string]*RowRepair{}},
 	}
 	err := view(func(txn *badger.Txn) error {
 		r.Txn = txn
-		for _, step := range []func() error{r.places, r.runs, r.fill, r.evidence, r.strays} {
+		for _, step := range []func() error{r.kept, r.places, r.runs, r.fill, r.evidence, r.strays} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -86,8 +86,10 @@ type repairer struct {
 	wanted map[uint64]struct{}
 	broken map[queueRun]bool
 	gaps   map[uint32][]gap
-	ops    []layout.Op
-	bytes  int
+	// deleted is how many entries of deleted runs no gap stands for yet, by namespace.
+	deleted map[uint32]uint64
+	ops     []layout.Op
+	bytes   int
 	// digests are the packs of runs as list entries have them, nil until asked for.
 	digests map[queueRun]string
 }
@@ -457,6 +459,7 @@ func (r *repairer) places() error {
 			continue
 		}
 		ns, last := binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
+		r.account(ns, value)
 		if want := next[ns] + 1; first > want {
 			r.gaps[ns] = append(r.gaps[ns], gap{from: want, to: first - 1, found: map[uint64]codec.Place{}})
 		}
@@ -485,6 +488,9 @@ func (r *repairer) sound(key, value []byte) (first uint64, ok bool) {
 	}
 	first = last + 1 - uint64(len(places))
 	for i, place := range places {
+		if place.Gap() {
+			continue
+		}
 		if r.placed(ns, first+uint64(i), place) != nil {
 			return 0, false
 		}
@@ -531,6 +537,7 @@ const (
 )
 
 func (r *repairer) fillGap(ns uint32, g *gap) error {
+	r.fillDeleted(ns, g)
 	var row []byte
 	for n := range uint64(len(g.found)) {
 		cursor := g.from + n
@@ -539,7 +546,7 @@ func (r *repairer) fillGap(ns uint32, g *gap) error {
 			r.out.Broken = append(r.out.Broken, &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d has no entry", cursor)})
 			return nil
 		}
-		row = codec.AppendPlace(row, place.Run, place.First)
+		row = codec.AppendPlace(row, place.Run, max(place.First, 1))
 		if n+1 < uint64(len(g.found)) && (n+1)%placesMost != 0 {
 			continue
 		}

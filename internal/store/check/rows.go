@@ -16,7 +16,7 @@ import (
 // cursors checks that every namespace's cursors are dense from 1, each at an
 // entry that knows it, and that no entry is without.
 func (c *Checker) cursors() error {
-	next := make(map[uint32]uint64)
+	next, gaps := make(map[uint32]uint64), make(map[uint32]uint64)
 	err := c.Each([]byte{layout.KindCursor}, func(key, value []byte) error {
 		if len(key) != 13 {
 			return &Fault{Row: "cursor", Detail: fmt.Sprintf("malformed key %x", key)}
@@ -31,6 +31,10 @@ func (c *Checker) cursors() error {
 		}
 		for _, place := range places {
 			next[ns]++
+			if place.Gap() {
+				gaps[ns]++
+				continue
+			}
 			if err := c.placed(ns, next[ns], place); err != nil {
 				return err
 			}
@@ -41,8 +45,8 @@ func (c *Checker) cursors() error {
 		return err
 	}
 	for ns, entries := range c.entries {
-		if uint64(entries) != next[ns] {
-			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d entries have %d cursors", entries, next[ns])}
+		if having := next[ns] - gaps[ns]; uint64(entries) != having {
+			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d entries have %d cursors", entries, having)}
 		}
 	}
 	return nil
@@ -195,6 +199,9 @@ func (c *Checker) callers() error {
 		if err != nil {
 			return err
 		}
+		if entry == nil {
+			return c.orphan(ns, key, d.RunID)
+		}
 		e, err := codec.DecodeEntry(d.RunID, entry)
 		fault := &Fault{Namespace: ns, Run: d.RunID, Seq: d.First, Row: "id", Detail: "no entry used up this id"}
 		if err != nil {
@@ -206,6 +213,20 @@ func (c *Checker) callers() error {
 		}
 		return nil
 	})
+}
+
+// orphan judges the id of a principal that began a run which is not there.
+func (c *Checker) orphan(ns uint32, key []byte, run string) error {
+	d, err := layout.DeletedOf(c.Txn, ns, run)
+	if err != nil {
+		return err
+	}
+	if d != nil {
+		if start, ok := d.Start(); ok && bytes.Equal(key, layout.DedupeKey(nil, ns, &start)) {
+			return nil
+		}
+	}
+	return &Fault{Namespace: ns, Run: run, Row: "id", Detail: "the run that it began is not there, and was not deleted"}
 }
 
 // packs checks that names lead to digests, digests to bytes, and bytes to their

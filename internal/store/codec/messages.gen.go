@@ -2402,6 +2402,51 @@ func readDeadLetter(b []byte, v *machine.DeadLetter) error {
 	return s.err
 }
 
+func appendDeleted(b []byte, v *machine.Deleted) []byte {
+	b = appendTime(b, 1, v.At)
+	b = appendString(b, 2, v.By)
+	b = appendString(b, 3, v.Why)
+	b = appendUint(b, 4, uint64(v.Status))
+	b = appendUint(b, 5, uint64(v.Records))
+	b = appendHash(b, 6, &v.Hash)
+	b = appendUint(b, 7, uint64(v.Commits))
+	b = appendString(b, 8, v.Starter)
+	b = appendUint(b, 9, uint64(v.StartKind))
+	b = appendString(b, 10, v.StartID)
+	return b
+}
+
+func readDeleted(b []byte, v *machine.Deleted) error {
+	s := newScan("deleted", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.At = s.time()
+		case 2:
+			v.By = s.string()
+		case 3:
+			v.Why = s.string()
+		case 4:
+			v.Status = machine.Status(s.enum(uint8(machine.Cancelled)))
+		case 5:
+			v.Records = fit[uint64](s)
+		case 6:
+			s.fixed(v.Hash[:])
+		case 7:
+			v.Commits = fit[uint64](s)
+		case 8:
+			v.Starter = s.string()
+		case 9:
+			v.StartKind = fit[machine.CommandKind](s)
+		case 10:
+			v.StartID = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendPart(b []byte, v *machine.Part) []byte {
 	b = appendUint(b, 1, uint64(v.Kind))
 	b = appendString(b, 2, v.Text)

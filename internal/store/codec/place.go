@@ -2,7 +2,8 @@ package codec
 
 import "fmt"
 
-// Place is where an entry stands in its run.
+// Place is where an entry stands in its run. Without a run it is a gap: the entry's run
+// was deleted.
 type Place struct {
 	Run   string
 	First uint64
@@ -16,6 +17,30 @@ func AppendPlace(b []byte, run string, first uint64) []byte {
 	}
 	b, mark := open(b, 1)
 	return shut(appendUint(appendString(b, 1, run), 2, first), mark)
+}
+
+// Gap: the entry's run was deleted.
+func (p Place) Gap() bool { return p.Run == "" }
+
+// MostGaps bounds the gaps of one row of cursors.
+const MostGaps = 1 << 16
+
+// EncodePlaces makes the value of a cursor row; gaps in a row take the room of one.
+func EncodePlaces(places []Place) []byte {
+	var b []byte
+	for i := 0; i < len(places); {
+		if !places[i].Gap() {
+			b = AppendPlace(b, places[i].Run, places[i].First)
+			i++
+			continue
+		}
+		from := i
+		for i < len(places) && places[i].Gap() {
+			i++
+		}
+		b = AppendPlace(b, "", uint64(i-from))
+	}
+	return b
 }
 
 // DecodePlaces reads a cursor row: the entries in the order of their cursors, which
@@ -33,7 +58,14 @@ func DecodePlaces(value []byte) ([]Place, error) {
 		}
 		p, err := readPlace(s.message())
 		s.keep(err)
-		places = append(places, p)
+		if !p.Gap() {
+			places = append(places, p)
+			continue
+		}
+		if p.First == 0 || p.First > MostGaps-uint64(min(len(places), MostGaps)) {
+			return nil, fmt.Errorf("%w: cursor row with a gap of %d behind %d places", ErrCorrupt, p.First, len(places))
+		}
+		places = append(places, make([]Place, p.First)...)
 	}
 	if s.err == nil && len(places) == 0 {
 		return nil, fmt.Errorf("%w: cursor row without places", ErrCorrupt)

@@ -101,6 +101,15 @@ func DecodeDeadLetter(value []byte) (d machine.DeadLetter, err error) {
 	return d, err
 }
 
+// EncodeDeleted makes the value of the row of a deleted run; its id is in the key.
+func EncodeDeleted(d *machine.Deleted) []byte { return appendDeleted(row(96), d) }
+
+// DecodeDeleted is the inverse of [EncodeDeleted], less the id.
+func DecodeDeleted(value []byte) (d machine.Deleted, err error) {
+	err = decode("deleted run", value, &d, readDeleted)
+	return d, err
+}
+
 // EncodeNumber makes the value of rows that hold one number: a seq, a turn, a
 // watermark.
 func EncodeNumber(n uint64) []byte {

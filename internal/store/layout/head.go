@@ -19,7 +19,7 @@ func StoredHead(txn *badger.Txn, ns uint32, run string) (*machine.State, error) 
 		return nil, err
 	}
 	if value == nil {
-		return nil, machine.ErrNoRun
+		return nil, Gone(txn, ns, run, machine.ErrNoRun)
 	}
 	return codec.DecodeHead(value)
 }
@@ -117,8 +117,8 @@ func HeadSeq(txn *badger.Txn, head []byte) (uint64, error) {
 	return seq, err
 }
 
-// EachPlace visits the entries of a namespace from a cursor on, in order, until visit
-// says false. A cursor that no row has is damage.
+// EachPlace visits the places of a namespace from a cursor on, in order, gaps too, until
+// visit says false. A cursor that no row has is damage.
 func EachPlace(txn *badger.Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.Place) (bool, error)) error {
 	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})

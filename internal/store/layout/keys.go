@@ -46,6 +46,8 @@ const (
 	KindNamespace = 'z' // z <name>                 number of a namespace; in namespace 0
 
 	KindDrop = 'v' // v <prefix>               rows under the prefix are being removed
+
+	KindDeleted = 'D' // D <run>                  what is kept of a run that was deleted
 )
 
 // MaxKey bounds a key in bytes: keys are held in memory, and Badger takes 65 000.

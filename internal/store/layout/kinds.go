@@ -55,6 +55,7 @@ var Kinds = [256]keyKind{
 	KindSubscription: {Row: "subscription", Guarded: true},
 	KindDeadLetter:   {Row: "dead letter"},
 	KindDrop:         {Row: "removal", Guarded: true},
+	KindDeleted:      {Row: "deleted run", Guarded: true},
 }
 
 // Guard refuses a precondition on a key that nobody keeps: it would be judged by

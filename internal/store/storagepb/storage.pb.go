@@ -6289,6 +6289,8 @@ func (x *Places) GetPlaces() []*Place {
 	return nil
 }
 
+// Place is an entry; without a run it is as many places in a row as first says, of
+// entries of runs that were deleted.
 type Place struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -6989,6 +6991,123 @@ func (x *DeadLetter) GetError() string {
 	return ""
 }
 
+// Deleted stands under a run that was deleted, in place of all that it had.
+type Deleted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint64                 `protobuf:"fixed64,1,opt,name=at,proto3" json:"at,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	Status        uint32                 `protobuf:"varint,4,opt,name=status,proto3" json:"status,omitempty"`
+	Records       uint64                 `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,6,opt,name=hash,proto3" json:"hash,omitempty"`
+	Commits       uint64                 `protobuf:"varint,7,opt,name=commits,proto3" json:"commits,omitempty"`
+	Starter       string                 `protobuf:"bytes,8,opt,name=starter,proto3" json:"starter,omitempty"`
+	StartKind     uint32                 `protobuf:"varint,9,opt,name=start_kind,json=startKind,proto3" json:"start_kind,omitempty"`
+	StartId       string                 `protobuf:"bytes,10,opt,name=start_id,json=startId,proto3" json:"start_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deleted) Reset() {
+	*x = Deleted{}
+	mi := &file_storage_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deleted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deleted) ProtoMessage() {}
+
+func (x *Deleted) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
+func (*Deleted) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *Deleted) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Deleted) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Deleted) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Deleted) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Deleted) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Deleted) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *Deleted) GetCommits() uint64 {
+	if x != nil {
+		return x.Commits
+	}
+	return 0
+}
+
+func (x *Deleted) GetStarter() string {
+	if x != nil {
+		return x.Starter
+	}
+	return ""
+}
+
+func (x *Deleted) GetStartKind() uint32 {
+	if x != nil {
+		return x.StartKind
+	}
+	return 0
+}
+
+func (x *Deleted) GetStartId() string {
+	if x != nil {
+		return x.StartId
+	}
+	return ""
+}
+
 var File_storage_proto protoreflect.FileDescriptor
 
 const file_storage_proto_rawDesc = "" +
@@ -7612,7 +7731,20 @@ const file_storage_proto_rawDesc = "" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x12\n" +
 	"\x04type\x18\x03 \x01(\tR\x04type\x12\x12\n" +
 	"\x04body\x18\x04 \x01(\fR\x04body\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05errorB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
+	"\x05error\x18\x05 \x01(\tR\x05error\"\xef\x01\n" +
+	"\aDeleted\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\rR\x06status\x12\x18\n" +
+	"\arecords\x18\x05 \x01(\x04R\arecords\x12\x12\n" +
+	"\x04hash\x18\x06 \x01(\fR\x04hash\x12\x18\n" +
+	"\acommits\x18\a \x01(\x04R\acommits\x12\x18\n" +
+	"\astarter\x18\b \x01(\tR\astarter\x12\x1d\n" +
+	"\n" +
+	"start_kind\x18\t \x01(\rR\tstartKind\x12\x19\n" +
+	"\bstart_id\x18\n" +
+	" \x01(\tR\astartIdB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
 
 var (
 	file_storage_proto_rawDescOnce sync.Once
@@ -7626,7 +7758,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -7705,6 +7837,7 @@ var file_storage_proto_goTypes = []any{
 	(*Subscription)(nil),       // 74: pawl.storage.v1.Subscription
 	(*SubscriptionFilter)(nil), // 75: pawl.storage.v1.SubscriptionFilter
 	(*DeadLetter)(nil),         // 76: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 77: pawl.storage.v1.Deleted
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -7896,7 +8029,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   77,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -74,6 +74,7 @@ from pawl._errors import (
 from pawl._history import (
     ArtifactChange,
     CountChange,
+    Deletion,
     PathStep,
     RunDiff,
     RunPoint,
@@ -208,6 +209,7 @@ __all__ = [
     "CountChange",
     "CycleEdge",
     "DeadlineError",
+    "Deletion",
     "Denial",
     "Diagnostic",
     "Disposition",

@@ -9,7 +9,7 @@ from pawl._async_caller import AsyncCaller
 from pawl._async_driven_turn import AsyncDrivenTurn
 from pawl._async_turn import AsyncTurn
 from pawl._drive import Driver, Holder
-from pawl._history import RunDiff, Verification
+from pawl._history import Deletion, RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._outcomes import (
     Outcome,
@@ -262,6 +262,12 @@ class AsyncRun:
         """Proves its journal: the chain of hashes, and that its inputs make exactly these
         records. A fault is an answer that names the first bad record, no error."""
         return await self._client.call(self._client._histories.verify(self.id))
+
+    async def delete(self) -> Deletion:
+        """Deletes it for ever, if it has ended; again, it says the same. From then on it is
+        NotFoundError (RUN_DELETED). Raises StateError (RUN_NOT_ENDED: cancel
+        it first, RUN_NEEDED: its parent goes on)."""
+        return await self._client.call(self._client._histories.delete(self.id))
 
     async def export(self, *, timeout: float | None = None) -> bytes:
         """One portable file of it, for `import_run` of any sidecar's client."""

@@ -46,6 +46,7 @@ _ALIASES = {
     "GetCallerResponse": _runs.Identity,
     "DiffRunsResponse": _history.RunDiff,
     "VerifyRunResponse": _history.Verification,
+    "DeleteRunResponse": _history.Deletion,
     "PutBlobResponse": _values.BlobHead,
     "GetBlobResponse": _values.BlobPiece,
 }

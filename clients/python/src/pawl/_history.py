@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pawl._enums import ChangeKind, RunStatus
 from pawl._runs import PackRef
@@ -103,3 +104,20 @@ class Verification:
     hash: bytes = field(repr=False)
     bad_seq: int
     detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """What is kept of a run that was deleted.
+
+    `rule` is the rule of retention that chose it, "" if a caller did. `duplicate`: it was
+    deleted before.
+    """
+
+    deleted_at: datetime
+    deleted_by: str
+    rule: str
+    status: RunStatus
+    records: int
+    hash: bytes = field(repr=False)
+    duplicate: bool

@@ -11,7 +11,7 @@ from pawl._blobs import Source, checked
 from pawl._convert import from_proto
 from pawl._errors import DeadlineError, PawlError
 from pawl._flow import Flow, Handle, Operation, Send, new_id
-from pawl._history import RunDiff, Verification
+from pawl._history import Deletion, RunDiff, Verification
 from pawl._outcomes import Started, started
 from pawl._runs import RunInfo
 from pawl._streams import Reader
@@ -69,6 +69,10 @@ class Histories:
             other_seq=other_seq,
         )
         return Operation(_RUN + "DiffRuns", request, run_pb2.DiffRunsResponse, from_proto)
+
+    def delete(self, run_id: str) -> Operation[Deletion]:
+        request = run_pb2.DeleteRunRequest(namespace=self.namespace, run_id=run_id)
+        return Operation(_RUN + "DeleteRun", request, run_pb2.DeleteRunResponse, from_proto)
 
     def verify(self, run_id: str) -> Operation[Verification]:
         request = run_pb2.VerifyRunRequest(namespace=self.namespace, run_id=run_id)

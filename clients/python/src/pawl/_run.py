@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from pawl._caller import Caller
 from pawl._drive import Driver, Holder
 from pawl._driven_turn import DrivenTurn
-from pawl._history import RunDiff, Verification
+from pawl._history import Deletion, RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._outcomes import (
     Outcome,
@@ -257,6 +257,12 @@ class Run:
         """Proves its journal: the chain of hashes, and that its inputs make exactly these
         records. A fault is an answer that names the first bad record, no error."""
         return self._client.call(self._client._histories.verify(self.id))
+
+    def delete(self) -> Deletion:
+        """Deletes it for ever, if it has ended; again, it says the same. From then on it is
+        NotFoundError (RUN_DELETED). Raises StateError (RUN_NOT_ENDED: cancel
+        it first, RUN_NEEDED: its parent goes on)."""
+        return self._client.call(self._client._histories.delete(self.id))
 
     def export(self, *, timeout: float | None = None) -> bytes:
         """One portable file of it, for `import_run` of any sidecar's client."""

@@ -7317,6 +7317,161 @@ func (x *CancelRunResponse) GetDuplicate() bool {
 	return false
 }
 
+// DeleteRunRequest names a run that has ended.
+type DeleteRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteRunRequest) Reset() {
+	*x = DeleteRunRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteRunRequest) ProtoMessage() {}
+
+func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteRunRequest.ProtoReflect.Descriptor instead.
+func (*DeleteRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *DeleteRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *DeleteRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// DeleteRunResponse is what is kept of the run.
+type DeleteRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was deleted.
+	DeletedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deleted_at,json=deletedAt,proto3" json:"deleted_at,omitempty"`
+	// Principal that deleted it.
+	DeletedBy string `protobuf:"bytes,2,opt,name=deleted_by,json=deletedBy,proto3" json:"deleted_by,omitempty"`
+	// Rule of retention that chose it. Default: empty, a caller did.
+	Rule string `protobuf:"bytes,3,opt,name=rule,proto3" json:"rule,omitempty"`
+	// How it had ended.
+	Status RunStatus `protobuf:"varint,4,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Records that it had.
+	Records uint64 `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`
+	// Hash of its last entry, which is that of an exported file.
+	Hash []byte `protobuf:"bytes,6,opt,name=hash,proto3" json:"hash,omitempty"`
+	// True: it was deleted before.
+	Duplicate     bool `protobuf:"varint,7,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteRunResponse) Reset() {
+	*x = DeleteRunResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteRunResponse) ProtoMessage() {}
+
+func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteRunResponse.ProtoReflect.Descriptor instead.
+func (*DeleteRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *DeleteRunResponse) GetDeletedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeletedAt
+	}
+	return nil
+}
+
+func (x *DeleteRunResponse) GetDeletedBy() string {
+	if x != nil {
+		return x.DeletedBy
+	}
+	return ""
+}
+
+func (x *DeleteRunResponse) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *DeleteRunResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *DeleteRunResponse) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *DeleteRunResponse) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *DeleteRunResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
 // PutBlobRequest is one piece of a blob.
 type PutBlobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7345,7 +7500,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7357,7 +7512,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7370,7 +7525,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -7437,7 +7592,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7449,7 +7604,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7462,7 +7617,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -7501,7 +7656,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7513,7 +7668,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7526,7 +7681,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -7568,7 +7723,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7580,7 +7735,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7593,7 +7748,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -7639,7 +7794,7 @@ type DriveRequest struct {
 
 func (x *DriveRequest) Reset() {
 	*x = DriveRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7651,7 +7806,7 @@ func (x *DriveRequest) String() string {
 func (*DriveRequest) ProtoMessage() {}
 
 func (x *DriveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7664,7 +7819,7 @@ func (x *DriveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveRequest.ProtoReflect.Descriptor instead.
 func (*DriveRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *DriveRequest) GetNamespace() string {
@@ -7716,7 +7871,7 @@ type DriveCommand struct {
 
 func (x *DriveCommand) Reset() {
 	*x = DriveCommand{}
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7728,7 +7883,7 @@ func (x *DriveCommand) String() string {
 func (*DriveCommand) ProtoMessage() {}
 
 func (x *DriveCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7741,7 +7896,7 @@ func (x *DriveCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveCommand.ProtoReflect.Descriptor instead.
 func (*DriveCommand) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *DriveCommand) GetId() uint64 {
@@ -8007,7 +8162,7 @@ type DriveResponse struct {
 
 func (x *DriveResponse) Reset() {
 	*x = DriveResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8019,7 +8174,7 @@ func (x *DriveResponse) String() string {
 func (*DriveResponse) ProtoMessage() {}
 
 func (x *DriveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8032,7 +8187,7 @@ func (x *DriveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveResponse.ProtoReflect.Descriptor instead.
 func (*DriveResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *DriveResponse) GetAnswers() []*DriveAnswer {
@@ -8080,7 +8235,7 @@ type DriveAnswer struct {
 
 func (x *DriveAnswer) Reset() {
 	*x = DriveAnswer{}
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8092,7 +8247,7 @@ func (x *DriveAnswer) String() string {
 func (*DriveAnswer) ProtoMessage() {}
 
 func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8105,7 +8260,7 @@ func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveAnswer.ProtoReflect.Descriptor instead.
 func (*DriveAnswer) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DriveAnswer) GetId() uint64 {
@@ -8994,7 +9149,20 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05ended\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\xac\x02\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\x8f\x01\n" +
+	"\x10DeleteRunRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"\xf9\x01\n" +
+	"\x11DeleteRunResponse\x129\n" +
+	"\n" +
+	"deleted_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tdeletedAt\x12\x1d\n" +
+	"\n" +
+	"deleted_by\x18\x02 \x01(\tR\tdeletedBy\x12\x12\n" +
+	"\x04rule\x18\x03 \x01(\tR\x04rule\x12*\n" +
+	"\x06status\x18\x04 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x18\n" +
+	"\arecords\x18\x05 \x01(\x04R\arecords\x12\x12\n" +
+	"\x04hash\x18\x06 \x01(\fR\x04hash\x12\x1c\n" +
+	"\tduplicate\x18\a \x01(\bR\tduplicate\"\xac\x02\n" +
 	"\x0ePutBlobRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12%\n" +
 	"\tupload_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\buploadId\x12'\n" +
@@ -9089,7 +9257,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_CHANGED\x10\x032\xf5\x17\n" +
+	"\x13CHANGE_KIND_CHANGED\x10\x032\xde\x18\n" +
 	"\n" +
 	"RunService\x12T\n" +
 	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12T\n" +
@@ -9120,7 +9288,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\aWaitRun\x12\x17.pawl.v1.WaitRunRequest\x1a\x18.pawl.v1.WaitRunResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/runs/{run_id}:wait\x12c\n" +
 	"\bPauseRun\x12\x18.pawl.v1.PauseRunRequest\x1a\x19.pawl.v1.PauseRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:pause\x12g\n" +
 	"\tResumeRun\x12\x19.pawl.v1.ResumeRunRequest\x1a\x1a.pawl.v1.ResumeRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:resume\x12g\n" +
-	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:cancel\x12:\n" +
+	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:cancel\x12g\n" +
+	"\tDeleteRun\x12\x19.pawl.v1.DeleteRunRequest\x1a\x1a.pawl.v1.DeleteRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:delete\x12:\n" +
 	"\x05Drive\x12\x15.pawl.v1.DriveRequest\x1a\x16.pawl.v1.DriveResponse(\x010\x01\x12>\n" +
 	"\aPutBlob\x12\x17.pawl.v1.PutBlobRequest\x1a\x18.pawl.v1.PutBlobResponse(\x01\x12>\n" +
 	"\aGetBlob\x12\x17.pawl.v1.GetBlobRequest\x1a\x18.pawl.v1.GetBlobResponse0\x01B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
@@ -9138,7 +9307,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -9222,86 +9391,88 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*ResumeRunResponse)(nil),         // 79: pawl.v1.ResumeRunResponse
 	(*CancelRunRequest)(nil),          // 80: pawl.v1.CancelRunRequest
 	(*CancelRunResponse)(nil),         // 81: pawl.v1.CancelRunResponse
-	(*PutBlobRequest)(nil),            // 82: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 83: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 84: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 85: pawl.v1.GetBlobResponse
-	(*DriveRequest)(nil),              // 86: pawl.v1.DriveRequest
-	(*DriveCommand)(nil),              // 87: pawl.v1.DriveCommand
-	(*DriveResponse)(nil),             // 88: pawl.v1.DriveResponse
-	(*DriveAnswer)(nil),               // 89: pawl.v1.DriveAnswer
-	nil,                               // 90: pawl.v1.Run.LabelsEntry
-	nil,                               // 91: pawl.v1.Run.VisitsEntry
-	nil,                               // 92: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 93: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 94: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 95: pawl.v1.PackRef
-	(Execution)(0),                    // 96: pawl.v1.Execution
-	(RunStatus)(0),                    // 97: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 98: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 99: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 100: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 101: pawl.v1.Awaiting
-	(*durationpb.Duration)(nil),       // 102: google.protobuf.Duration
-	(StepStatus)(0),                   // 103: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 104: pawl.v1.Fault
-	(*Remote)(nil),                    // 105: pawl.v1.Remote
-	(*Part)(nil),                      // 106: pawl.v1.Part
-	(*Record)(nil),                    // 107: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 108: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 109: pawl.v1.Message
-	(ArtifactMode)(0),                 // 110: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 111: pawl.v1.Usage
-	(*OutputPiece)(nil),               // 112: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 113: pawl.v1.Denial
-	(RecordKind)(0),                   // 114: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 115: pawl.v1.Artifact
-	(*status.Status)(nil),             // 116: google.rpc.Status
+	(*DeleteRunRequest)(nil),          // 82: pawl.v1.DeleteRunRequest
+	(*DeleteRunResponse)(nil),         // 83: pawl.v1.DeleteRunResponse
+	(*PutBlobRequest)(nil),            // 84: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 85: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 86: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 87: pawl.v1.GetBlobResponse
+	(*DriveRequest)(nil),              // 88: pawl.v1.DriveRequest
+	(*DriveCommand)(nil),              // 89: pawl.v1.DriveCommand
+	(*DriveResponse)(nil),             // 90: pawl.v1.DriveResponse
+	(*DriveAnswer)(nil),               // 91: pawl.v1.DriveAnswer
+	nil,                               // 92: pawl.v1.Run.LabelsEntry
+	nil,                               // 93: pawl.v1.Run.VisitsEntry
+	nil,                               // 94: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 95: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 96: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 97: pawl.v1.PackRef
+	(Execution)(0),                    // 98: pawl.v1.Execution
+	(RunStatus)(0),                    // 99: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 100: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 101: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 102: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 103: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 104: google.protobuf.Duration
+	(StepStatus)(0),                   // 105: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 106: pawl.v1.Fault
+	(*Remote)(nil),                    // 107: pawl.v1.Remote
+	(*Part)(nil),                      // 108: pawl.v1.Part
+	(*Record)(nil),                    // 109: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 110: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 111: pawl.v1.Message
+	(ArtifactMode)(0),                 // 112: pawl.v1.ArtifactMode
+	(*Usage)(nil),                     // 113: pawl.v1.Usage
+	(*OutputPiece)(nil),               // 114: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 115: pawl.v1.Denial
+	(RecordKind)(0),                   // 116: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 117: pawl.v1.Artifact
+	(*status.Status)(nil),             // 118: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	95,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	96,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	90,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	97,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	91,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	97,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	98,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	92,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	99,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	93,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	6,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	98,  // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	98,  // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	98,  // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	98,  // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	99,  // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	98,  // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	100, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	100, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	100, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	100, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	101, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	100, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
 	10,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	100, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	102, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	7,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
 	9,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	101, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	98,  // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	103, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	100, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
 	8,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
 	14,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	102, // 20: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
-	103, // 21: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	98,  // 22: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	104, // 23: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	105, // 24: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	97,  // 25: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	92,  // 26: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	98,  // 27: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	98,  // 28: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	106, // 29: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	96,  // 30: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	93,  // 31: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	104, // 20: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	105, // 21: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	100, // 22: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	106, // 23: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	107, // 24: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	99,  // 25: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	94,  // 26: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	100, // 27: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	100, // 28: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	108, // 29: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	98,  // 30: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	95,  // 31: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
 	4,   // 32: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	107, // 33: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	99,  // 34: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	108, // 35: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	94,  // 36: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	96,  // 37: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	109, // 33: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	101, // 34: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	110, // 35: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	96,  // 36: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	98,  // 37: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
 	4,   // 38: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	107, // 39: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	99,  // 40: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	95,  // 41: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	97,  // 42: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	109, // 39: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	101, // 40: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	97,  // 41: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	99,  // 42: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
 	3,   // 43: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
 	3,   // 44: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
 	21,  // 45: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
@@ -9315,186 +9486,190 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	22,  // 53: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
 	21,  // 54: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
 	4,   // 55: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	108, // 56: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	107, // 57: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	107, // 58: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	97,  // 59: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	99,  // 60: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	106, // 61: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	107, // 62: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	97,  // 63: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	99,  // 64: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	99,  // 65: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	95,  // 66: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	109, // 67: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	110, // 56: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	109, // 57: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	109, // 58: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	99,  // 59: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	101, // 60: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	108, // 61: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	109, // 62: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	99,  // 63: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	101, // 64: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	101, // 65: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	97,  // 66: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	111, // 67: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
 	37,  // 68: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
 	10,  // 69: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
 	38,  // 70: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	98,  // 71: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	98,  // 72: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	100, // 71: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	100, // 72: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
 	36,  // 73: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	102, // 74: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	110, // 75: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	104, // 74: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	112, // 75: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
 	35,  // 76: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	108, // 77: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	107, // 78: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	106, // 79: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	109, // 80: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	111, // 81: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	108, // 82: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	101, // 83: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	107, // 84: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	107, // 85: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	107, // 86: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	97,  // 87: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	99,  // 88: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	104, // 89: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	111, // 90: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	107, // 91: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	107, // 92: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	97,  // 93: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	99,  // 94: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	112, // 95: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	107, // 96: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	107, // 97: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	97,  // 98: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	110, // 77: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	109, // 78: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	108, // 79: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	111, // 80: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	113, // 81: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	110, // 82: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	103, // 83: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	109, // 84: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	109, // 85: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	109, // 86: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	99,  // 87: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	101, // 88: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	106, // 89: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	113, // 90: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	109, // 91: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	109, // 92: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	99,  // 93: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	101, // 94: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	114, // 95: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	109, // 96: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	109, // 97: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	99,  // 98: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
 	51,  // 99: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
 	10,  // 100: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	113, // 101: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	115, // 101: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
 	53,  // 102: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	107, // 103: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	97,  // 104: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	104, // 105: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	109, // 103: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	99,  // 104: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	106, // 105: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
 	0,   // 106: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	107, // 107: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	107, // 108: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	97,  // 109: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	109, // 107: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	109, // 108: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	99,  // 109: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
 	11,  // 110: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	114, // 111: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	116, // 111: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
 	60,  // 112: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	107, // 113: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	109, // 113: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
 	59,  // 114: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
 	61,  // 115: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
 	62,  // 116: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	98,  // 117: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	100, // 117: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
 	4,   // 118: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	115, // 119: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	114, // 120: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	107, // 121: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	117, // 119: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	116, // 120: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	109, // 121: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
 	62,  // 122: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
 	4,   // 123: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	115, // 124: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	117, // 124: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
 	5,   // 125: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
 	11,  // 126: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
 	1,   // 127: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
 	4,   // 128: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
 	71,  // 129: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	97,  // 130: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	99,  // 130: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
 	2,   // 131: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	102, // 132: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	104, // 132: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
 	4,   // 133: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	107, // 134: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	97,  // 135: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	107, // 136: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	97,  // 137: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	107, // 138: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	97,  // 139: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	87,  // 140: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	12,  // 141: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	30,  // 142: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	32,  // 143: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	34,  // 144: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	43,  // 145: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	45,  // 146: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	49,  // 147: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	52,  // 148: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	55,  // 149: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	41,  // 150: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	47,  // 151: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	76,  // 152: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	78,  // 153: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	80,  // 154: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	89,  // 155: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	116, // 156: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	13,  // 157: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	31,  // 158: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	33,  // 159: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	35,  // 160: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	44,  // 161: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	46,  // 162: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	50,  // 163: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	54,  // 164: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	56,  // 165: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	42,  // 166: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	48,  // 167: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	77,  // 168: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	79,  // 169: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	81,  // 170: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	12,  // 171: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	65,  // 172: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	15,  // 173: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	17,  // 174: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	24,  // 175: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	26,  // 176: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	28,  // 177: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	30,  // 178: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	32,  // 179: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	34,  // 180: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	39,  // 181: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	41,  // 182: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	43,  // 183: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	45,  // 184: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	47,  // 185: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	49,  // 186: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	52,  // 187: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	55,  // 188: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	57,  // 189: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	63,  // 190: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	67,  // 191: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	69,  // 192: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	72,  // 193: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	74,  // 194: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	76,  // 195: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	78,  // 196: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	80,  // 197: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	86,  // 198: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	82,  // 199: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	84,  // 200: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	13,  // 201: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	66,  // 202: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	16,  // 203: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	23,  // 204: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	25,  // 205: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	27,  // 206: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	29,  // 207: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	31,  // 208: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	33,  // 209: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	35,  // 210: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	40,  // 211: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	42,  // 212: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	44,  // 213: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	46,  // 214: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	48,  // 215: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	50,  // 216: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	54,  // 217: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	56,  // 218: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	58,  // 219: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	64,  // 220: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	68,  // 221: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	70,  // 222: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	73,  // 223: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	75,  // 224: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	77,  // 225: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	79,  // 226: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	81,  // 227: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	88,  // 228: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	83,  // 229: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	85,  // 230: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	201, // [201:231] is the sub-list for method output_type
-	171, // [171:201] is the sub-list for method input_type
-	171, // [171:171] is the sub-list for extension type_name
-	171, // [171:171] is the sub-list for extension extendee
-	0,   // [0:171] is the sub-list for field type_name
+	109, // 134: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	99,  // 135: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	109, // 136: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	99,  // 137: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	109, // 138: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	99,  // 139: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	100, // 140: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	99,  // 141: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	89,  // 142: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	12,  // 143: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	30,  // 144: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	32,  // 145: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	34,  // 146: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	43,  // 147: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	45,  // 148: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	49,  // 149: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	52,  // 150: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	55,  // 151: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	41,  // 152: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	47,  // 153: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	76,  // 154: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	78,  // 155: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	80,  // 156: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	91,  // 157: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	118, // 158: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	13,  // 159: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	31,  // 160: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	33,  // 161: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	35,  // 162: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	44,  // 163: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	46,  // 164: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	50,  // 165: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	54,  // 166: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	56,  // 167: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	42,  // 168: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	48,  // 169: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	77,  // 170: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	79,  // 171: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	81,  // 172: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	12,  // 173: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	65,  // 174: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	15,  // 175: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	17,  // 176: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	24,  // 177: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	26,  // 178: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	28,  // 179: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	30,  // 180: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	32,  // 181: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	34,  // 182: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	39,  // 183: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	41,  // 184: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	43,  // 185: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	45,  // 186: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	47,  // 187: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	49,  // 188: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	52,  // 189: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	55,  // 190: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	57,  // 191: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	63,  // 192: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	67,  // 193: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	69,  // 194: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	72,  // 195: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	74,  // 196: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	76,  // 197: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	78,  // 198: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	80,  // 199: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	82,  // 200: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	88,  // 201: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	84,  // 202: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	86,  // 203: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	13,  // 204: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	66,  // 205: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	16,  // 206: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	23,  // 207: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	25,  // 208: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	27,  // 209: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	29,  // 210: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	31,  // 211: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	33,  // 212: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	35,  // 213: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	40,  // 214: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	42,  // 215: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	44,  // 216: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	46,  // 217: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	48,  // 218: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	50,  // 219: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	54,  // 220: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	56,  // 221: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	58,  // 222: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	64,  // 223: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	68,  // 224: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	70,  // 225: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	73,  // 226: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	75,  // 227: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	77,  // 228: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	79,  // 229: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	81,  // 230: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	83,  // 231: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	90,  // 232: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	85,  // 233: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	87,  // 234: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	204, // [204:235] is the sub-list for method output_type
+	173, // [173:204] is the sub-list for method input_type
+	173, // [173:173] is the sub-list for extension type_name
+	173, // [173:173] is the sub-list for extension extendee
+	0,   // [0:173] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -9518,7 +9693,7 @@ func file_pawl_v1_run_proto_init() {
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[83].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[85].OneofWrappers = []any{
 		(*DriveCommand_StartRun)(nil),
 		(*DriveCommand_EmitEvent)(nil),
 		(*DriveCommand_SendInput)(nil),
@@ -9534,7 +9709,7 @@ func file_pawl_v1_run_proto_init() {
 		(*DriveCommand_ResumeRun)(nil),
 		(*DriveCommand_CancelRun)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[85].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[87].OneofWrappers = []any{
 		(*DriveAnswer_Error)(nil),
 		(*DriveAnswer_StartRun)(nil),
 		(*DriveAnswer_EmitEvent)(nil),
@@ -9557,7 +9732,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   91,
+			NumMessages:   93,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -48,6 +48,7 @@ const (
 	RunService_PauseRun_FullMethodName          = "/pawl.v1.RunService/PauseRun"
 	RunService_ResumeRun_FullMethodName         = "/pawl.v1.RunService/ResumeRun"
 	RunService_CancelRun_FullMethodName         = "/pawl.v1.RunService/CancelRun"
+	RunService_DeleteRun_FullMethodName         = "/pawl.v1.RunService/DeleteRun"
 	RunService_Drive_FullMethodName             = "/pawl.v1.RunService/Drive"
 	RunService_PutBlob_FullMethodName           = "/pawl.v1.RunService/PutBlob"
 	RunService_GetBlob_FullMethodName           = "/pawl.v1.RunService/GetBlob"
@@ -286,6 +287,17 @@ type RunServiceClient interface {
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL).
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
+	// Deletes a run that has ended, for ever: its records, artifacts, messages, ids and
+	// place in lists, what is pushed of it and what was given up. Kept are that it was
+	// deleted, when and by whom, and the request_id that began it, which stays used up.
+	// From the answer on, and already from the moment that it was accepted, the run is
+	// NOT_FOUND(RUN_DELETED) to every RPC. A repeat is answered with the first deletion.
+	// Runs that it started, forks of it and files that it was exported to stay. Scope
+	// runs:delete.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run
+	// that delegated to it has not ended).
+	DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error)
 	// Drives many runs over one stream: each command is the RPC of its name, with the
 	// same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
 	// only. Scope runs:write or events:external; each command takes the scopes of its
@@ -637,6 +649,16 @@ func (c *runServiceClient) CancelRun(ctx context.Context, in *CancelRunRequest, 
 	return out, nil
 }
 
+func (c *runServiceClient) DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteRunResponse)
+	err := c.cc.Invoke(ctx, RunService_DeleteRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) Drive(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DriveRequest, DriveResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_Drive_FullMethodName, cOpts...)
@@ -915,6 +937,17 @@ type RunServiceServer interface {
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL).
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
+	// Deletes a run that has ended, for ever: its records, artifacts, messages, ids and
+	// place in lists, what is pushed of it and what was given up. Kept are that it was
+	// deleted, when and by whom, and the request_id that began it, which stays used up.
+	// From the answer on, and already from the moment that it was accepted, the run is
+	// NOT_FOUND(RUN_DELETED) to every RPC. A repeat is answered with the first deletion.
+	// Runs that it started, forks of it and files that it was exported to stay. Scope
+	// runs:delete.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run
+	// that delegated to it has not ended).
+	DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error)
 	// Drives many runs over one stream: each command is the RPC of its name, with the
 	// same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
 	// only. Scope runs:write or events:external; each command takes the scopes of its
@@ -1055,6 +1088,9 @@ func (UnimplementedRunServiceServer) ResumeRun(context.Context, *ResumeRunReques
 }
 func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedRunServiceServer) DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteRun not implemented")
 }
 func (UnimplementedRunServiceServer) Drive(grpc.BidiStreamingServer[DriveRequest, DriveResponse]) error {
 	return status.Error(codes.Unimplemented, "method Drive not implemented")
@@ -1547,6 +1583,24 @@ func _RunService_CancelRun_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_DeleteRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).DeleteRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_DeleteRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).DeleteRun(ctx, req.(*DeleteRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_Drive_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(RunServiceServer).Drive(&grpc.GenericServerStream[DriveRequest, DriveResponse]{ServerStream: stream})
 }
@@ -1674,6 +1728,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _RunService_CancelRun_Handler,
+		},
+		{
+			MethodName: "DeleteRun",
+			Handler:    _RunService_DeleteRun_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

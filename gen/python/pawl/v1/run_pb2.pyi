@@ -1288,6 +1288,32 @@ class CancelRunResponse(_message.Message):
     duplicate: bool
     def __init__(self, ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
+class DeleteRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class DeleteRunResponse(_message.Message):
+    __slots__ = ("deleted_at", "deleted_by", "rule", "status", "records", "hash", "duplicate")
+    DELETED_AT_FIELD_NUMBER: _ClassVar[int]
+    DELETED_BY_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    deleted_at: _timestamp_pb2.Timestamp
+    deleted_by: str
+    rule: str
+    status: _record_pb2.RunStatus
+    records: int
+    hash: bytes
+    duplicate: bool
+    def __init__(self, deleted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deleted_by: _Optional[str] = ..., rule: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., records: _Optional[int] = ..., hash: _Optional[bytes] = ..., duplicate: bool = ...) -> None: ...
+
 class PutBlobRequest(_message.Message):
     __slots__ = ("namespace", "upload_id", "media_type", "ref", "offset", "data", "last")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]

@@ -192,6 +192,11 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.CancelRunRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.CancelRunResponse.FromString,
                 _registered_method=True)
+        self.DeleteRun = channel.unary_unary(
+                '/pawl.v1.RunService/DeleteRun',
+                request_serializer=pawl_dot_v1_dot_run__pb2.DeleteRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.DeleteRunResponse.FromString,
+                _registered_method=True)
         self.Drive = channel.stream_stream(
                 '/pawl.v1.RunService/Drive',
                 request_serializer=pawl_dot_v1_dot_run__pb2.DriveRequest.SerializeToString,
@@ -578,6 +583,22 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteRun(self, request, context):
+        """Deletes a run that has ended, for ever: its records, artifacts, messages, ids and
+        place in lists, what is pushed of it and what was given up. Kept are that it was
+        deleted, when and by whom, and the request_id that began it, which stays used up.
+        From the answer on, and already from the moment that it was accepted, the run is
+        NOT_FOUND(RUN_DELETED) to every RPC. A repeat is answered with the first deletion.
+        Runs that it started, forks of it and files that it was exported to stay. Scope
+        runs:delete.
+
+        Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run
+        that delegated to it has not ended).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Drive(self, request_iterator, context):
         """Drives many runs over one stream: each command is the RPC of its name, with the
         same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
@@ -780,6 +801,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.CancelRun,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.CancelRunRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.CancelRunResponse.SerializeToString,
+            ),
+            'DeleteRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteRun,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.DeleteRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.DeleteRunResponse.SerializeToString,
             ),
             'Drive': grpc.stream_stream_rpc_method_handler(
                     servicer.Drive,
@@ -1549,6 +1575,33 @@ class RunService(object):
             '/pawl.v1.RunService/CancelRun',
             pawl_dot_v1_dot_run__pb2.CancelRunRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.CancelRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/DeleteRun',
+            pawl_dot_v1_dot_run__pb2.DeleteRunRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.DeleteRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,6 +32,7 @@ var (
 		{"PackBytes", machine.PackRow{}}, {"PackName", machine.PackRow{}}, {"StepHolder", machine.StepHolder{}},
 		{"Blob", machine.Blob{}}, {"Upload", machine.Upload{}},
 		{"Subscription", machine.Subscription{}}, {"DeadLetter", machine.DeadLetter{}},
+		{"Deleted", machine.Deleted{}},
 	}
 )
 
@@ -81,7 +82,7 @@ var unstored = map[string]bool{
 	"PackBytes.Digest":     true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
 	"Blob.SHA256":                  true,
-	"Subscription.SubscriptionKey": true, "DeadLetter.N": true,
+	"Subscription.SubscriptionKey": true, "DeadLetter.N": true, "Deleted.RunID": true,
 	// A stream's filter has less than a list's.
 	"RunFilter.Reason": true, "RunFilter.CreatedFrom": true, "RunFilter.CreatedBefore": true, "RunFilter.IDPrefix": true, "RunFilter.Oldest": true,
 }

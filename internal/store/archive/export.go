@@ -1,4 +1,4 @@
-package store
+package archive
 
 import (
 	"bytes"
@@ -16,27 +16,57 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
+// Source is what is read here of a store.
+type Source interface {
+	// View reads at the last synced group.
+	View(read func(txn *badger.Txn) error) error
+	// Pack resolves the digest of a pack; [machine.ErrNoPack].
+	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
+	// Blob returns what is known of a blob; [machine.ErrNoBlob]. Piece is its n-th piece.
+	Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob, error)
+	Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error)
+}
+
+// Bounds of one read: no transaction stays open for longer than that takes.
+const (
+	pageRecords = 256
+	pageBytes   = 1 << 20
+)
+
 // Export writes the portable file of a run as it is now: its pack, its entries as
 // they are stored, and the blobs that it refers to and that are there. Errors:
 // machine.ErrNoRun, and those of the writer.
-func (s *Store) Export(ctx context.Context, ns uint32, run string, out io.Writer) error {
-	if err := s.export(ctx, ns, run, out); err != nil {
+func Export(ctx context.Context, from Source, ns uint32, run string, out io.Writer) error {
+	x := &exporter{Source: from, ns: ns, run: run}
+	if err := x.export(ctx, out); err != nil {
 		return fmt.Errorf("export run %q: %w", run, err)
 	}
 	return nil
 }
 
-func (s *Store) export(ctx context.Context, ns uint32, run string, out io.Writer) error {
-	head, last, hash, err := s.endOf(ns, run)
+// exporter is one export under way.
+type exporter struct {
+	Source
+	ns  uint32
+	run string
+}
+
+func (x *exporter) export(ctx context.Context, out io.Writer) error {
+	var end layout.RunEnd
+	err := x.View(func(txn *badger.Txn) (err error) {
+		end, err = layout.EndOf(txn, x.ns, x.run)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	row, err := s.Pack(ctx, ns, head.Digest)
+	head, last, hash := end.Head, end.Last, end.Hash
+	row, err := x.Pack(ctx, x.ns, head.Digest)
 	if err != nil {
 		return err
 	}
 	w, err := runfile.NewWriter(out, runfile.Header{
-		RunID: run, Digest: head.Digest, Entry: head.Entry, Agent: head.Agent, EntryOverride: head.EntryOverride,
+		RunID: x.run, Digest: head.Digest, Entry: head.Entry, Agent: head.Agent, EntryOverride: head.EntryOverride,
 		Records: last, Hash: hex.EncodeToString(hash[:]),
 	})
 	if err != nil {
@@ -45,42 +75,26 @@ func (s *Store) export(ctx context.Context, ns uint32, run string, out io.Writer
 	if err := w.Frame(runfile.KindPack, row.Canonical); err != nil {
 		return err
 	}
-	refs, err := s.exportEntries(ctx, ns, run, last, w)
+	refs, err := x.entries(ctx, last, w)
 	if err != nil {
 		return err
 	}
 	for _, sum := range refs {
-		if err := s.exportBlob(ctx, ns, sum, w); err != nil {
+		if err := x.blob(ctx, sum, w); err != nil {
 			return err
 		}
 	}
 	return w.Close()
 }
 
-// endOf is a run's stored head, its last record, and the chain up to that.
-func (s *Store) endOf(ns uint32, run string) (head *machine.State, last uint64, hash [32]byte, err error) {
-	err = s.view(func(txn *badger.Txn) error {
-		if head, err = layout.StoredHead(txn, ns, run); err != nil {
-			return err
-		}
-		last, hash = head.Seq, head.PrevHash
-		return layout.EachAfter(txn, layout.HeadKey(ns, run), head.Seq, func(value []byte) (int, error) {
-			_, records, err := codec.EntrySpan(value)
-			last, hash = last+uint64(records), codec.EntryHash(value)
-			return records, err
-		})
-	})
-	return head, last, hash, err
-}
-
-// exportEntries writes the journal and returns the blobs that it refers to, in
+// entries writes the journal and returns the blobs that it refers to, in
 // the order of their first mention.
-func (s *Store) exportEntries(ctx context.Context, ns uint32, run string, last uint64, w *runfile.Writer) ([][32]byte, error) {
+func (x *exporter) entries(ctx context.Context, last uint64, w *runfile.Writer) ([][32]byte, error) {
 	var refs [][32]byte
 	seen := make(map[[32]byte]bool)
 	for next := uint64(1); next <= last; {
 		// The page is read before it is written: a slow reader holds no read open.
-		values, after, err := s.rawEntries(ctx, ns, run, next, last)
+		values, after, err := x.raw(ctx, next, last)
 		if err != nil {
 			return nil, err
 		}
@@ -100,20 +114,20 @@ func (s *Store) exportEntries(ctx context.Context, ns uint32, run string, last u
 	return refs, nil
 }
 
-// rawEntries reads the stored entries from a first record on, one page, and the
+// raw reads the stored entries from a first record on, one page, and the
 // record after them.
-func (s *Store) rawEntries(ctx context.Context, ns uint32, run string, next, last uint64) ([][]byte, uint64, error) {
+func (x *exporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64, error) {
 	var values [][]byte
-	err := s.view(func(txn *badger.Txn) error {
+	err := x.View(func(txn *badger.Txn) error {
 		for read := 0; len(values) < pageRecords && read < pageBytes && next <= last; {
-			value, err := layout.Get(txn, layout.EntryKey(ns, run, next))
+			value, err := layout.Get(txn, layout.EntryKey(x.ns, x.run, next))
 			if err != nil {
 				return err
 			}
 			if value == nil {
-				return fmt.Errorf("record %d: %w", next, machine.ErrNoRecord)
+				return fmt.Errorf("record %d: %w", next, layout.Gone(txn, x.ns, x.run, machine.ErrNoRecord))
 			}
-			e, err := codec.DecodeEntry(run, bytes.Clone(value))
+			e, err := codec.DecodeEntry(x.run, bytes.Clone(value))
 			if err != nil {
 				return fmt.Errorf("record %d: %w", next, err)
 			}
@@ -124,9 +138,9 @@ func (s *Store) rawEntries(ctx context.Context, ns uint32, run string, next, las
 	return values, next, err
 }
 
-// exportBlob writes a blob; one that is not there any more is left out.
-func (s *Store) exportBlob(ctx context.Context, ns uint32, sum [32]byte, w *runfile.Writer) error {
-	blob, err := s.Blob(ctx, ns, sum)
+// blob writes a blob; one that is not there any more is left out.
+func (x *exporter) blob(ctx context.Context, sum [32]byte, w *runfile.Writer) error {
+	blob, err := x.Blob(ctx, x.ns, sum)
 	if errors.Is(err, machine.ErrNoBlob) {
 		return nil
 	}
@@ -137,7 +151,7 @@ func (s *Store) exportBlob(ctx context.Context, ns uint32, sum [32]byte, w *runf
 		return err
 	}
 	for n := range blob.Chunks {
-		piece, err := s.Piece(ctx, ns, blob.Pieces, n)
+		piece, err := x.Piece(ctx, x.ns, blob.Pieces, n)
 		if err != nil {
 			return err
 		}

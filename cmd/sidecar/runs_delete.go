@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// ended are the statuses of runs that have ended.
+var ended = []string{"COMPLETED", "BUDGET_EXHAUSTED", "ESCALATED", "FAILED", "CANCELLED"}
+
+// deletion is what runs delete was asked for.
+type deletion struct {
+	filter runFilter
+	// age is how long ago the runs ended at least.
+	age time.Duration
+	all bool
+	yes bool
+}
+
+func newRunsDelete(p *cli.Printer, c *client) *cobra.Command {
+	var d deletion
+	cmd := &cobra.Command{
+		Use:   "delete RUN... | delete [--status ...] [--label ...] [--ended-before 720h] [--yes]",
+		Short: "Delete runs that have ended, for ever",
+		Long: `Deletes the named runs, or those that the flags select. Only runs that have ended are
+deleted: a running or waiting one is refused (cancel it first), and so is one whose
+parent goes on. What is kept is that the run was deleted, when and by whom; the id that
+it was started with stays used up.
+
+With flags it only says what it would delete, until --yes is given. To keep a copy,
+write it first: runs export RUN FILE --format file.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chosen := d.filter.pack+d.filter.state+d.filter.parent != "" || len(d.filter.statuses)+len(d.filter.labels) > 0 || d.age > 0 || d.all
+			if chosen == (len(args) > 0) {
+				return cli.Usage(errors.New("name runs, or select them by flags (--all for every run that has ended)"))
+			}
+			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				if len(args) > 0 {
+					return deleteRuns(cmd.Context(), p, runs, c.namespace, args)
+				}
+				return deleteSelected(cmd, p, runs, c.namespace, &d)
+			})
+		},
+	}
+	d.filter.bind(cmd)
+	fs := cmd.Flags()
+	fs.DurationVar(&d.age, "ended-before", 0, "only runs that ended at least so long ago, for example 720h")
+	fs.BoolVar(&d.all, "all", false, "every run that has ended")
+	fs.BoolVar(&d.yes, "yes", false, "delete what the flags select, instead of listing it")
+	c.completeArgs(cmd, c.runWords)
+	return cmd
+}
+
+// deleteSelected deletes, or lists, the runs that the flags select.
+func deleteSelected(cmd *cobra.Command, p *cli.Printer, runs pawlv1.RunServiceClient, ns string, d *deletion) error {
+	if len(d.filter.statuses) == 0 {
+		d.filter.statuses = ended
+	}
+	selected, err := d.filter.proto()
+	if err != nil {
+		return err
+	}
+	found, err := listRuns(cmd, runs, &pawlv1.ListRunsRequest{Namespace: ns, Filter: selected}, 0)
+	if err != nil {
+		return err
+	}
+	var chosen []*pawlv1.Run
+	for _, r := range found {
+		if d.age == 0 || time.Since(r.GetUpdatedAt().AsTime()) >= d.age {
+			chosen = append(chosen, r)
+		}
+	}
+	if !d.yes {
+		if err := printRuns(p, chosen); err != nil {
+			return err
+		}
+		p.Warnf("%d runs would be deleted; --yes deletes them", len(chosen))
+		return nil
+	}
+	ids := make([]string, 0, len(chosen))
+	for _, r := range chosen {
+		ids = append(ids, r.GetRunId())
+	}
+	return deleteRuns(cmd.Context(), p, runs, ns, ids)
+}
+
+// deleteRuns deletes runs one after the other and says what became of each; it goes on
+// behind one that is refused, and returns the first refusal.
+func deleteRuns(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClient, ns string, ids []string) error {
+	var first error
+	out := []cli.Object{}
+	for _, id := range ids {
+		got, err := runs.DeleteRun(ctx, &pawlv1.DeleteRunRequest{Namespace: ns, RunId: id})
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			if len(ids) > 1 {
+				p.Warnf("%s: not deleted: %v", id, err)
+			}
+			continue
+		}
+		out = append(out, cli.Object{{Key: "run", Value: id}, {Key: "deleted", Value: cli.Message(got)}})
+		if !p.JSON {
+			p.Printf("%s deleted, %d records%s\n", id, got.GetRecords(), duplicateMark(got.GetDuplicate()))
+		}
+	}
+	if p.JSON {
+		return errors.Join(cli.WriteJSON(p.Out, cli.Object{{Key: "runs", Value: out}}), first)
+	}
+	return first
+}

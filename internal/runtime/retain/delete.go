@@ -1,0 +1,68 @@
+package retain
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// DeleteRun deletes a run that has ended, for ever; the same run again is a duplicate.
+//
+// Errors: PERMISSION_DENIED without the scope runs:delete; FAILED_PRECONDITION
+// RUN_NOT_ENDED, RUN_NEEDED while the run that delegated to it goes on.
+func (r *Room) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Deleted, duplicate bool, err error) {
+	key, err := r.cfg.Way.Find(ref)
+	if err == nil {
+		err = runtime.Denied(policy.Require(ref.Principal, policy.RunsDelete))
+	}
+	if err == nil && r.cfg.Store == nil {
+		err = &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "DELETION_OFF", Message: "this sidecar's store deletes nothing",
+		}
+	}
+	if err != nil {
+		return d, false, err
+	}
+	return r.delete(ctx, key, machine.Deleted{By: ref.Principal.Name})
+}
+
+// delete deletes a run for whoever is in asked.
+func (r *Room) delete(ctx context.Context, key runtime.RunKey, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
+	head, err := r.cfg.Way.Head(ctx, key)
+	if err != nil && !machine.IsDeleted(err) {
+		return d, false, err
+	}
+	if head != nil {
+		if err := r.unneeded(ctx, key, head); err != nil {
+			return d, false, err
+		}
+	}
+	asked.At = r.cfg.Clock.Now().UnixNano()
+	err = r.cfg.Way.Inside(func() error {
+		return r.cfg.Way.Forget(key, func() error {
+			// A removal that was begun is ended, whoever waits for it.
+			d, duplicate, err = r.cfg.Store.DeleteRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
+			return err
+		})
+	})
+	return d, duplicate, err
+}
+
+// unneeded refuses a run whose parent goes on: it may not have heard how it ended.
+func (r *Room) unneeded(ctx context.Context, key runtime.RunKey, st *machine.State) error {
+	if st.Parent == nil || st.Parent.Origin != "" || st.Imported {
+		return nil
+	}
+	parent, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: key.Namespace, ID: st.Parent.RunID})
+	if err != nil || parent.Status.Terminal() || parent.Imported {
+		// A parent that is not here asks nothing here.
+		return ctx.Err()
+	}
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "RUN_NEEDED", Field: "run_id", Seq: st.Seq,
+		Message: fmt.Sprintf("the run %s, which delegated to it, has not ended", parent.RunID),
+	}
+}

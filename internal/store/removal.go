@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/removal"
+)
+
+// DeleteRun deletes a run that has ended, synced; see [removal.Remover.Run].
+func (s *Store) DeleteRun(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
+	return s.remover.Run(ctx, ns, run, asked)
+}
+
+// ForgetDeleted forgets the runs of a namespace that were deleted before a time; see
+// [removal.Remover.Prune].
+func (s *Store) ForgetDeleted(ctx context.Context, ns uint32, before int64) (int, error) {
+	return s.remover.Prune(ctx, ns, before)
+}
+
+// View reads at the last synced group, for rooms of the store.
+func (s *Store) View(read func(txn *badger.Txn) error) error { return s.view(read) }
+
+// writeRemoval stores a change of a removal.
+func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
+	w := &Writes{ns: c.Ns, entry: -1, ops: c.Ops, run: c.Head, prev: c.Last}
+	if c.Mark != nil {
+		w.expects = []expect{{key: c.Mark, such: present, miss: removal.ErrEnded}}
+	}
+	return s.write(ctx, w)
+}
+
+// dropRun ends a removal of a run that was broken off.
+func (s *Store) dropRun(ctx context.Context, p []byte) error {
+	ns, run, err := layout.RunOf(p)
+	if err != nil {
+		return err
+	}
+	return s.remover.Finish(ctx, ns, run)
+}

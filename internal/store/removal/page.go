@@ -1,0 +1,123 @@
+package removal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// pageRows and pageBytes are about how many rows, and bytes of keys and of rows of
+// cursors, one commit of a removal takes.
+const (
+	pageRows  = 4096
+	pageBytes = 512 << 10
+)
+
+// perRun are the kinds of rows that begin with their run and go after its head, entries
+// first.
+var perRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID}
+
+// prefixes begin the rows of a run, in the order in which they go.
+func prefixes(ns uint32, run string) (all [][]byte) {
+	for _, kind := range perRun {
+		all = append(all, layout.RunKey(nil, kind, ns, run))
+	}
+	for _, row := range []byte{layout.KindSubscription, layout.KindDeadLetter} {
+		for kind := machine.SubscriptionPush; kind <= machine.SubscriptionConsumer; kind++ {
+			all = append(all, layout.AppendName(append(layout.Prefix(nil, row, ns), byte(kind)), run))
+		}
+	}
+	return all
+}
+
+// position is how far a removal has come: nobody adds a row of the run meanwhile, and to
+// seek there saves the walk over what is deleted already.
+type position struct {
+	prefix int
+	key    []byte
+}
+
+// page collects rows of one run for one commit.
+type page struct {
+	txn   *badger.Txn
+	ns    uint32
+	run   string
+	most  int
+	ops   []layout.Op
+	bytes int
+	// refs are the references to blobs that go.
+	refs map[[32]byte]bool
+	gaps *gaps
+}
+
+func newPage(txn *badger.Txn, ns uint32, run string, most int) *page {
+	return &page{txn: txn, ns: ns, run: run, most: cmp.Or(most, pageRows), refs: map[[32]byte]bool{}, gaps: newGaps(txn, ns)}
+}
+
+// fill takes rows from the position on and moves it behind them; more: there are others.
+func (p *page) fill(ctx context.Context, at *position) (more bool, err error) {
+	all := prefixes(p.ns, p.run)
+	for ; at.prefix < len(all); at.prefix, at.key = at.prefix+1, nil {
+		if more, err = p.under(ctx, all[at.prefix], at); err != nil || more {
+			break
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	ops, err := p.gaps.rows()
+	p.ops = append(p.ops, ops...)
+	return more, err
+}
+
+// under takes the rows under a prefix.
+func (p *page) under(ctx context.Context, prefix []byte, at *position) (more bool, err error) {
+	it := p.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	for it.Seek(slices.Concat(prefix, bytes.TrimPrefix(at.key, prefix))); layout.Has(it, prefix); it.Next() {
+		if len(p.ops) >= p.most || p.bytes+p.gaps.bytes >= pageBytes {
+			at.key = it.Item().KeyCopy(nil)
+			return true, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		key := it.Item().KeyCopy(nil)
+		p.remove(key)
+		if key[0] != layout.KindEntry {
+			continue
+		}
+		if err := p.entry(it.Item()); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (p *page) remove(key []byte) {
+	p.ops = append(p.ops, layout.Op{Key: key, Delete: true})
+	p.bytes += len(key)
+}
+
+// entry notes what stands elsewhere of an entry: its cursor, and the blobs it refers to.
+func (p *page) entry(item *badger.Item) error {
+	return layout.ValueOf(item, func(value []byte) error {
+		for _, sum := range layout.RefsIn(value) {
+			if !p.refs[sum] {
+				p.refs[sum] = true
+				p.remove(layout.AppendName(layout.BlobRefsOf(p.ns, sum), p.run))
+			}
+		}
+		if cursor := codec.EntryCursor(value); cursor != 0 {
+			return p.gaps.add(cursor)
+		}
+		return nil
+	})
+}

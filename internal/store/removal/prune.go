@@ -1,0 +1,96 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Prune forgets the runs of a namespace that were deleted before a time, Unix
+// nanoseconds: from then on they never were, and the ids that began them are free again.
+func (r *Remover) Prune(ctx context.Context, ns uint32, before int64) (forgotten int, err error) {
+	var after []byte
+	for {
+		ops, n, next, err := r.outlived(ctx, ns, before, after)
+		if err != nil {
+			return forgotten, fmt.Errorf("forget deleted runs: %w", err)
+		}
+		if len(ops) > 0 {
+			if err := r.Write(ctx, Change{Ns: ns, Ops: ops}); err != nil {
+				return forgotten, fmt.Errorf("forget deleted runs: %w", err)
+			}
+		}
+		if forgotten += n; next == nil {
+			return forgotten, nil
+		}
+		after = next
+	}
+}
+
+// outlived lists the rows of one page of deleted runs that are older; next is where the
+// following page begins, nil = there is none.
+func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []byte) (ops []layout.Op, n int, next []byte, err error) {
+	p := layout.Prefix(nil, layout.KindDeleted, ns)
+	err = r.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		defer it.Close()
+		if from == nil {
+			from = p
+		}
+		looked := 0
+		for it.Seek(from); layout.Has(it, p); it.Next() {
+			if looked++; len(ops) >= pageRows || looked > pageRows {
+				next = it.Item().KeyCopy(nil)
+				return nil
+			}
+			rows, err := outlivedRow(txn, ns, it.Item(), before)
+			if err != nil {
+				return err
+			}
+			if len(rows) > 0 {
+				ops, n = append(ops, rows...), n+1
+			}
+		}
+		return ctx.Err()
+	})
+	return ops, n, next, err
+}
+
+func outlivedRow(txn *badger.Txn, ns uint32, item *badger.Item, before int64) ([]layout.Op, error) {
+	var d machine.Deleted
+	err := layout.ValueOf(item, func(v []byte) (err error) {
+		d, err = codec.DecodeDeleted(v)
+		return err
+	})
+	if err != nil || d.At >= before {
+		return nil, err
+	}
+	_, run, err := layout.RunOf(item.Key())
+	if err != nil {
+		return nil, err
+	}
+	// Of one that is still being removed, or was imported again, it is kept.
+	if mark, err := layout.Get(txn, layout.RemovalKey(ns, run)); err != nil || mark != nil || layout.There(txn, ns, run) {
+		return nil, err
+	}
+	ops := []layout.Op{{Key: item.KeyCopy(nil), Delete: true}}
+	start, ok := d.Start()
+	if !ok {
+		return ops, nil
+	}
+	key := layout.DedupeKey(nil, ns, &start)
+	value, err := layout.Get(txn, key)
+	if err != nil || value == nil {
+		return ops, err
+	}
+	id, err := codec.DecodeDedupe(start, value)
+	if err == nil && id.RunID == run {
+		ops = append(ops, layout.Op{Key: key, Delete: true})
+	}
+	return ops, err
+}

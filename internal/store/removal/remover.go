@@ -1,0 +1,251 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Change is one commit of a removal.
+type Change struct {
+	Ns  uint32
+	Ops []layout.Op
+	// Head is the head key of a run that must end with the record Last and is gone after
+	// the commit; nil: the run is gone already, and its Mark must be there.
+	Head []byte
+	Last uint64
+	Mark []byte
+}
+
+// ErrEnded is what a write answers when the mark is gone: somebody else has ended the
+// removal.
+var ErrEnded = errors.New("the run is removed")
+
+// Remover removes the runs of one store. Safe for concurrent use.
+type Remover struct {
+	// View reads at the last synced group; Write stores a change, synced.
+	View  func(read func(txn *badger.Txn) error) error
+	Write func(ctx context.Context, c Change) error
+	// Rows is about how many rows one commit takes. Default 4 096.
+	Rows int
+
+	// places is held from the reading of rows of cursors until they are written: nobody
+	// else writes one that is there.
+	places sync.Mutex
+}
+
+// Run deletes a run, synced: who asks for it, when and why is in asked, to which the
+// answer adds what the run was. The same run again is a duplicate. Once the first commit
+// is stored it is gone, whatever becomes of the others.
+//
+// Errors: machine.ErrNoRun; a *machine.Refusal RUN_NOT_ENDED; those of a commit.
+func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
+	d, going, err := r.before(ns, run)
+	if err == nil && d.RunID != "" {
+		if going {
+			err = r.Finish(ctx, ns, run)
+		}
+		return d, true, wrapped(run, err)
+	}
+	if err != nil {
+		return d, false, wrapped(run, err)
+	}
+	d, more, err := r.first(ctx, ns, run, asked)
+	if err == nil && more {
+		// It is gone: nobody who gives up keeps its rows.
+		err = r.Finish(context.WithoutCancel(ctx), ns, run)
+	}
+	return d, false, wrapped(run, err)
+}
+
+func wrapped(run string, err error) error {
+	if err != nil {
+		return fmt.Errorf("delete run %q: %w", run, err)
+	}
+	return nil
+}
+
+// before reads whether the run was deleted: then it is not there now. going: rows of it
+// are.
+func (r *Remover) before(ns uint32, run string) (d machine.Deleted, going bool, err error) {
+	err = r.View(func(txn *badger.Txn) error {
+		if layout.There(txn, ns, run) {
+			return nil
+		}
+		was, err := layout.DeletedOf(txn, ns, run)
+		if err != nil || was == nil {
+			return errors.Join(err, missing(was))
+		}
+		d = *was
+		mark, err := layout.Get(txn, layout.RemovalKey(ns, run))
+		going = mark != nil
+		return err
+	})
+	return d, going, err
+}
+
+func missing(was *machine.Deleted) error {
+	if was == nil {
+		return machine.ErrNoRun
+	}
+	return nil
+}
+
+// first takes the run's head, and in the same commit as much of the rest as has room.
+func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.Deleted) (_ machine.Deleted, more bool, err error) {
+	r.places.Lock()
+	defer r.places.Unlock()
+	c := Change{Ns: ns, Head: layout.HeadKey(ns, run)}
+	err = r.View(func(txn *badger.Txn) error {
+		end, err := layout.EndOf(txn, ns, run)
+		if err != nil {
+			return err
+		}
+		if !end.Head.Status.Terminal() && !end.Head.Imported {
+			return notEnded(end.Head)
+		}
+		d.RunID, d.Status, d.Records, d.Hash, c.Last = run, end.Head.Status, end.Last, end.Hash, end.Last
+		if err := remember(txn, ns, run, &d, end.Head.Imported); err != nil {
+			return err
+		}
+		if c.Ops, err = headRows(txn, ns, end.Head); err != nil {
+			return err
+		}
+		page := newPage(txn, ns, run, r.Rows)
+		more, err = page.fill(ctx, &position{})
+		c.Ops = append(append(c.Ops, layout.Op{Key: layout.DeletedKey(ns, run), Value: codec.EncodeDeleted(&d)}), page.ops...)
+		return err
+	})
+	if err != nil {
+		return d, false, err
+	}
+	if more {
+		c.Ops = append(c.Ops, layout.Op{Key: layout.RemovalKey(ns, run), Value: codec.Mark})
+	}
+	return d, more, r.Write(ctx, c)
+}
+
+func notEnded(st *machine.State) error {
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ENDED", Field: "run_id", Seq: st.Seq,
+		Message: fmt.Sprintf("the run is %s: only a run that has ended is deleted, cancel it first", st.Status),
+	}
+}
+
+// remember fills in the id that began the run and how many places it has. A run that was
+// deleted, imported and is deleted again keeps the id that it was begun with.
+func remember(txn *badger.Txn, ns uint32, run string, d *machine.Deleted, imported bool) error {
+	was, err := layout.DeletedOf(txn, ns, run)
+	if err != nil {
+		return err
+	}
+	if was != nil {
+		d.Starter, d.StartKind, d.StartID, d.Commits = was.Starter, was.StartKind, was.StartID, was.Commits
+		return nil
+	}
+	if imported {
+		return nil
+	}
+	d.Commits = countUnder(txn, layout.RunKey(nil, layout.KindEntry, ns, run))
+	value, err := layout.Get(txn, layout.EntryKey(ns, run, 1))
+	if err != nil || value == nil {
+		return err
+	}
+	e, err := codec.DecodeEntry(run, value)
+	if err == nil && e.Input.ID != "" {
+		d.Starter, d.StartKind, d.StartID = e.Input.Principal, machine.KindOf(e.Input.Command), e.Input.ID
+	}
+	return err
+}
+
+func countUnder(txn *badger.Txn, p []byte) (n uint64) {
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		n++
+	}
+	return n
+}
+
+// headRows are the rows by which a run is found: its head and what that implies.
+func headRows(txn *badger.Txn, ns uint32, st *machine.State) ([]layout.Op, error) {
+	ops := []layout.Op{
+		{Key: layout.HeadKey(ns, st.RunID), Delete: true},
+		{Key: layout.RunKey(nil, layout.KindReady, ns, st.RunID), Delete: true},
+	}
+	for _, c := range rules.Indexes(st) {
+		ops = append(ops, layout.Op{Key: layout.IndexKey(nil, ns, st.RunID, &c), Delete: true})
+	}
+	for _, t := range rules.Timers(st) {
+		ops = append(ops, layout.Op{Key: layout.TimerKey(nil, ns, &t), Delete: true})
+	}
+	// An ended run has no other outgoing work than cancellations that were not sent yet.
+	p := layout.QueuePrefix(layout.QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		row, err := layout.ReadOutbox(it.Item().Key())
+		if err != nil {
+			return nil, err
+		}
+		if row.RunID == st.RunID {
+			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
+		}
+	}
+	return ops, nil
+}
+
+// Unfinished ends the removal of a run if one was broken off.
+func (r *Remover) Unfinished(ctx context.Context, ns uint32, run string) error {
+	var mark []byte
+	err := r.View(func(txn *badger.Txn) (err error) {
+		mark, err = layout.Get(txn, layout.RemovalKey(ns, run))
+		return err
+	})
+	if err != nil || mark == nil {
+		return err
+	}
+	return r.Finish(ctx, ns, run)
+}
+
+// Finish ends the removal of a run whose mark is stored.
+func (r *Remover) Finish(ctx context.Context, ns uint32, run string) error {
+	at := &position{}
+	for {
+		more, err := r.page(ctx, ns, run, at)
+		if errors.Is(err, ErrEnded) {
+			return nil
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// page removes the next rows; the last page takes the mark.
+func (r *Remover) page(ctx context.Context, ns uint32, run string, at *position) (more bool, err error) {
+	r.places.Lock()
+	defer r.places.Unlock()
+	c := Change{Ns: ns, Mark: layout.RemovalKey(ns, run)}
+	err = r.View(func(txn *badger.Txn) error {
+		page := newPage(txn, ns, run, r.Rows)
+		more, err = page.fill(ctx, at)
+		c.Ops = page.ops
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if !more {
+		c.Ops = append(c.Ops, layout.Op{Key: c.Mark, Delete: true})
+	}
+	return more, r.Write(ctx, c)
+}

@@ -63,7 +63,7 @@ func runModel(t *testing.T) porcupine.Model {
 				return []any{next}
 			}
 		},
-		Equal:             func(a, b any) bool { return reflect.DeepEqual(a, b) },
+		Equal:             reflect.DeepEqual,
 		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
 	}
 	return model.ToModel()
@@ -107,8 +107,7 @@ func stepRun(g *machine.Graph, s *machine.State, op runOp) (*machine.State, runA
 	if next == nil {
 		next = s
 	}
-	var refused *machine.Refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*machine.Refusal](err); ok {
 		return next, runAnswer{reason: refused.Reason}
 	}
 	answer := runAnswer{seq: next.Seq}

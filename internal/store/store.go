@@ -441,9 +441,9 @@ func (s *Store) close() error {
 // closeFlushed closes the database, unless it cannot flush its memtable: it would try for
 // ever, and the log holds everything. The lock then stays until the process ends.
 func (s *Store) closeFlushed() error {
-	select {
-	case <-s.log.Unflushed: // It was tried again meanwhile, and is if it has to be.
-	default:
+	// What failed before was tried again meanwhile, and is if it has to be.
+	if len(s.log.Unflushed) > 0 {
+		s.log.Log.Debug("a flush failed before the close", "error", <-s.log.Unflushed)
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- s.closeDatabase() }()

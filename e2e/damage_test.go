@@ -28,7 +28,7 @@ import (
 )
 
 // TestDamagedDirectory flips, clears, cuts and deletes in directories that real processes
-// left, killed or stopped, PAWL_DAMAGE times: each time the start or a check names it, or a
+// left, killed or stopped, PAWL_DAMAGE times, from 50 on half of them encrypted: each time the start or a check names it, or a
 // read does, or it is harmless; nothing is served that was not written, and no store is
 // empty.
 func TestDamagedDirectory(t *testing.T) {
@@ -37,11 +37,15 @@ func TestDamagedDirectory(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("PAWL_DAMAGE")); err == nil {
 		trials = n
 	}
-	v := newVictim(t)
 	random := rand.New(rand.NewPCG(11, uint64(trials)))
+	victims := []*victim{newVictim(t)}
+	if trials >= 50 {
+		victims = append(victims, newVictim(t, "--encryption-key-file", keyFile(t, 32)))
+	}
 	table, ends := map[string]map[string]int{}, map[string]int{}
 	for n := range trials {
-		v.revive(v.copies[n%len(v.copies)])
+		v := victims[n%len(victims)]
+		v.revive(v.copies[random.IntN(len(v.copies))])
 		h, err := damage.Choose(v.dir, random, inspect.WrittenBytes)
 		if err := errors.Join(err, h.Do(v.dir)); err != nil {
 			t.Fatalf("%v: %v", h, err)
@@ -83,12 +87,13 @@ type known struct {
 
 // newVictim makes a directory in several lives of the process, with tables, value logs,
 // blobs, ended and waiting runs, and copies it as it was killed and as it was stopped.
-func newVictim(t *testing.T) *victim {
+func newVictim(t *testing.T, opening ...string) *victim {
 	t.Helper()
 	v := &victim{
 		sidecar: newSidecar(t, "--pack", "testdata/crash.pack.yaml", "--pack", "testdata/loop.pack.yaml", "--allow-tool", "*"),
 		ctx:     t.Context(), runs: map[string]*known{}, blobs: map[string][]byte{},
 	}
+	v.opening = opening
 	for life := range 3 {
 		v.start()
 		v.live(life)
@@ -195,7 +200,7 @@ func (v *victim) judge(h damage.Hurt) string {
 		if after := filesOf(v.t, v.dir); !late && !maps.Equal(before, after) {
 			v.t.Errorf("%v: refused, but the directory was changed: %s", h, said)
 		}
-		if _, ok := v.checked(h); ok {
+		if _, ok := v.proven(h); ok {
 			v.t.Errorf("%v: the start refuses, the check does not: %s", h, said)
 		}
 		return "refused"
@@ -204,7 +209,7 @@ func (v *victim) judge(h damage.Hurt) string {
 	if code := v.stop(); code != 0 && !named {
 		v.t.Errorf("%v: exit code %d\n%s", h, code, v.stderr.String())
 	}
-	said, ok := v.checked(h)
+	said, ok := v.proven(h)
 	switch {
 	case named && ok:
 		v.t.Errorf("%v: a read named it, the check does not: %s", h, said)
@@ -218,11 +223,10 @@ func (v *victim) judge(h damage.Hurt) string {
 	}
 }
 
-// checked runs the check; ok: in order. What it says otherwise names a fault.
-func (v *victim) checked(h damage.Hurt) (said string, ok bool) {
+// proven runs the check; ok: in order. What it says otherwise names a fault.
+func (v *victim) proven(h damage.Hurt) (said string, ok bool) {
 	v.t.Helper()
-	out, err := exec.Command(binary(v.t), "check", "--data", v.dir).CombinedOutput()
-	said = string(out)
+	said, err := v.checked()
 	if err != nil && (!strings.Contains(said, "fault") || strings.Contains(said, "goroutine ")) {
 		v.t.Errorf("%v: the check ends with %v and names nothing: %s", h, err, said)
 	}

@@ -62,7 +62,9 @@ type sidecar struct {
 	dir    string
 	socket string
 	args   []string
-	wrap   []string // a command to run it under, for example strace
+	// opening are arguments of serve and of check: the key, if the directory has one.
+	opening []string
+	wrap    []string // a command to run it under, for example strace
 	// http and metrics are the addresses of the gateway and the metrics while it runs, if
 	// args ask for them.
 	http, metrics string
@@ -127,7 +129,7 @@ func (s *sidecar) launch() (<-chan firstLine, error) {
 	os.Remove(s.socket)
 	args := append([]string{}, s.wrap...)
 	args = append(args, binary(s.t), "serve", "--data", s.dir, "--listen", "127.0.0.1:0", "--socket", s.socket)
-	args = append(args, s.args...)
+	args = append(append(args, s.args...), s.opening...)
 	s.cmd = exec.Command(args[0], args[1:]...)
 	// A group of its own: a wrapper and the sidecar under it die together.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -176,11 +178,18 @@ func (s *sidecar) signal(sig syscall.Signal) {
 // check runs `sidecar check` on the stopped sidecar's data.
 func (s *sidecar) check(more ...string) {
 	s.t.Helper()
-	out, err := exec.Command(binary(s.t), append([]string{"check", "--data", s.dir}, more...)...).CombinedOutput()
+	out, err := s.checked(more...)
 	if err != nil {
 		s.t.Fatalf("sidecar check: %v\n%s", err, out)
 	}
-	s.t.Logf("sidecar check: %s", strings.TrimSpace(string(out)))
+	s.t.Logf("sidecar check: %s", strings.TrimSpace(out))
+}
+
+// checked runs it and returns what it says.
+func (s *sidecar) checked(more ...string) (string, error) {
+	args := append([]string{"check", "--data", s.dir}, s.opening...)
+	out, err := exec.Command(binary(s.t), append(args, more...)...).CombinedOutput()
+	return string(out), err
 }
 
 // dial connects to the socket and keeps trying while the process is down.

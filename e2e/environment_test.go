@@ -110,13 +110,7 @@ func TestStoppedProcess(t *testing.T) {
 	s.start()
 	p := play(ctx, t, s, 6)
 	c := &counter{calls: map[string]int{}}
-	for _, cfg := range []worker.Config{
-		{ID: "turns-1", Turns: 1, Prompts: map[string]worker.TurnFunc{"counter": c.turn}},
-		{ID: "turns-2", Turns: 1, Prompts: map[string]worker.TurnFunc{"counter": c.turn}},
-		{ID: "steps", Steps: 2, Tools: map[string]worker.ToolFunc{"add": c.add}},
-	} {
-		defer startWorker(ctx, t, s, cfg)()
-	}
+	defer c.startAlone(ctx, t, s)()
 	started, err := s.runs().StartRun(ctx, &pawlv1.StartRunRequest{Pack: "count", Execution: pawlv1.Execution_EXECUTION_WORKERS})
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +132,24 @@ func TestStoppedProcess(t *testing.T) {
 		t.Errorf("run %s ended %v (%s) with %d visits and %d calls", run, r.GetStatus(), r.GetReason(), r.GetTotalVisits(), r.GetToolCalls())
 	}
 	p.proven(ctx, t, s)
+}
+
+// startAlone starts workers for the count pack that leave all others alone.
+func (c *counter) startAlone(ctx context.Context, t *testing.T, s *sidecar) (stop func()) {
+	t.Helper()
+	var stops []func()
+	for _, cfg := range []worker.Config{
+		{ID: "turns-1", Turns: 1, Prompts: map[string]worker.TurnFunc{"counter": c.turn}},
+		{ID: "turns-2", Turns: 1, Prompts: map[string]worker.TurnFunc{"counter": c.turn}},
+		{ID: "steps", Steps: 2, Tools: map[string]worker.ToolFunc{"add": c.add}},
+	} {
+		stops = append(stops, startWorker(ctx, t, s, cfg))
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
 }
 
 func signalled(t *testing.T, s *sidecar, sig syscall.Signal) {

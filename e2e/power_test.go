@@ -130,7 +130,8 @@ func cuts(otherwise int) int {
 }
 
 // TestPowerCut cuts the power under load, as often as PAWL_CUTS says, of a disk that then
-// forgets any of what was not synced and tears pages, and proves what TestKill proves.
+// forgets any of what was not synced and tears pages, and proves what TestKill and
+// TestKillWithWorkers prove.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	all, done := cuts(2), 0
@@ -152,7 +153,7 @@ func TestPowerCut(t *testing.T) {
 // powerCuts cuts one disk n times; with an even seed the directory is encrypted.
 func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	t.Helper()
-	args := []string{"--pack", "testdata/crash.pack.yaml", "--pack", "testdata/loop.pack.yaml", "--allow-tool", "*"}
+	args := []string{"--pack", "testdata/crash.pack.yaml", "--pack", "testdata/loop.pack.yaml", "--pack", "testdata/count.json", "--allow-tool", "*"}
 	o := newOnDisk(t, seed, args...)
 	if o == nil {
 		return 0, false
@@ -165,7 +166,9 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	large := &largeDriver{client: o.runs(), ledger: map[uint64][]byte{}, random: rand.New(rand.NewPCG(seed, 4))}
 	var wg sync.WaitGroup
 	wg.Go(func() { large.play(ctx) })
+	counted := o.countUnderCuts(ctx, 2+n/4)
 	drivers := underCrashes(t, n, killClients/2, o.runs, o.outage)
+	counted()
 	stop()
 	wg.Wait()
 	calm := newSidecar(t, args...)
@@ -182,6 +185,30 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	o.check()
 	calm.kill()
 	return o.lost, true
+}
+
+// countUnderCuts has workers execute turns and steps of some runs; the returned function
+// waits for their ends: each has every visit once, and its tool ran once for each.
+func (o *onDisk) countUnderCuts(ctx context.Context, n int) (ended func()) {
+	o.t.Helper()
+	c := &counter{calls: map[string]int{}}
+	runs := o.runs()
+	var ids []string
+	for range n {
+		got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "count", Execution: pawlv1.Execution_EXECUTION_WORKERS})
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		ids = append(ids, got.GetRun().GetRunId())
+	}
+	stop := c.startAlone(ctx, o.t, o.sidecar)
+	return func() {
+		o.t.Helper()
+		for _, id := range ids {
+			c.verify(ctx, o.t, runs, id)
+		}
+		stop()
+	}
 }
 
 // largeDriver emits events with values that lie in the value log, one after the other.

@@ -184,6 +184,11 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	}
 	o.check()
 	calm.kill()
+	// A disk takes memory as long as it is mounted.
+	if err := o.unmount(); err != nil {
+		t.Fatal(err)
+	}
+	o.unmount = nil
 	return o.lost, true
 }
 

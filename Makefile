@@ -120,6 +120,14 @@ lint: $(TOOLS) ## Lint Go and proto files, and compare the wire contract with it
 fuzz: ## Fuzz every target for FUZZTIME
 	GO="$(GO)" FUZZTIME="$(FUZZTIME)" .ci/fuzz
 
+.PHONY: fuzz-nightly
+fuzz-nightly: ## Fuzz every target for five minutes and keep what opened new ways
+	GO="$(GO)" FUZZTIME=5m FUZZKEEP=$(or $(FUZZKEEP),32) .ci/fuzz
+
+.PHONY: injection
+injection: build ## Measure which prompt injections of AgentDojo a pack stops (INJECTIONFLAGS, for example --short)
+	.ci/injection $(INJECTIONFLAGS)
+
 .PHONY: generate
 generate: $(TOOLS) ## Regenerate all code: from proto files, and the blocking Python client
 	rm -rf gen/go gen/openapi

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // maxBytes bounds an answers file.
@@ -136,6 +138,11 @@ func (e *Error) Error() string { return "answers: " + strings.Join(e.Faults, "\n
 func Parse(raw []byte) (*File, error) {
 	if len(raw) > maxBytes {
 		return nil, &Error{[]string{fmt.Sprintf("more than %d bytes", maxBytes)}}
+	}
+	// The decoder expands aliases without a bound.
+	limits := source.Limits{Bytes: maxBytes, Depth: 64, Scalar: maxBytes, Nodes: 200_000}
+	if f := source.BoundYAML(raw, limits); f != nil {
+		return nil, &Error{[]string{f.Error()}}
 	}
 	var f File
 	err := yaml.NewDecoder(strings.NewReader(string(raw)), yaml.DisallowUnknownField()).Decode(&f)

@@ -2,6 +2,7 @@ package answers
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,4 +113,16 @@ func FuzzParse(f *testing.F) {
 			t.Error("a file with faults was taken")
 		}
 	})
+}
+
+// TestAliasBomb: a script whose aliases are a billion values is refused unread.
+func TestAliasBomb(t *testing.T) {
+	t.Parallel()
+	text := "turns: [{output: &a0 x}"
+	for i := range 9 {
+		text += fmt.Sprintf(", {steps: [{tool: t, payload: &a%d [%s]}]}", i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+	}
+	if _, err := Parse([]byte(text + "]")); err == nil || !strings.Contains(err.Error(), "200000 values") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -87,13 +87,13 @@ var table = []rule{
 	{dir: "internal/a2a/peer", may: []string{machineDir, "internal/a2a/terms"}, wire: true},
 	{dir: "internal/a2a/terms", may: []string{machineDir}, wire: true},
 
-	// Leaves that need nothing of ours, and the host's own tools.
+	// Leaves that need nothing of ours but bounds, and the host's own tools.
 	{dir: cacheDir},
-	{dir: "internal/config"},
+	{dir: "internal/config", may: []string{"internal/pack/source"}},
 	{dir: "internal/secretfile"},
 	{dir: "internal/ui"},
 	// A client of the contract: it drives a run over gRPC.
-	{dir: "internal/answers", may: []string{genDir}, wire: true},
+	{dir: "internal/answers", may: []string{genDir, "internal/pack/source"}, wire: true},
 	{dir: "internal/worker", may: []string{genDir}, wire: true},
 	{dir: "internal/export", may: []string{"internal/cli", genDir}, wire: true},
 	{dir: "internal/app", all: true, wire: true, badger: true},

@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // maxFileBytes bounds a configuration file.
@@ -60,6 +62,10 @@ func readFile(path string, c *Config) error {
 	}
 	if len(strings.TrimSpace(string(raw))) == 0 {
 		return nil
+	}
+	// The decoder expands aliases without a bound.
+	if f := source.BoundYAML(raw, source.Limits{Bytes: maxFileBytes, Depth: 32, Scalar: 64 << 10, Nodes: 10_000}); f != nil {
+		return &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}
 	}
 	if err := yaml.UnmarshalWithOptions(raw, c, yaml.DisallowUnknownField()); err != nil {
 		return &Error{Faults: []Fault{{Field: path, Message: strings.TrimSpace(yaml.FormatError(err, false, true))}}}

@@ -122,11 +122,19 @@ var (
 	pings       = keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
 )
 
+// A call's headers are a token and some trace context; gRPC's own bound is 16 MiB. Who has
+// connected says its first words at once.
+const (
+	headerBytes  = 64 << 10
+	greetingTime = 10 * time.Second
+)
+
 // transport bounds messages and streams, keeps connections alive and encrypts them.
 func (s *Server) transport() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes),
 		grpc.MaxSendMsgSize(sendMessageBytes),
+		grpc.MaxHeaderListSize(headerBytes), grpc.ConnectionTimeout(greetingTime),
 		grpc.KeepaliveEnforcementPolicy(enforcement),
 		grpc.KeepaliveParams(pings),
 		grpc.NumStreamWorkers(streamWorkers),

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"time"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
 
 // web is a listener for HTTP of this server; they are all bound alike.
@@ -15,11 +16,7 @@ type web struct {
 	listener net.Listener
 }
 
-func newWeb(handler http.Handler) web {
-	return web{server: &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}}
-}
+func newWeb(handler http.Handler) web { return web{server: gateway.NewServer(handler, headerBytes)} }
 
 func (w *web) bind(field, address string, open bool, conf *tls.Config) (err error) {
 	w.server.TLSConfig = conf

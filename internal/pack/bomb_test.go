@@ -27,9 +27,13 @@ func bombs() map[string]string {
 		"prompts": prefix + strings.TrimSuffix(numbered(12_000, `"p%d":{"id":"x","name":"n","system_template":"{{v}}"},`), ",") + "}}",
 		"states": prefix + prompt1 + `},"workflow":{"version":2,"entry":"s0","states":{` +
 			strings.TrimSuffix(numbered(9_000, `"s%d":{"prompt_task":"a","max_visits":9,"on_max_visits":"s1","on_event":{"A":"s2","B":"zz"}},`), ",") + "}}}",
-		"chain": prefix + prompt1 + `},"workflow":{"version":2,"entry":"s0","states":{` + chain(9_000) + "}}}",
-		"dense": prefix + prompt1 + `},"workflow":{"version":2,"entry":"s0","states":{` + dense(180) + "}}}",
-		"tools": prefix + prompt1 + `},"tools":{` + strings.TrimSuffix(numbered(8_000, `"t%d":{"name":"t","description":"d","parameters":{"type":"object","properties":{}}},`), ",") + "}}",
+		"chain":         prefix + prompt1 + `},"workflow":{"version":2,"entry":"s0","states":{` + chain(9_000) + "}}}",
+		"dense":         prefix + prompt1 + `},"workflow":{"version":2,"entry":"s0","states":{` + dense(180) + "}}}",
+		"tools":         prefix + prompt1 + `},"tools":{` + strings.TrimSuffix(numbered(8_000, `"t%d":{"name":"t","description":"d","parameters":{"type":"object","properties":{}}},`), ",") + "}}",
+		"pattern":       prefix + prompt1 + `},"tools":{"t":{"name":"t","description":"d","parameters":{"pattern":"` + strings.Repeat("x{1000}", 30_000) + `"}}}}`,
+		"many patterns": prefix + prompt1 + `},"tools":{"t":{"name":"t","description":"d","parameters":{"patternProperties":{` + strings.TrimSuffix(numbered(40_000, `"%dx{900}":{},`), ",") + `}}}}}`,
+		"validations": prefix + `"a":{"id":"a","name":"A","version":"1.0.0","system_template":"x","variables":[` +
+			strings.TrimSuffix(numbered(12_000, `{"name":"v%d","type":"string","validation":{"pattern":"(?:x{30}){30}y"}},`), ",") + `]}}}`,
 		"fragments": prefix + prompt1 + `},"fragments":{"big":"` + strings.Repeat("{{v}}", 40_000) + `"` +
 			numbered(20_000, `,"f%d":"{{fragments.big}}"`) + "}}",
 		"artifacts": prefix + `"a":{"id":"a","name":"A","version":"1.0.0","system_template":"` + numbered(8_000, "{{artifacts.a%d}}") + `"}},"workflow":{"version":2,"entry":"s0","states":{` +

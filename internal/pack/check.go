@@ -79,12 +79,13 @@ func (c *checker) fragments() {
 
 // tools compiles the parameters of every tool.
 func (c *checker) tools() {
+	all := newPatterns()
 	for _, name := range keys(c.doc.Tools) {
 		raw := c.doc.Tools[name].Parameters
 		if raw == nil {
 			continue
 		}
-		s, err := compileParameters(name, raw)
+		s, err := compileParameters(name, all, raw)
 		if err != nil {
 			for _, f := range schemaFaults(err) {
 				c.f.err(ruleToolSchema, pointer("tools", name, "parameters")+f.pointer, "", "not a usable JSON Schema: %s", f.msg)

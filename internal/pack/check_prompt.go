@@ -113,7 +113,7 @@ func (c *checker) validation(at string, v *Variable) {
 	bad := func(field, format string, args ...any) {
 		c.f.err("PP0003-3", at+"/validation"+field, "", format, args...)
 	}
-	if _, err := regexp.Compile(val.Pattern); err != nil {
+	if _, err := compilePattern(val.Pattern); err != nil {
 		bad("/pattern", "not a regular expression (RE2): %s", source.Clip(err.Error(), 200))
 		return
 	}

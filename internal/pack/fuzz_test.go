@@ -77,3 +77,26 @@ func exercise(t *testing.T, p *Pack) {
 		p.CheckPayload(tool, []byte(`{"q":1}`))
 	}
 }
+
+// FuzzPayload: a schema and a payload, whatever they say, are taken or refused, and
+// nothing costs much.
+func FuzzPayload(f *testing.F) {
+	f.Add([]byte(`{"type":"object","properties":{"x":{"pattern":"(?:.*a){9}b"}}}`), []byte(`{"x":"aaaa"}`))
+	f.Add([]byte(nesting), []byte(`{"x":{"x":{"x":{}}}}`))
+	f.Add([]byte(`{"uniqueItems":true,"items":{"multipleOf":1e-300}}`), []byte(`{"a":[1e308,1]}`))
+	f.Fuzz(func(t *testing.T, text, payload []byte) {
+		if len(text) > 16<<10 || len(payload) > 16<<10 {
+			return
+		}
+		begin := time.Now()
+		s, err := compileParameters("t", newPatterns(), text)
+		if err != nil || (schemaCost{}).check(s.compiled) != nil {
+			return
+		}
+		p := &Pack{schemas: map[string]*schema{"t": s}}
+		_ = p.CheckPayload("t", payload)
+		if took := time.Since(begin); took > 20*time.Second {
+			t.Fatalf("%v", took)
+		}
+	})
+}

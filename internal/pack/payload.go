@@ -13,13 +13,13 @@ import (
 
 // compileParameters compiles the parameters of a tool as JSON Schema. References
 // that leave the schema are errors.
-func compileParameters(tool string, raw json.RawMessage) (*schema, error) {
+func compileParameters(tool string, p *patterns, raw json.RawMessage) (*schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, err
 	}
 	url := "urn:pawl:tool:" + digestOf([]byte(tool))
-	c := newCompiler()
+	c := newCompiler(p)
 	if err := c.AddResource(url, doc); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func compileSchema(path string, formats bool) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pack: schema %s: %w", path, err)
 	}
-	c := newCompiler()
+	c := newCompiler(newPatterns())
 	if formats {
 		c.AssertFormat()
 	}
@@ -84,10 +84,12 @@ func compileSchema(path string, formats bool) (*schema, error) {
 	return &schema{compiled: compiled, doc: doc}, nil
 }
 
-// newCompiler returns a compiler that reads nothing from disk or network.
-func newCompiler() *jsonschema.Compiler {
+// newCompiler returns a compiler that reads nothing from disk or network, and bounds
+// patterns.
+func newCompiler(p *patterns) *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(p.compile)
 	return c
 }
 

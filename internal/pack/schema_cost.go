@@ -115,7 +115,7 @@ func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 
 // innerValue lists the schemas that a schema applies to values inside of its own.
 func innerValue(s *jsonschema.Schema) []*jsonschema.Schema {
-	out := everyMember(s)
+	out := append(everyMember(s), present(s.PropertyNames)...)
 	for _, sub := range s.Properties {
 		out = append(out, sub)
 	}
@@ -125,9 +125,9 @@ func innerValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	return append(append(out, everyItem(s)...), placedItems(s)...)
 }
 
-// everyMember lists the schemas for any member of an object and for its name.
+// everyMember lists the schemas for any member of an object.
 func everyMember(s *jsonschema.Schema) []*jsonschema.Schema {
-	return present(s.AdditionalProperties, s.UnevaluatedProperties, s.PropertyNames)
+	return present(s.AdditionalProperties, s.UnevaluatedProperties)
 }
 
 // everyItem lists the schemas for any item of an array.
@@ -173,8 +173,16 @@ func (a *applications) count(s *jsonschema.Schema, value any) bool {
 		return a.members(s, v)
 	case []any:
 		return a.items(s, v)
+	case string:
+		return s.Pattern == nil || a.add(weighPattern(s.Pattern, v))
 	}
 	return true
+}
+
+// add counts work that is no application, and says whether the limit holds.
+func (a *applications) add(n int) bool {
+	a.n += n
+	return a.n <= a.limit
 }
 
 func (a *applications) members(s *jsonschema.Schema, object map[string]any) bool {
@@ -184,10 +192,12 @@ func (a *applications) members(s *jsonschema.Schema, object map[string]any) bool
 			return false
 		}
 		for pattern, sub := range s.PatternProperties {
-			a.n++
-			if pattern.MatchString(name) && !a.count(sub, value) {
+			if !a.add(weighPattern(pattern, name)) || pattern.MatchString(name) && !a.count(sub, value) {
 				return false
 			}
+		}
+		if s.PropertyNames != nil && !a.count(s.PropertyNames, name) {
+			return false
 		}
 		if !a.all(every, value) {
 			return false

@@ -39,7 +39,7 @@ func TestCostlySchemasAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := compileParameters("t", []byte(c.schema))
+			s, err := compileParameters("t", newPatterns(), []byte(c.schema))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestOrdinarySchemasAreAffordable(t *testing.T) {
 		"ten levels":     doubling(10, "allOf"),
 		"long enum":      `{"enum":["` + strings.Repeat(`a","`, 20_000) + `b"]}`,
 	} {
-		s, err := compileParameters("t", []byte(text))
+		s, err := compileParameters("t", newPatterns(), []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestCountIsNeverBelowTheWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		applied := 0
-		c := newCompiler()
+		c := newCompiler(newPatterns())
 		c.AssertVocabs()
 		c.RegisterVocabulary(&jsonschema.Vocabulary{
 			URL: "urn:counter",

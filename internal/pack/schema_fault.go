@@ -109,7 +109,11 @@ func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	case *kind.Pattern:
 		return fault1(ve, "pattern", fmt.Sprintf("%s does not match %s", quote(k.Got), k.Want), "")
 	case *kind.Format:
-		return fault1(ve, "format", fmt.Sprintf("%s is not a valid %s", short(k.Got), k.Want), "")
+		why := ""
+		if k.Want == "regex" && k.Err != nil {
+			why = ": " + source.Clip(k.Err.Error(), 200)
+		}
+		return fault1(ve, "format", fmt.Sprintf("%s is not a valid %s%s", short(k.Got), k.Want, why), "")
 	}
 	keyword := "schema"
 	if path := ve.ErrorKind.KeywordPath(); len(path) > 0 {

@@ -25,7 +25,7 @@ func TestSchemasAreSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		c := newCompiler()
+		c := newCompiler(newPatterns())
 		if err := c.AddResource("urn:pawl:"+path, doc); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -34,7 +34,7 @@ func TestSchemasAreSchemas(t *testing.T) {
 		}
 	}
 	bad := map[string]any{"type": 7.0}
-	c := newCompiler()
+	c := newCompiler(newPatterns())
 	if err := c.AddResource("urn:pawl:bad", bad); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package pack
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"unicode/utf8"
 
@@ -244,9 +243,12 @@ func (val *Validation) checkString(s string) string {
 	if val.Pattern == "" {
 		return ""
 	}
-	re, err := regexp.Compile(val.Pattern)
+	re, err := compilePattern(val.Pattern)
 	if err != nil {
 		return "the pack's pattern is not a regular expression: " + source.Clip(err.Error(), 200)
+	}
+	if !re.affordable(s) {
+		return fmt.Sprintf("has %d bytes, too many to match against %s", len(s), quote(val.Pattern))
 	}
 	if !re.MatchString(s) {
 		return "does not match " + quote(val.Pattern)

@@ -148,3 +148,10 @@ func TestNewSecret(t *testing.T) {
 		t.Fatal("a token for a name of the sidecar's own")
 	}
 }
+
+// FuzzParseCertificates: a file of rights is read or refused.
+func FuzzParseCertificates(f *testing.F) {
+	f.Add("cert:ci-deploy packs:write\n# comment\n* runs:read\n")
+	f.Add("dns:x work,work\nuri:spiffe://a/b  admin")
+	f.Fuzz(func(_ *testing.T, text string) { _, _ = parseCertificates(text) })
+}

@@ -1,6 +1,10 @@
 package source
 
-import "bytes"
+import (
+	"bytes"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // Twice is a name that one object has more than once. The first counts.
 type Twice struct {
@@ -47,6 +51,29 @@ func boundedJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 func BoundJSON(src []byte, limits Limits) *Fault {
 	s := scanner{src: src, limits: limits}
 	return s.scanJSON()
+}
+
+// BoundYAML holds a YAML text that another reader will decode to the limits, aliases
+// expanded, in time linear in the text. What is no YAML is left to that reader, unless it
+// may hide an alias.
+func BoundYAML(src []byte, limits Limits) *Fault {
+	if f := scanBytes(src, limits); f != nil {
+		return f
+	}
+	y := yamlScanner{scanner: scanner{src: bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")), limits: limits}}
+	if f := y.scanYAML(); f != nil {
+		return f
+	}
+	if !bytes.ContainsRune(src, '*') {
+		return nil
+	}
+	doc, f := parseYAML(y.src)
+	if f != nil {
+		return f
+	}
+	r := &yamlReader{limits: limits, sizes: map[*yaml.Node]extent{}}
+	_, f = r.measure(doc, 1)
+	return f
 }
 
 // isJSON picks the format: a document that begins with { or [ is JSON.

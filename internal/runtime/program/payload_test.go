@@ -26,3 +26,10 @@ func TestAgentPayload(t *testing.T) {
 		t.Error("the schema is no JSON")
 	}
 }
+
+// FuzzAgentPayload: what a turn gives an agent has what an agent needs, or is refused.
+func FuzzAgentPayload(f *testing.F) {
+	f.Add([]byte(`{"message":"x","variables":{"a":1},"data":[1]}`))
+	f.Add([]byte(`{"message":null,"data":[]}`))
+	f.Fuzz(func(_ *testing.T, payload []byte) { _ = CheckAgentPayload(payload) })
+}

@@ -202,6 +202,9 @@ func (t *tableFile) verify(what string, data, sum []byte) error {
 }
 
 func (t *tableFile) block(at, length int64) (err error) {
+	if at+length > t.size {
+		return layout.Damaged(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+length)
+	}
 	if int64(cap(t.raw)) < length {
 		t.raw = make([]byte, length)
 	}

@@ -1,0 +1,118 @@
+package archtest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// decoder is a package that reads bytes which it did not write itself a moment ago.
+type decoder struct {
+	// fuzz are the targets that send it anything; a target of a package that calls it is
+	// named with that package's directory.
+	fuzz []string
+	// own says why nobody else's bytes come here; then there is no target.
+	own string
+}
+
+// decoders is the one list of what decodes. A package that decodes and is not in it fails
+// TestDecodersAreFuzzed.
+var decoders = map[string]decoder{
+	"cmd/sidecar":                    {own: "asks the sidecar, by the contract"},
+	"internal/a2a":                   {fuzz: []string{"FuzzMessage", "FuzzRPC", "FuzzREST"}},
+	"internal/a2a/peer":              {fuzz: []string{"FuzzCard", "FuzzTask", "FuzzStream"}},
+	"internal/a2a/terms":             {fuzz: []string{"FuzzParts", "FuzzUsage"}},
+	"internal/answers":               {fuzz: []string{"FuzzParse"}},
+	"internal/app":                   {own: "reads what the kernel says of this process"},
+	"internal/cli":                   {own: "asks the sidecar, by the contract"},
+	"internal/config":                {fuzz: []string{"FuzzFile"}},
+	"internal/deliver":               {own: "reads payloads that were checked when their step was asked for: internal/runtime/program FuzzAgentPayload"},
+	"internal/export":                {own: "asks the sidecar, by the contract"},
+	"internal/grpcapi":               {fuzz: []string{"FuzzEveryRPC", "FuzzDrive", "FuzzFrames", "FuzzGateway"}},
+	"internal/grpcapi/convert":       {fuzz: []string{"FuzzConversions", "FuzzWorkerRegistration"}},
+	"internal/grpcapi/door":          {fuzz: []string{"FuzzParseTokens", "FuzzParseCertificates"}},
+	"internal/grpcapi/gateway":       {fuzz: []string{"internal/grpcapi: FuzzGateway"}},
+	"internal/grpcapi/oidc":          {fuzz: []string{"FuzzKeys"}},
+	"internal/openapi":               {own: "reads what the build has generated"},
+	"internal/pack":                  {fuzz: []string{"FuzzLoad", "FuzzPayload"}},
+	"internal/pack/source":           {fuzz: []string{"FuzzScanYAML", "internal/pack: FuzzLoad"}},
+	"internal/prompt":                {fuzz: []string{"FuzzRender"}},
+	"internal/runtime":               {fuzz: []string{"FuzzParseCursor"}},
+	"internal/runtime/machine/rules": {fuzz: []string{"FuzzStep"}},
+	"internal/runtime/program":       {fuzz: []string{"FuzzAgentPayload"}},
+	"internal/runtime/query":         {own: "reads variables that were checked when the run was started: internal/pack FuzzLoad"},
+	"internal/runtime/render":        {own: "reads variables that were checked when the run was started: internal/prompt FuzzRender"},
+	"internal/runtime/request":       {fuzz: []string{"FuzzCanonical"}},
+	"internal/runtime/travel":        {fuzz: []string{"FuzzDiffJSON"}},
+	"internal/store/codec":           {fuzz: []string{"FuzzDecodeEntry", "FuzzDecodeHead", "FuzzDecodeRows"}},
+	"internal/store/inspect":         {fuzz: []string{"FuzzInspect"}},
+	"internal/store/runfile":         {fuzz: []string{"FuzzReader"}},
+}
+
+// decodes finds the libraries that turn bytes into values.
+var decodes = regexp.MustCompile(`\b(json|protojson|proto|yaml|xml|gob|csv|jose|jwt|jws|jwk|gzip|zstd|tar|zip)\.(Unmarshal\w*|NewDecoder|NewReader|Parse\w*|OpenReader|UnmarshalOptions\{)|\bUnmarshalOptions\{|bufio\.NewScanner\(`)
+
+// TestDecodersAreFuzzed: every package that decodes is in the list, with targets that
+// exist, or with the reason why only its own bytes come there.
+func TestDecodersAreFuzzed(t *testing.T) {
+	t.Parallel()
+	found := decodingPackages(t)
+	for dir, file := range found {
+		if _, listed := decoders[dir]; !listed {
+			t.Errorf("%s decodes (%s) and is not in the list: give it a fuzz target, and both a row", dir, file)
+		}
+	}
+	for dir, d := range decoders {
+		if (len(d.fuzz) == 0) == (d.own == "") {
+			t.Errorf("%s: want targets or a reason", dir)
+		}
+		for _, target := range d.fuzz {
+			at, name := dir, target
+			if other, rest, ok := strings.Cut(target, ": "); ok {
+				at, name = other, rest
+			}
+			if !strings.Contains(testsOf(t, at), "func "+name+"(f *testing.F)") {
+				t.Errorf("%s: %s has no %s", dir, at, name)
+			}
+		}
+	}
+	if len(found) < 20 {
+		t.Fatalf("%d packages decode: the search finds nothing", len(found))
+	}
+}
+
+// decodingPackages are the directories with code that decodes, each with one file of it.
+// What only measures, shows or generates is no way in.
+func decodingPackages(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, root := range []string{"internal", "cmd/sidecar"} {
+		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel("../..", path)
+			if err != nil {
+				return err
+			}
+			if e.IsDir() && (rel == "internal/bench" || rel == "internal/demo" || rel == "internal/testkit" || rel == "internal/openapi/finish" || e.Name() == "testdata") {
+				return filepath.SkipDir
+			}
+			if e.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			content, err := os.ReadFile(path)
+			if err == nil && decodes.Match(content) {
+				found[filepath.ToSlash(filepath.Dir(rel))] = e.Name()
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}

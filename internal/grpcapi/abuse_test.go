@@ -1,0 +1,156 @@
+package grpcapi
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
+)
+
+// abused is a server and a client of it that speaks frame by frame.
+func abused(t *testing.T) (*rig, *rawClient) {
+	t.Helper()
+	r := newRig(t, func(c *Config, _ *house.Config) { c.Listen = "127.0.0.1:0" })
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newRawClient(t, conn, pawlv1.RunService_GetRun_FullMethodName)
+	if err := conn.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return r, c
+}
+
+// TestContinuationFlood: headers that do not end are not collected without end
+// (CVE-2023-45288, CVE-2024-27316).
+func TestContinuationFlood(t *testing.T) {
+	t.Parallel()
+	r, c := abused(t)
+	if err := c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block}); err != nil {
+		t.Fatal(err)
+	}
+	var sent int
+	for err := error(nil); err == nil && sent < 64<<20; sent += 16 << 10 {
+		err = c.framer.WriteContinuation(1, false, literal("x", 16<<10))
+	}
+	if sent >= 64<<20 {
+		t.Errorf("%d bytes of one header block were taken", sent)
+	}
+	r.alive(t)
+}
+
+// literal is a header field that is not indexed, of about n bytes.
+func literal(name string, n int) []byte {
+	var block strings.Builder
+	encoder := hpack.NewEncoder(&block)
+	encoder.SetMaxDynamicTableSize(0)
+	_ = encoder.WriteField(hpack.HeaderField{Name: name, Value: strings.Repeat("~", n/2), Sensitive: true})
+	return []byte(block.String())
+}
+
+// TestHeadersAreBounded: a list of headers over the limit is refused for its stream.
+func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	r, c := abused(t)
+	block := append(append([]byte{}, c.block...), literal("x", 8<<10)...)
+	for range 40 {
+		block = append(block, literal("x", 8<<10)...)
+	}
+	err := c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:16<<10]})
+	for rest := block[16<<10:]; err == nil && len(rest) > 0; {
+		n := min(len(rest), 16<<10)
+		err = c.framer.WriteContinuation(1, n == len(rest), rest[:n])
+		rest = rest[n:]
+	}
+	for {
+		frame, err := c.framer.ReadFrame()
+		if err != nil {
+			break // The connection is cut: refused as well.
+		}
+		if f, ok := frame.(*http2.SettingsFrame); ok && !f.IsAck() {
+			if got, ok := f.Value(http2.SettingMaxHeaderListSize); !ok || got != headerBytes {
+				t.Errorf("the client is told of %d bytes of headers", got)
+			}
+		}
+		if frame.Header().StreamID == 1 {
+			if _, ok := frame.(*http2.RSTStreamFrame); !ok {
+				t.Errorf("answered with %v", frame)
+			}
+			break
+		}
+	}
+	r.alive(t)
+}
+
+// TestPingFlood: a client that pings without pause is told to calm down and cut off.
+func TestPingFlood(t *testing.T) {
+	t.Parallel()
+	r, c := abused(t)
+	go func() {
+		for c.framer.WritePing(false, [8]byte{1}) == nil {
+		}
+	}()
+	if code, found := c.goAway(); found && code != http2.ErrCodeEnhanceYourCalm {
+		t.Errorf("GOAWAY with %v", code)
+	}
+	r.alive(t)
+}
+
+// TestSettingsFlood: who sends settings and does not read the acknowledgements is not
+// read on, so that these do not pile up.
+func TestSettingsFlood(t *testing.T) {
+	t.Parallel()
+	r, c := abused(t)
+	if err := c.conn.SetWriteDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	const most = 4 << 20
+	for sent := range most {
+		if err := c.framer.WriteSettings(); err != nil {
+			r.alive(t)
+			return
+		}
+		if sent == most-1 {
+			t.Errorf("%d settings were taken of a client that reads nothing", most)
+		}
+	}
+}
+
+// TestNoGreeting: a connection that says nothing, or begins and does not go on, is closed.
+func TestNoGreeting(t *testing.T) {
+	t.Parallel()
+	r, c := abused(t)
+	c.conn.Close()
+	conns := map[string]net.Conn{}
+	for _, words := range []string{"", http2.ClientPreface[:10]} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.server.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, _ = io.WriteString(conn, words)
+		_ = conn.SetReadDeadline(time.Now().Add(6 * greetingTime))
+		conns[words] = conn
+	}
+	for words, conn := range conns {
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%q keeps a connection", words)
+		}
+	}
+}
+
+// alive: others are served.
+func (r *rig) alive(t *testing.T) {
+	t.Helper()
+	r.start(testContext(t))
+}

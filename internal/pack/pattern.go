@@ -1,0 +1,119 @@
+package pack
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// What a regular expression of a pack may cost. RE2 takes time in proportion to its
+// program and the text, and both may be large: the 17 characters (?:.*a){999}b are a
+// program of 3 000 instructions, which a text of 256 KiB keeps busy for half a minute.
+const (
+	// maxProgram bounds the instructions of one pattern, maxPrograms those of all patterns
+	// in the tools of a pack: a compiled instruction takes about 50 bytes.
+	maxProgram, maxPrograms = 10_000, 250_000
+	// stepsPerApplication are the steps of a program, one instruction at one byte, that
+	// weigh as much as the application of one schema.
+	stepsPerApplication = 64
+)
+
+// pattern is a compiled regular expression that knows what it costs.
+type pattern struct {
+	*regexp.Regexp
+	// program is the number of its instructions, or a little more.
+	program int
+}
+
+// compilePattern compiles RE2 syntax and refuses a program that is too large before it
+// is made.
+func compilePattern(text string) (*pattern, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program := programOf(tree)
+	if program > maxProgram {
+		return nil, fmt.Errorf("the pattern is a program of more than %d instructions; repeat less", maxProgram)
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return &pattern{compiled, program}, nil
+}
+
+// patterns compiles those of all tools of one pack, as the library of JSON Schema wants
+// it.
+type patterns struct {
+	// known has each text once: the library asks twice, and packs repeat themselves.
+	known map[string]*pattern
+	// left are the instructions that the pack may still have.
+	left int
+}
+
+func newPatterns() *patterns { return &patterns{known: map[string]*pattern{}, left: maxPrograms} }
+
+func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
+	if known := p.known[text]; known != nil {
+		return known, nil
+	}
+	compiled, err := compilePattern(text)
+	if err != nil {
+		return nil, err
+	}
+	if p.left -= compiled.program; p.left < 0 {
+		return nil, fmt.Errorf("the patterns of the pack's tools are programs of more than %d instructions; repeat less", maxPrograms)
+	}
+	p.known[text] = compiled
+	return compiled, nil
+}
+
+// programOf counts the instructions of a tree as its compiler will make them: each
+// repetition is written out. It stops counting behind the limit.
+func programOf(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = len(re.Rune)
+	case syntax.OpConcat:
+		n = 0
+	case syntax.OpCapture:
+		n = 2
+	case syntax.OpAlternate:
+		n = len(re.Sub)
+	case syntax.OpRepeat:
+		return repeated(re)
+	}
+	for _, sub := range re.Sub {
+		if n += programOf(sub); n > maxProgram {
+			return maxProgram + 1
+		}
+	}
+	return n
+}
+
+// repeated counts a repetition; each copy that may be left out is one more choice.
+func repeated(re *syntax.Regexp) int {
+	one := programOf(re.Sub[0])
+	if re.Max < 0 {
+		return min((re.Min+1)*one+1, maxProgram+1)
+	}
+	return min(re.Max*one+re.Max-re.Min, maxProgram+1)
+}
+
+// weigh is the work of matching a text, in applications of a schema.
+func (p *pattern) weigh(text string) int { return 1 + p.program*len(text)/stepsPerApplication }
+
+// affordable says whether a match stays within maxApplications.
+func (p *pattern) affordable(text string) bool { return p.weigh(text) <= maxApplications }
+
+// weighPattern weighs a pattern as the library hands it back.
+func weighPattern(re jsonschema.Regexp, text string) int {
+	if p, ok := re.(*pattern); ok {
+		return p.weigh(text)
+	}
+	return 1
+}

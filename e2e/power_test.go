@@ -166,6 +166,8 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	large := &largeDriver{client: o.runs(), ledger: map[uint64][]byte{}, random: rand.New(rand.NewPCG(seed, 4))}
 	var wg sync.WaitGroup
 	wg.Go(func() { large.play(ctx) })
+	gone := map[string]bool{}
+	wg.Go(func() { o.deleteUnderCuts(ctx, gone) })
 	counted := o.countUnderCuts(ctx, 2+n/4)
 	drivers := underCrashes(t, n, killClients/2, o.runs, o.outage)
 	counted()
@@ -178,7 +180,12 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	for _, loss := range lostOf(deadline(t, patience), disturbed, large.runID, large.ledger) {
 		t.Errorf("large values: %s", loss)
 	}
-	t.Logf("%d cuts met a start; %d large values in run %s", o.midway, len(large.ledger), large.runID)
+	for run := range gone {
+		if _, err := disturbed.GetRun(deadline(t, patience), &pawlv1.GetRunRequest{RunId: run}); reason(err) != "RUN_DELETED" {
+			t.Errorf("run %s was deleted: %v", run, err)
+		}
+	}
+	t.Logf("%d cuts met a start; %d runs deleted; %d large values in run %s", o.midway, len(gone), len(large.ledger), large.runID)
 	if code := o.stop(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, o.stderr.String())
 	}
@@ -213,6 +220,21 @@ func (o *onDisk) countUnderCuts(ctx context.Context, n int) (ended func()) {
 			c.verify(ctx, o.t, runs, id)
 		}
 		stop()
+	}
+}
+
+// deleteUnderCuts starts, ends and deletes runs, one after the other.
+func (o *onDisk) deleteUnderCuts(ctx context.Context, gone map[string]bool) {
+	client := o.runs()
+	for n := 0; ctx.Err() == nil; n++ {
+		run, deleted, err := lifeOf(ctx, client, fmt.Sprint("short-", n), true)
+		if err == nil && deleted {
+			gone[run] = true
+		}
+		if err != nil && ctx.Err() == nil {
+			o.t.Errorf("a short run: %v", err)
+			return
+		}
 	}
 }
 

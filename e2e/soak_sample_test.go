@@ -24,13 +24,14 @@ type sample struct {
 	descriptors int64
 	// disk is what the directory occupies, in bytes.
 	disk int64
-	// ended counts the runs that were ended so far, acked the acknowledged changes.
-	ended, acked int64
+	// ended counts the runs that were ended so far, gone those that were deleted, acked the
+	// acknowledged changes.
+	ended, gone, acked int64
 }
 
 func (s sample) String() string {
-	return fmt.Sprintf("%6s  memory %4d MiB  goroutines %5d  descriptors %4d  disk %5d MiB  runs ended %7d  acknowledged %8d",
-		s.at.Round(time.Second), s.memory>>20, s.goroutines, s.descriptors, s.disk>>20, s.ended, s.acked)
+	return fmt.Sprintf("%6s  memory %4d MiB  goroutines %5d  descriptors %4d  disk %5d MiB  runs ended %7d  deleted %7d  acknowledged %8d",
+		s.at.Round(time.Second), s.memory>>20, s.goroutines, s.descriptors, s.disk>>20, s.ended, s.gone, s.acked)
 }
 
 // take reads a sample of a running sidecar.

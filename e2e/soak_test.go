@@ -25,23 +25,29 @@ type soak struct {
 	// acked counts acknowledged changes, ended the runs that came to their end, read the
 	// records that the watcher was shown, steps the executions of the tool.
 	acked, ended, read, steps atomic.Int64
+	// gone counts the runs that were deleted.
+	gone atomic.Int64
 	scripts                   atomic.Int64
 	load                      sync.WaitGroup
 
 	mu sync.Mutex
-	// recent are drivers whose runs have ended since the last start.
-	recent []*driver
+	// recent are drivers whose runs have ended since the last start, deleted the runs that
+	// were deleted since then.
+	recent  []*driver
+	deleted []string
 }
 
 const (
 	soakDrivers = 4
 	soakVisits  = 8
-	// soakRecent bounds what is proven after each start.
+	// soakRecent bounds what is proven after each start, and soakKept how many runs are
+	// kept that ended.
 	soakRecent = 200
+	soakKept   = 1000
 )
 
 // TestSoak: PAWL_SOAK long (2 s by default), drivers, workers with steps, delegations over
-// A2A, retried turns, a watcher and a webhook load a sidecar that is restarted each
+// A2A, retried turns, a watcher, a webhook and somebody who deletes what ended load a sidecar that is restarted each
 // minute, or more often if there are few, by SIGTERM and SIGKILL in turns. Nothing that
 // was acknowledged is missing after any of them, every run ends, what the process takes
 // does not grow, and the check at the end finds everything in order.
@@ -67,8 +73,8 @@ func TestSoak(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.stderr.String())
 	}
 	s.check()
-	t.Logf("soak: %v, %d restarts, %d runs ended, %d changes of drivers acknowledged, %d steps executed, %d records read",
-		time.Since(began).Round(time.Second), len(samples), s.ended.Load(), s.acked.Load(), s.steps.Load(), s.read.Load())
+	t.Logf("soak: %v, %d restarts, %d runs ended, %d deleted, %d changes of drivers acknowledged, %d steps executed, %d records read",
+		time.Since(began).Round(time.Second), len(samples), s.ended.Load(), s.gone.Load(), s.acked.Load(), s.steps.Load(), s.read.Load())
 }
 
 func newSoak(t *testing.T, lasts time.Duration) *soak {
@@ -102,6 +108,7 @@ func (s *soak) begin() {
 		}
 	}
 	s.load.Go(s.watch)
+	s.load.Go(s.tidy)
 	for _, cfg := range []worker.Config{
 		{ID: "turns", Turns: 8, Prompts: map[string]worker.TurnFunc{"counter": s.count, "lead": leadOnce, "helper": help}},
 		{ID: "steps", Steps: 4, Tools: map[string]worker.ToolFunc{"add": s.add}},
@@ -161,6 +168,59 @@ func (s *soak) awaitEnd(client pawlv1.RunServiceClient, run string) (*pawlv1.Run
 		if err != nil || !got.GetTimedOut() {
 			return got.GetRun(), err
 		}
+	}
+}
+
+// tidy deletes runs that ended, the oldest first, as retention would.
+func (s *soak) tidy() {
+	client := s.runs()
+	ended := []pawlv1.RunStatus{
+		pawlv1.RunStatus_RUN_STATUS_COMPLETED, pawlv1.RunStatus_RUN_STATUS_BUDGET_EXHAUSTED,
+		pawlv1.RunStatus_RUN_STATUS_ESCALATED, pawlv1.RunStatus_RUN_STATUS_FAILED,
+	}
+	for !s.over.Load() && s.ctx.Err() == nil {
+		var ids []string
+		req := &pawlv1.ListRunsRequest{Filter: &pawlv1.RunFilter{Statuses: ended}, PageSize: 200}
+		for len(ids) == 0 || req.GetPageToken() != "" {
+			page, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.ListRunsResponse, error) { return client.ListRuns(ctx, req) })
+			if err != nil {
+				s.t.Errorf("ListRuns: %v", err)
+				return
+			}
+			for _, r := range page.GetRuns() {
+				ids = append(ids, r.GetRunId())
+			}
+			if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
+				break
+			}
+		}
+		for _, id := range ids[min(soakKept, len(ids)):] {
+			s.delete(client, id)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// delete deletes a run, unless the one that delegated to it goes on.
+func (s *soak) delete(client pawlv1.RunServiceClient, id string) {
+	_, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.DeleteRunResponse, error) {
+		return client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: id})
+	})
+	if reason(err) == "RUN_NEEDED" {
+		return
+	}
+	if err != nil {
+		s.t.Errorf("DeleteRun %s: %v", id, err)
+		return
+	}
+	s.gone.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.deleted) < soakRecent {
+		s.deleted = append(s.deleted, id)
 	}
 }
 
@@ -230,7 +290,7 @@ func (s *soak) life(began time.Time, lasts time.Duration) sample {
 	if err != nil {
 		s.t.Fatalf("sample: %v", err)
 	}
-	got.at, got.ended, got.acked = time.Since(began), s.ended.Load(), s.acked.Load()
+	got.at, got.ended, got.gone, got.acked = time.Since(began), s.ended.Load(), s.gone.Load(), s.acked.Load()
 	s.t.Logf("soak: %v", got)
 	return got
 }
@@ -249,11 +309,19 @@ func (s *soak) restart(killed bool) {
 func (s *soak) prove() {
 	s.t.Helper()
 	s.mu.Lock()
-	recent := s.recent
-	s.recent = nil
+	recent, deleted := s.recent, s.deleted
+	s.recent, s.deleted = nil, nil
 	s.mu.Unlock()
 	client := s.runs()
+	for _, id := range deleted {
+		if _, err := client.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: id}); reason(err) != "RUN_DELETED" {
+			s.t.Errorf("run %s was deleted: %v", id, err)
+		}
+	}
 	for _, d := range recent {
+		if _, err := client.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: d.runID}); reason(err) == "RUN_DELETED" {
+			continue
+		}
 		for _, loss := range lostOf(s.ctx, client, d.runID, d.ledger) {
 			s.t.Errorf("script %d: %s", d.script, loss)
 		}

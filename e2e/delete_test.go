@@ -45,7 +45,8 @@ func endedRun(ctx context.Context, t *testing.T, client pawlv1.RunServiceClient,
 // that it was, and so does the start that is repeated; before and after a restart.
 func TestDeletedRunIsTypedEverywhere(t *testing.T) {
 	t.Parallel()
-	s, ctx := newSidecar(t, "--pack", "testdata/loop.pack.yaml"), deadline(t, patience)
+	// With metrics the engine's store is one that is timed.
+	s, ctx := newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--metrics", "127.0.0.1:0"), deadline(t, patience)
 	s.start()
 	conn := s.dial()
 	client := pawlv1.NewRunServiceClient(conn)

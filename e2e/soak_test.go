@@ -26,9 +26,9 @@ type soak struct {
 	// records that the watcher was shown, steps the executions of the tool.
 	acked, ended, read, steps atomic.Int64
 	// gone counts the runs that were deleted.
-	gone atomic.Int64
-	scripts                   atomic.Int64
-	load                      sync.WaitGroup
+	gone    atomic.Int64
+	scripts atomic.Int64
+	load    sync.WaitGroup
 
 	mu sync.Mutex
 	// recent are drivers whose runs have ended since the last start, deleted the runs that

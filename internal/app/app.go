@@ -134,7 +134,7 @@ func houseConfig(opts options, s *store.Store) house.Config {
 			MaxWorkerTurns: limits.WorkerTurns,
 			MaxWorkerSteps: limits.WorkerSteps,
 		},
-		WatchBytes: int64(limits.WatchBytes), Archive: s, Subscriptions: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
+		WatchBytes: int64(limits.WatchBytes), Archive: s, Subscriptions: s, Deletions: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
 	}
 }
 

@@ -40,6 +40,8 @@ type Config struct {
 
 	// Subscriptions keeps who is told of records, and how far; nil: Store does.
 	Subscriptions subscription.Store
+	// Deletions deletes runs; nil: Store does, if it can.
+	Deletions retain.Store
 
 	// Work is what the operator says of workers; what the room needs of the way and of
 	// the store is set by [New].
@@ -101,8 +103,7 @@ func New(cfg Config) (*House, error) {
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: h.Subscriptions, Clock: cfg.Clock,
 		Live: h.Work, TailBytes: cfg.TailBytes, Bytes: cfg.WatchBytes, Heartbeat: cfg.Heartbeat,
 	})
-	deletes, _ := cfg.Store.(retain.Store)
-	h.Retain, errs[6] = retain.New(retain.Config{Way: engine, Clock: cfg.Clock, Store: deletes})
+	h.Retain, errs[6] = retain.New(retain.Config{Way: engine, Clock: cfg.Clock, Store: deletionsOf(cfg)})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
@@ -118,6 +119,15 @@ func (h *House) Close() error {
 	err := h.Engine.Close()
 	h.Watches.End()
 	return err
+}
+
+// deletionsOf is what deletes runs; nil: nothing does.
+func deletionsOf(cfg Config) retain.Store {
+	if cfg.Deletions != nil {
+		return cfg.Deletions
+	}
+	deletes, _ := cfg.Store.(retain.Store)
+	return deletes
 }
 
 // subscriptionsOf is what keeps the subscriptions; nil: nothing does.

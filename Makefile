@@ -173,6 +173,22 @@ dist: ## Build binaries, wheels, npm packages and their sums into dist/ (PLATFOR
 test-dist: ## Install this platform's wheel and npm package and run the quickstarts from them
 	GO="$(GO)" P="$(P)" .ci/test-dist
 
+.PHONY: audit
+audit: $(TOOLS) ## Look for known vulnerabilities in what is built and shipped (VULNDB=file:///DIR, AUDIT_STRICT=1)
+	.ci/audit
+
+.PHONY: sbom
+sbom: build $(TOOLS) ## Write bills of materials (CycloneDX) into dist/sbom
+	.ci/sbom
+
+.PHONY: reproduce
+reproduce: ## Build the committed sidecar twice in different places and compare (PLATFORMS=OS/ARCH ...)
+	GO="$(GO)" P="$(P)" .ci/reproduce $(PLATFORMS)
+
+.PHONY: test-deploy
+test-deploy: ## Hold the systemd unit to its sandbox
+	.ci/test-deploy
+
 .PHONY: clean
 clean: ## Remove what the other targets built
 	rm -rf bin dist $(TOOLBIN)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -146,5 +147,46 @@ func TestPosterJudgesWhatItDials(t *testing.T) {
 	err = NewHTTPPoster([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}).Post(t.Context(), sub, machine.Delivery{ID: "1"})
 	if !errors.Is(err, errRedirect) {
 		t.Errorf("a redirection: %v", err)
+	}
+}
+
+// TestRogueReceiver: an answer without end, in its headers or its body, costs what may be
+// read of it; where it answers 2xx it has taken the event.
+func TestRogueReceiver(t *testing.T) {
+	t.Parallel()
+	endless := func(head string, more string) string {
+		ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ln.Close() })
+		go func() {
+			for {
+				conn, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer conn.Close()
+					for _, err := io.WriteString(conn, head); err == nil; {
+						_, err = io.WriteString(conn, more)
+					}
+				}()
+			}
+		}()
+		return "http://" + ln.Addr().String() + "/"
+	}
+	poster := NewHTTPPoster([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	post := func(url string) error {
+		return poster.Post(t.Context(), &machine.Subscription{URL: url}, machine.Delivery{ID: "1"})
+	}
+	if err := post(endless("HTTP/1.1 200 OK\r\n", "X: "+strings.Repeat("x", 1000)+"\r\n")); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("headers without end: %v", err)
+	}
+	if err := post(endless("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("x", 1000))); err != nil {
+		t.Errorf("a body without end: %v", err)
+	}
+	if err := post(endless("HTTP/1.1 500 No\r\n\r\n", strings.Repeat("x", 1000))); err == nil || !strings.Contains(err.Error(), "500") {
+		t.Errorf("a refusal without end: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 const postTimeout = 15 * time.Second
 
 // maxAnswer is how much of a receiver's answer is read before its connection is
-// used again, bytes.
+// used again, and how long its headers may be, bytes.
 const maxAnswer = 64 << 10
 
 // HTTPPoster delivers by POST.
@@ -37,6 +37,7 @@ func NewHTTPPoster(allow []netip.Prefix) *HTTPPoster {
 	}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext, transport.Proxy = dialer.DialContext, nil
+	transport.MaxResponseHeaderBytes = maxAnswer
 	return &HTTPPoster{client: &http.Client{
 		Transport: transport, Timeout: postTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },

@@ -25,6 +25,7 @@ func httpClient(conf *tls.Config) *http.Client {
 	transport.TLSClientConfig = conf
 	transport.Proxy = nil
 	transport.ResponseHeaderTimeout = callTimeout
+	transport.MaxResponseHeaderBytes = 64 << 10
 	transport.IdleConnTimeout = 90 * time.Second
 	return &http.Client{
 		Transport:     bounded{transport},

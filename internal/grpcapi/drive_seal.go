@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 )
 
 // answersField is DriveResponse.answers.
@@ -35,7 +36,7 @@ func elementOf(answer *pawlv1.DriveAnswer) ([]byte, error) {
 }
 
 // message puts answers together to a DriveResponse: its elements one after the other.
-func message(answers []answered) wireMessage {
+func message(answers []answered) sent.Message {
 	if len(answers) == 1 {
 		return answers[0].wire
 	}

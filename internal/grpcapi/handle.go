@@ -9,7 +9,7 @@ import (
 
 // handled makes a call that drives a run: the request is converted, asked of the engine
 // once, and the answer, which holds all that a response tells, converted back.
-func handled[In, Req, Out any](
+func handled[In interface{ GetNamespace() string }, Req, Out any](
 	ctx context.Context, s *runService, in In,
 	ask func(convert.Caller, In) (Req, error), do func(context.Context, Req) (runtime.Answer, error), tell func(*convert.Answer) Out,
 ) (out Out, err error) {
@@ -21,7 +21,8 @@ func handled[In, Req, Out any](
 	if err != nil {
 		return out, s.withWinner(ctx, in, err)
 	}
-	return tell(&convert.Answer{Answer: got, Places: s.views}), nil
+	out = tell(&convert.Answer{Answer: got, Places: s.views})
+	return out, s.hides.HideAnswer(ctx, callOf(ctx, in.GetNamespace()), got.State, out)
 }
 
 // traced is a conversion of a request whose run belongs to the caller's trace.

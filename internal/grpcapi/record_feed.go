@@ -55,8 +55,11 @@ func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*Re
 		watch.Close()
 		return nil, err
 	}
+	show := newShower(s.runs, call)
+	// What is sent leaves for somebody else, whatever its owner may read here.
+	show.hides = true
 	return &RecordFeed{
-		s: s, watch: watch, show: newShower(s.runs, call), owner: sub.Owner, at: s.cfg.House.Subscriptions.SubscriptionCursor(sub),
+		s: s, watch: watch, show: show, owner: sub.Owner, at: s.cfg.House.Subscriptions.SubscriptionCursor(sub),
 	}, nil
 }
 

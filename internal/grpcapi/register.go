@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -57,7 +58,7 @@ const pooledBytes = 32 << 10
 // Marshal sends what is encoded already as it is, and takes a buffer of the message's own size for what is large: a slow reader
 // holds what it was sent, buffers included.
 func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
-	if encoded, ok := v.(wireMessage); ok {
+	if encoded, ok := v.(sent.Message); ok {
 		return mem.BufferSlice{mem.SliceBuffer(encoded)}, nil
 	}
 	m, ok := v.(proto.Message)

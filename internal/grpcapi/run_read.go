@@ -39,7 +39,7 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 	if in.GetIncludeVariables() {
 		out.VariablesJson, out.Goal = string(began.Variables), began.Goal
 	}
-	return out, nil
+	return out, s.hides.Hide(ctx, ref.Call, view.State, out)
 }
 
 // list reads a page of runs, or of those whose ready turn no connected worker serves.

@@ -6,6 +6,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -37,7 +39,9 @@ type runService struct {
 	settings *convert.SettingsCache
 	tally    *tally
 	// sent are the records that were sent lately, as bytes.
-	sent *recordBytes
+	sent *sent.Records
+	// hides keeps sensitive values from who may not read them.
+	hides redact.Gate
 	// commands makes those of Drive.
 	commands *commander
 }
@@ -61,5 +65,6 @@ func (s *runService) run(ctx context.Context, namespace string, state *machine.S
 	if err != nil {
 		return nil, err
 	}
-	return convert.RunToProto(namespace, state, convert.AllowedEvents(graph, state)), nil
+	run := convert.RunToProto(namespace, state, convert.AllowedEvents(graph, state))
+	return run, s.hides.Hide(ctx, callOf(ctx, namespace), state, run)
 }

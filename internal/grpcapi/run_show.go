@@ -20,7 +20,8 @@ func (s *runService) ShowTurn(ctx context.Context, in *pawlv1.ShowTurnRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return &pawlv1.ShowTurnResponse{Turn: turn}, nil
+	out := &pawlv1.ShowTurnResponse{Turn: turn}
+	return out, s.hides.Hide(ctx, ref.Call, view.Run, out)
 }
 
 // CountRuns implements pawl.v1.RunService.

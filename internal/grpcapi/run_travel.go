@@ -30,7 +30,11 @@ func (s *runService) DeleteRun(ctx context.Context, in *pawlv1.DeleteRunRequest)
 
 // DiffRuns implements pawl.v1.RunService.
 func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (*pawlv1.DiffRunsResponse, error) {
-	got, err := s.travel.DiffRuns(ctx, convert.DiffFromProto(callerOf(ctx), in))
+	req := convert.DiffFromProto(callerOf(ctx), in)
+	if err := s.hides.Whole(ctx, req.RunRef, req.Other); err != nil {
+		return nil, err
+	}
+	got, err := s.travel.DiffRuns(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +66,9 @@ func (s *runService) ExportRun(in *pawlv1.ExportRunRequest, stream grpc.ServerSt
 		}
 		return stream.Send(&pawlv1.ExportRunResponse{Data: piece})
 	}), exportPiece)
+	if err := s.hides.Whole(ctx, refOf(ctx, in), ""); err != nil {
+		return err
+	}
 	if err := s.travel.ExportRun(ctx, refOf(ctx, in), out); err != nil {
 		return streamEnd(ctx, err)
 	}

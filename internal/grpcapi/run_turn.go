@@ -16,7 +16,11 @@ func (s *runService) GetTurn(ctx context.Context, in *pawlv1.GetTurnRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	return s.turnResponse(ctx, ref.Namespace, &view)
+	out, err := s.turnResponse(ctx, ref.Namespace, &view)
+	if err != nil {
+		return nil, err
+	}
+	return out, s.hides.HideAnswer(ctx, ref.Call, view.Run, out)
 }
 
 // CompleteTurn implements pawl.v1.RunService.

@@ -9,6 +9,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -20,13 +22,21 @@ const maxShownGraphs = 8192
 // alone does not tell: the media types of its run's artifacts, and the final
 // artifacts of a run that ended. Not safe for concurrent use.
 type shower struct {
-	s      *runService
-	call   runtime.Call
-	graphs *cache.LRU[string, *machine.Graph]
+	s    *runService
+	call runtime.Call
+	// hides: sensitive values are kept from the reader.
+	hides  bool
+	graphs *cache.LRU[string, shown]
+}
+
+// shown is what is known of a run to show its records.
+type shown struct {
+	graph *machine.Graph
+	rules *redact.Rules
 }
 
 func newShower(s *runService, call runtime.Call) *shower {
-	return &shower{s: s, call: call, graphs: cache.New[string, *machine.Graph](maxShownGraphs)}
+	return &shower{s: s, call: call, hides: redact.Hidden(call), graphs: cache.New[string, shown](maxShownGraphs)}
 }
 
 // item converts a row of a watch.
@@ -40,14 +50,19 @@ func (sh *shower) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Str
 		return out, nil
 	}
 	run, err := sh.s.run(ctx, sh.call.Namespace, row.Snapshot.State)
+	if err != nil {
+		return nil, err
+	}
 	out.Snapshot = &pawlv1.Snapshot{Run: run, Artifacts: convert.ArtifactsToProto(row.Snapshot.State.Artifacts, row.Snapshot.Artifacts)}
-	return out, err
+	return out, sh.hide(ctx, row.RunID, out.Snapshot)
 }
 
 // encoded is item of a row without a snapshot, in bytes that its readers share.
-func (sh *shower) encoded(ctx context.Context, row *runtime.RecordRow) (wireMessage, error) {
-	place := recordPlace{sh.namespace(), row.Cursor.Position, row.Cursor.Index, row.PrevSeq}
-	return sh.s.sent.of(place, func() (wireMessage, error) {
+func (sh *shower) encoded(ctx context.Context, row *runtime.RecordRow) (sent.Message, error) {
+	place := sent.Place{
+		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Hides: sh.hides,
+	}
+	return sh.s.sent.Of(place, func() (sent.Message, error) {
 		item, err := sh.item(ctx, row)
 		if err != nil {
 			return nil, err
@@ -67,10 +82,11 @@ func (sh *shower) namespace() string {
 func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Record, error) {
 	var graph *machine.Graph
 	if len(machine.Written(row.Record.Body)) > 0 {
-		var err error
-		if graph, err = sh.graph(ctx, row.RunID); err != nil {
+		run, err := sh.run(ctx, row.RunID)
+		if err != nil {
 			return nil, err
 		}
+		graph = run.graph
 	}
 	var final []*pawlv1.Artifact
 	if _, ended := row.Record.Body.(*machine.Ended); ended {
@@ -79,25 +95,41 @@ func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.R
 			return nil, err
 		}
 	}
-	return convert.RecordToProto(row, convert.DeclaredTypes(graph), final), nil
+	out := convert.RecordToProto(row, convert.DeclaredTypes(graph), final)
+	return out, sh.hide(ctx, row.RunID, out)
+}
+
+// hide takes out what the reader may not see.
+func (sh *shower) hide(ctx context.Context, run string, out proto.Message) error {
+	if !sh.hides {
+		return nil
+	}
+	known, err := sh.run(ctx, run)
+	if err == nil {
+		known.rules.Apply(out)
+	}
+	return err
 }
 
 func (sh *shower) ref(run string) runtime.RunRef { return runtime.RunRef{Call: sh.call, RunID: run} }
 
-func (sh *shower) graph(ctx context.Context, run string) (*machine.Graph, error) {
-	if graph, ok := sh.graphs.Get(run); ok {
-		return graph, nil
+// run looks a run up.
+func (sh *shower) run(ctx context.Context, run string) (known shown, err error) {
+	if known, ok := sh.graphs.Get(run); ok {
+		return known, nil
 	}
 	state, err := sh.s.views.StateAt(ctx, sh.ref(run), 0)
 	if err != nil {
-		return nil, err
+		return known, err
 	}
-	graph, err := sh.s.views.Graph(ctx, sh.call.Namespace, state)
-	if err != nil {
-		return nil, err
+	if known.graph, err = sh.s.views.Graph(ctx, sh.call.Namespace, state); err != nil {
+		return known, err
 	}
-	sh.graphs.Put(run, graph, 1)
-	return graph, nil
+	if known.rules, err = sh.s.hides.Rules(ctx, sh.call.Namespace, state); err != nil {
+		return known, err
+	}
+	sh.graphs.Put(run, known, 1)
+	return known, nil
 }
 
 func heartbeatToProto(at runtime.Cursor) *pawlv1.StreamTransitionsResponse {

@@ -41,7 +41,7 @@ func (s *runService) withWinner(ctx context.Context, in any, err error) error {
 	if transition := winner.GetTransition(); transition != nil {
 		transition.ArtifactsWritten = nil
 	}
-	if proto.Size(winner) > maxWinnerBytes {
+	if s.hides.HideSeen(ctx, refOf(ctx, said), winner) != nil || proto.Size(winner) > maxWinnerBytes {
 		return err
 	}
 	return fault.With(fault.Refused(refusal), protoadapt.MessageV1Of(winner)).Err()

@@ -1,5 +1,7 @@
 package pack
 
+import "strconv"
+
 // xpawl checks that the settings of this product name what exists. Their shape
 // is checked by the schema.
 func (c *checker) xpawl() {
@@ -34,6 +36,7 @@ func (c *checker) xpawl() {
 				"the state %s is not terminal: no run ends by completing it", quote(state))
 		}
 	}
+	c.sensitive(x.Sensitive)
 	if r := x.Retry; r != nil && r.InitialSec != nil && r.MaxSec != nil && *r.InitialSec > *r.MaxSec {
 		c.f.err(ruleXPawl, at("retry", "initial_sec"), "", "initial_sec %d is more than max_sec %d", *r.InitialSec, *r.MaxSec)
 	}
@@ -58,4 +61,43 @@ func (c *checker) xpawlTool(at, tool string) {
 		return
 	}
 	c.f.warn(ruleXPawlRef, at, "Check the spelling.", "no prompt lists the tool %s", quote(tool))
+}
+
+// sensitive checks that what is to be kept from readers exists: a name that is
+// misspelled would leave a value in the open.
+func (c *checker) sensitive(s *Sensitive) {
+	if s == nil {
+		return
+	}
+	at := func(kind string, i int) string {
+		return pointer("workflow", "engine", "x_pawl", "sensitive", kind, strconv.Itoa(i))
+	}
+	variables := map[string]bool{}
+	for key, prompt := range c.doc.Prompts {
+		for i := range prompt.Variables {
+			variables[prompt.Variables[i].Name] = true
+		}
+		if use := c.p.uses[key]; use != nil {
+			for name := range use.variables {
+				variables[name] = true
+			}
+		}
+	}
+	for _, kind := range []struct {
+		name  string
+		given []string
+		known map[string]bool
+		where string
+	}{
+		{"variables", s.Variables, variables, "no prompt declares or uses"},
+		{"artifacts", s.Artifacts, c.p.slots, "no state declares"},
+		{"tools", s.Tools, c.listed, "no prompt lists"},
+	} {
+		for i, name := range kind.given {
+			if !kind.known[name] {
+				c.f.err(ruleXPawlRef, at(kind.name, i), "Check the spelling: what is not found here would be readable.",
+					"%s is sensitive, and %s it; known: %s", quote(name), kind.where, names(keys(kind.known)))
+			}
+		}
+	}
 }

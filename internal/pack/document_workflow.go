@@ -74,6 +74,19 @@ type XPawl struct {
 	Tools          map[string]ToolLimits `json:"tools"`
 	// Outcome says how a run ends in a terminal state: completed (default) or failed.
 	Outcome map[string]string `json:"outcome"`
+	// Sensitive are the values that are told only to who executes and to who has the
+	// scope for them; nil = none are.
+	Sensitive *Sensitive `json:"sensitive"`
+}
+
+// Sensitive is x_pawl.sensitive: names of variables, artifacts and tools, whose payloads
+// and answers are meant.
+type Sensitive struct {
+	Variables []string `json:"variables"`
+	Artifacts []string `json:"artifacts"`
+	Tools     []string `json:"tools"`
+	// Messages: all that is said to and by turns is.
+	Messages bool `json:"messages"`
 }
 
 // StateTimeout is x_pawl.timeouts of one state.

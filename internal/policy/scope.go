@@ -6,7 +6,7 @@ import (
 )
 
 // Scopes is a set of rights.
-type Scopes uint8
+type Scopes uint16
 
 const (
 	// PacksWrite validates and registers packs.
@@ -25,17 +25,20 @@ const (
 	Admin
 	// RunsDelete deletes runs that have ended.
 	RunsDelete
+	// ValuesSensitive reads values that a pack calls sensitive; by itself it admits to
+	// nothing.
+	ValuesSensitive
 )
 
 const (
 	// AllScopes is every right.
-	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete
+	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive
 	// AnonymousScopes are everybody's rights while authentication is off.
 	AnonymousScopes = AllScopes &^ Admin
 )
 
 // scopeNames are in the order of the bits.
-var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete"}
+var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive"}
 
 // Has reports whether all of want are in the set; Admin holds every right.
 func (s Scopes) Has(want Scopes) bool { return s&Admin != 0 || s&want == want }

@@ -28,6 +28,8 @@ const (
 	ScopeWork           = policy.Work           // work
 	ScopeAdmin          = policy.Admin          // admin
 	ScopeRunsDelete     = policy.RunsDelete     // runs:delete
+
+	ScopeValuesSensitive = policy.ValuesSensitive // values:sensitive
 )
 
 // Anonymous is every caller while authentication is off: all scopes but admin.

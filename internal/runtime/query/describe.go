@@ -37,6 +37,23 @@ func (r *Room) PackOf(ctx context.Context, namespace string, s *machine.State) (
 	return prog.Pack, nil
 }
 
+// PackFor returns the pack of a run that the caller may see, if not read. Read only.
+func (r *Room) PackFor(ctx context.Context, ref runtime.RunRef) (*pack.Pack, error) {
+	key, err := r.cfg.Way.Find(ref)
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.cfg.Way.StateOf(ctx, key, 0)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
+	if err != nil {
+		return nil, err
+	}
+	return prog.Pack, nil
+}
+
 // VariablesOf returns the variables that a state's run was started or forked with,
 // defaults applied, as one compact JSON object.
 func (r *Room) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {

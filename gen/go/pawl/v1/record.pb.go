@@ -793,7 +793,10 @@ type Artifact struct {
 	// What is known of it.
 	Head *ArtifactHead `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`
 	// The whole value as of the record asked for.
-	Value         *ArtifactValue `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Value *ArtifactValue `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// True: value is "[redacted]" or {"redacted":true}, since the caller lacks the scope
+	// values:sensitive.
+	Redacted      bool `protobuf:"varint,3,opt,name=redacted,proto3" json:"redacted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -840,6 +843,13 @@ func (x *Artifact) GetValue() *ArtifactValue {
 		return x.Value
 	}
 	return nil
+}
+
+func (x *Artifact) GetRedacted() bool {
+	if x != nil {
+		return x.Redacted
+	}
+	return false
 }
 
 // Part is one piece of a message.
@@ -1838,6 +1848,10 @@ type Record struct {
 	PrevHash []byte `protobuf:"bytes,8,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
 	// SHA-256 of prev_hash and the stored bytes of that commit; 32 bytes.
 	Hash []byte `protobuf:"bytes,9,opt,name=hash,proto3" json:"hash,omitempty"`
+	// True: a value that the pack calls sensitive (x_pawl.sensitive) stands as "[redacted]"
+	// or {"redacted":true} here, since the caller lacks the scope values:sensitive. hash is
+	// over the value all the same.
+	Redacted bool `protobuf:"varint,60,opt,name=redacted,proto3" json:"redacted,omitempty"`
 	// What happened.
 	//
 	// Types that are valid to be assigned to Body:
@@ -1959,6 +1973,13 @@ func (x *Record) GetHash() []byte {
 		return x.Hash
 	}
 	return nil
+}
+
+func (x *Record) GetRedacted() bool {
+	if x != nil {
+		return x.Redacted
+	}
+	return false
 }
 
 func (x *Record) GetBody() isRecord_Body {
@@ -3982,10 +4003,11 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06writes\x18\x05 \x01(\x05R\x06writes\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x12\x12\n" +
-	"\x04hash\x18\a \x01(\fR\x04hash\"c\n" +
+	"\x04hash\x18\a \x01(\fR\x04hash\"\x7f\n" +
 	"\bArtifact\x12)\n" +
 	"\x04head\x18\x01 \x01(\v2\x15.pawl.v1.ArtifactHeadR\x04head\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.pawl.v1.ArtifactValueR\x05value\"\xf9\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.pawl.v1.ArtifactValueR\x05value\x12\x1a\n" +
+	"\bredacted\x18\x03 \x01(\bR\bredacted\"\xf9\x01\n" +
 	"\x04Part\x12\x14\n" +
 	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x12\x14\n" +
 	"\x04json\x18\x02 \x01(\tH\x00R\x04json\x12\x14\n" +
@@ -4063,7 +4085,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xbd\v\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xd9\v\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -4073,7 +4095,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05cause\x18\x06 \x01(\x0e2\x0e.pawl.v1.CauseR\x05cause\x12\x1c\n" +
 	"\tprincipal\x18\a \x01(\tR\tprincipal\x12\x1b\n" +
 	"\tprev_hash\x18\b \x01(\fR\bprevHash\x12\x12\n" +
-	"\x04hash\x18\t \x01(\fR\x04hash\x125\n" +
+	"\x04hash\x18\t \x01(\fR\x04hash\x12\x1a\n" +
+	"\bredacted\x18< \x01(\bR\bredacted\x125\n" +
 	"\n" +
 	"transition\x18\x15 \x01(\v2\x13.pawl.v1.TransitionH\x00R\n" +
 	"transition\x12?\n" +

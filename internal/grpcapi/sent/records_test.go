@@ -1,4 +1,4 @@
-package grpcapi
+package sent
 
 import (
 	"errors"
@@ -11,16 +11,16 @@ import (
 // converted once, and all are given the same bytes.
 func TestARecordIsEncodedOnce(t *testing.T) {
 	t.Parallel()
-	kept := newRecordBytes()
+	kept := NewRecords()
 	var conversions atomic.Int64
 	var readers sync.WaitGroup
 	for range 32 {
 		readers.Go(func() {
 			for position := range uint64(500) {
-				place := recordPlace{namespace: "default", position: position}
-				data, err := kept.of(place, func() (wireMessage, error) {
+				place := Place{Namespace: "default", Position: position}
+				data, err := kept.Of(place, func() (Message, error) {
 					conversions.Add(1)
-					return wireMessage{byte(position)}, nil
+					return Message{byte(position)}, nil
 				})
 				if err != nil || len(data) != 1 || data[0] != byte(position) {
 					t.Errorf("position %d: %v, %v", position, data, err)
@@ -40,15 +40,15 @@ func TestWhatIsKeptOfRecordsIsBounded(t *testing.T) {
 	for name, size := range map[string]int{"by number": 1, "by bytes": 64 << 10} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kept := newRecordBytes()
+			kept := NewRecords()
 			for position := range uint64(3 * keptRecords) {
-				_, _ = kept.of(recordPlace{position: position}, func() (wireMessage, error) { return make(wireMessage, size), nil })
+				_, _ = kept.Of(Place{Position: position}, func() (Message, error) { return make(Message, size), nil })
 				if position%64 != 0 {
 					continue
 				}
 				held := 0
 				for past := range position + 1 {
-					if record, ok := kept.kept.Peek(recordPlace{position: past}); ok {
+					if record, ok := kept.kept.Peek(Place{Position: past}); ok {
 						held += len(record.data)
 					}
 				}
@@ -63,12 +63,12 @@ func TestWhatIsKeptOfRecordsIsBounded(t *testing.T) {
 // TestAFailedConversionIsNobodyElses: the next reader converts for itself.
 func TestAFailedConversionIsNobodyElses(t *testing.T) {
 	t.Parallel()
-	kept := newRecordBytes()
+	kept := NewRecords()
 	gone := errors.New("the stream has ended")
-	if _, err := kept.of(recordPlace{}, func() (wireMessage, error) { return nil, gone }); !errors.Is(err, gone) {
+	if _, err := kept.Of(Place{}, func() (Message, error) { return nil, gone }); !errors.Is(err, gone) {
 		t.Fatalf("got %v", err)
 	}
-	data, err := kept.of(recordPlace{}, func() (wireMessage, error) { return wireMessage("x"), nil })
+	data, err := kept.Of(Place{}, func() (Message, error) { return Message("x"), nil })
 	if err != nil || string(data) != "x" {
 		t.Fatalf("got %q, %v", data, err)
 	}
@@ -78,17 +78,17 @@ func TestAFailedConversionIsNobodyElses(t *testing.T) {
 // reader are given an empty record.
 func TestAConversionThatPanicsIsNobodyElses(t *testing.T) {
 	t.Parallel()
-	kept := newRecordBytes()
-	place := recordPlace{position: 1}
+	kept := NewRecords()
+	place := Place{Position: 1}
 	waits := kept.keep(place)
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = kept.of(place, func() (wireMessage, error) { panic("no such record") })
+		_, _ = kept.Of(place, func() (Message, error) { panic("no such record") })
 	}()
 	if waits.err == nil {
 		t.Error("who waits is given an empty record")
 	}
-	data, err := kept.of(place, func() (wireMessage, error) { return wireMessage("x"), nil })
+	data, err := kept.Of(place, func() (Message, error) { return Message("x"), nil })
 	if now, _ := kept.kept.Peek(place); err != nil || string(data) != "x" || now == waits || string(now.data) != "x" {
 		t.Fatalf("got %q, %v", data, err)
 	}

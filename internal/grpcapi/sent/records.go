@@ -1,4 +1,4 @@
-package grpcapi
+package sent
 
 import (
 	"errors"
@@ -16,43 +16,46 @@ const (
 	recordRoom = keptBytes / keptRecords
 )
 
-// wireMessage is a response in the bytes that go over the wire. It is shared by all who
+// Message is a response in the bytes that go over the wire. It is shared by all who
 // send it, and changed by nobody.
-type wireMessage []byte
+type Message []byte
 
-// recordPlace names the bytes of a record in a stream of records. Readers with different
-// filters are told different previous records.
-type recordPlace struct {
-	namespace string
-	position  uint64
-	index     uint16
-	prev      uint64
+// Place names the bytes of a record in a stream of records. Readers with different
+// filters are told different previous records, and those without the scope no sensitive
+// values.
+type Place struct {
+	Namespace string
+	Position  uint64
+	Index     uint16
+	Prev      uint64
+	Hides     bool
 }
 
-// recordBytes keeps the records that were converted last, so that many readers of the
-// same cost one conversion: a record's message is the same for everybody who may read it.
+// Records keeps the records that were converted last, so that many readers of the
+// same cost one conversion: a record's message is the same for everybody who may read it and the values in it.
 // What is not kept any more is converted anew. Safe for concurrent use.
-type recordBytes struct {
+type Records struct {
 	mu   sync.Mutex
-	kept *cache.LRU[recordPlace, *keptRecord]
+	kept *cache.LRU[Place, *keptRecord]
 }
 
 // errUnconverted is what is kept of a record while nobody has converted it.
-var errUnconverted = errors.New("grpcapi: a record was not converted")
+var errUnconverted = errors.New("sent: a record was not converted")
 
 // keptRecord is converted by the first who asks; the others wait for it.
 type keptRecord struct {
 	once sync.Once
-	data wireMessage
+	data Message
 	err  error
 }
 
-func newRecordBytes() *recordBytes {
-	return &recordBytes{kept: cache.New[recordPlace, *keptRecord](keptBytes)}
+// NewRecords keeps nothing yet.
+func NewRecords() *Records {
+	return &Records{kept: cache.New[Place, *keptRecord](keptBytes)}
 }
 
-// of returns the message of a record, made by convert if nobody has made it lately.
-func (b *recordBytes) of(place recordPlace, convert func() (wireMessage, error)) (wireMessage, error) {
+// Of returns the message of a record, made by convert if nobody has made it lately.
+func (b *Records) Of(place Place, convert func() (Message, error)) (Message, error) {
 	kept := b.keep(place)
 	mine := false
 	kept.once.Do(func() {
@@ -70,7 +73,7 @@ func (b *recordBytes) of(place recordPlace, convert func() (wireMessage, error))
 }
 
 // keep finds what is kept of a place, or begins to keep it.
-func (b *recordBytes) keep(place recordPlace) *keptRecord {
+func (b *Records) keep(place Place) *keptRecord {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if kept, ok := b.kept.Get(place); ok {
@@ -82,7 +85,7 @@ func (b *recordBytes) keep(place recordPlace) *keptRecord {
 }
 
 // settle counts what a record takes; one that could not be converted is not kept.
-func (b *recordBytes) settle(place recordPlace, kept *keptRecord) {
+func (b *Records) settle(place Place, kept *keptRecord) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch now, _ := b.kept.Peek(place); {

@@ -1,0 +1,91 @@
+package redact
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Views finds packs of runs.
+type Views interface {
+	// PackOf is the pack of a state's run, PackFor that of a run that the caller may see.
+	PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error)
+	PackFor(ctx context.Context, ref runtime.RunRef) (*pack.Pack, error)
+}
+
+// Gate decides what of a run a call is told.
+type Gate struct{ Views Views }
+
+// Hidden reports whether sensitive values are kept from whoever reads by a call.
+func Hidden(call runtime.Call) bool {
+	return !call.Principal.Scopes.Has(runtime.ScopeValuesSensitive)
+}
+
+// Rules are what is sensitive in the run of a state; nil = nothing.
+func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State) (*Rules, error) {
+	owner, err := g.Views.PackOf(ctx, namespace, state)
+	if err != nil {
+		return nil, err
+	}
+	return Of(owner), nil
+}
+
+// Hide takes sensitive values of a run out of what a call that reads is told.
+func (g Gate) Hide(ctx context.Context, call runtime.Call, state *machine.State, out proto.Message) error {
+	if !Hidden(call) {
+		return nil
+	}
+	rules, err := g.Rules(ctx, call.Namespace, state)
+	rules.Apply(out)
+	return err
+}
+
+// HideSeen is Hide for a run that the caller may see, and need not be allowed to read.
+func (g Gate) HideSeen(ctx context.Context, ref runtime.RunRef, out proto.Message) error {
+	if !Hidden(ref.Call) {
+		return nil
+	}
+	owner, err := g.Views.PackFor(ctx, ref)
+	if err == nil {
+		Of(owner).Apply(out)
+	}
+	return err
+}
+
+// HideAnswer is Hide for the answer to a call that changes a run. Who may execute turns
+// is told: it has the values anyway, to render them.
+func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.State, out any) error {
+	told, ok := out.(proto.Message)
+	if !ok || state == nil || call.Worker != nil || call.Principal.Scopes.Any(runtime.ScopeRunsWrite|runtime.ScopeWork) {
+		return nil
+	}
+	return g.Hide(ctx, call, state, told)
+}
+
+// Whole refuses what cannot be told in part, a file or a comparison of values, to who may
+// not read all of it. other is a second run of the same namespace, "" = none.
+func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error {
+	if !Hidden(ref.Call) {
+		return nil
+	}
+	for _, run := range []string{ref.RunID, other} {
+		if run == "" {
+			continue
+		}
+		owner, err := g.Views.PackFor(ctx, runtime.RunRef{Call: ref.Call, RunID: run})
+		if err != nil {
+			return err
+		}
+		if Of(owner) != nil {
+			return &machine.Refusal{
+				Code: machine.CodePermissionDenied, Reason: "SENSITIVE_VALUES", Field: "run_id", Allowed: runtime.ScopeValuesSensitive.Names(),
+				Message: "the pack of the run calls values sensitive, and this tells all of them: it needs the scope values:sensitive",
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package redact
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// replace takes out what one message holds itself.
+func (r *Rules) replace(m proto.Message) bool {
+	switch m := m.(type) {
+	case *pawlv1.ArtifactWrite:
+		return r.artifacts[m.GetName()] && value(m.GetValue())
+	case *pawlv1.Artifact:
+		return r.artifacts[m.GetHead().GetName()] && value(m.GetValue())
+	case *pawlv1.ArtifactHead:
+		// The digest of a short value gives it away to who tries them all.
+		known := r.artifacts[m.GetName()] && len(m.GetHash()) > 0
+		if known {
+			m.Hash = nil
+		}
+		return known
+	case *pawlv1.Part:
+		return r.messages && part(m)
+	case *pawlv1.Message:
+		return r.message(m)
+	case *pawlv1.GetRunResponse:
+		changed := r.object(&m.VariablesJson)
+		// The goal is the text of an input, or a variable.
+		return (r.messages || r.variables["goal"]) && text(&m.Goal, TextMark) || changed
+	case *pawlv1.GetTurnResponse:
+		changed := r.object(&m.VariablesJson)
+		// The prompt is rendered with variables and artifacts.
+		return len(r.variables)+len(r.artifacts) > 0 && text(&m.SystemPrompt, TextMark) || changed
+	}
+	return r.step(m)
+}
+
+// step takes out payloads, answers and errors of sensitive tools.
+func (r *Rules) step(m proto.Message) bool {
+	called, ok := m.(interface{ GetTool() string })
+	if !ok || !r.tools[called.GetTool()] {
+		return false
+	}
+	switch m := m.(type) {
+	case *pawlv1.StepRequested:
+		return text(&m.PayloadJson, JSONMark)
+	case *pawlv1.StepResolved:
+		changed := text(&m.ResultJson, JSONMark)
+		return failure(m.GetError()) || changed
+	case *pawlv1.Step:
+		changed := text(&m.PayloadJson, JSONMark)
+		changed = text(&m.ResultJson, JSONMark) || changed
+		return failure(m.GetError()) || changed
+	case *pawlv1.StepDelegated:
+		for _, p := range m.GetQuestion() {
+			part(p)
+		}
+		return len(m.GetQuestion()) > 0
+	}
+	return false
+}
+
+// message takes out what a conversation holds of tools: which tool an answer is of, it
+// does not say.
+func (r *Rules) message(m *pawlv1.Message) bool {
+	changed := false
+	if len(r.tools) > 0 || r.messages {
+		changed = text(&m.ToolCallsJson, `[`+JSONMark+`]`)
+	}
+	if len(r.tools) > 0 && m.GetRole() == "tool" {
+		for _, p := range m.GetParts() {
+			changed = part(p) || changed
+		}
+	}
+	return changed
+}
+
+func (r *Rules) object(json *string) bool {
+	text, changed := r.Variables(*json)
+	*json = text
+	return changed
+}
+
+// text replaces a text that is there.
+func text(s *string, mark string) bool {
+	if *s == "" {
+		return false
+	}
+	*s = mark
+	return true
+}
+
+func value(v *pawlv1.ArtifactValue) bool {
+	switch v.GetValue().(type) {
+	case nil:
+		return false
+	case *pawlv1.ArtifactValue_Json:
+		v.Value = &pawlv1.ArtifactValue_Json{Json: JSONMark}
+	case *pawlv1.ArtifactValue_Text:
+		v.Value = &pawlv1.ArtifactValue_Text{Text: TextMark}
+	default:
+		v.Value = &pawlv1.ArtifactValue_Data{Data: []byte(TextMark)}
+	}
+	return true
+}
+
+// part keeps the media type alone.
+func part(p *pawlv1.Part) bool {
+	mediaType := p.GetMediaType()
+	proto.Reset(p)
+	p.MediaType = mediaType
+	switch {
+	case mediaType == "application/json":
+		p.Content = &pawlv1.Part_Json{Json: JSONMark}
+	default:
+		p.Content = &pawlv1.Part_Text{Text: TextMark}
+	}
+	return true
+}
+
+func failure(f *pawlv1.Fault) bool {
+	if f == nil {
+		return false
+	}
+	changed := text(&f.Message, TextMark)
+	return text(&f.Trace, TextMark) || changed
+}

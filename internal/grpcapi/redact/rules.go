@@ -1,0 +1,115 @@
+package redact
+
+import (
+	"encoding/json"
+	"maps"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+)
+
+// What stands for a value: of JSON, and of everything else.
+const (
+	JSONMark = `{"redacted":true}`
+	TextMark = "[redacted]"
+)
+
+// Rules are what is sensitive in the runs of one pack; nil = nothing. Safe for concurrent
+// use.
+type Rules struct {
+	variables, artifacts, tools map[string]bool
+	// messages: what is said to and by the turns.
+	messages bool
+}
+
+// Of reads the rules of a pack. An artifact that a sensitive tool's answer is written to
+// is sensitive too, and so is the tool of a sensitive artifact.
+func Of(p *pack.Pack) *Rules {
+	x := p.XPawl()
+	s := x.Sensitive
+	if s == nil {
+		return nil
+	}
+	r := &Rules{variables: set(s.Variables), artifacts: set(s.Artifacts), tools: set(s.Tools), messages: s.Messages}
+	for tool, artifact := range x.ResultBindings {
+		if r.tools[tool] || r.artifacts[artifact] {
+			r.tools[tool], r.artifacts[artifact] = true, true
+		}
+	}
+	return r
+}
+
+func set(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, name := range names {
+		out[name] = true
+	}
+	return out
+}
+
+// Apply replaces every sensitive value in a message, whatever it is nested in, and reports
+// whether there was one. Messages that have a field of that name are told so there.
+func (r *Rules) Apply(m proto.Message) bool {
+	if r == nil || m == nil {
+		return false
+	}
+	return r.walk(m.ProtoReflect())
+}
+
+func (r *Rules) walk(m protoreflect.Message) bool {
+	if !m.IsValid() {
+		return false
+	}
+	changed := r.replace(m.Interface())
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.IsMap():
+			if field.MapValue().Message() != nil {
+				value.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+					changed = r.walk(v.Message()) || changed
+					return true
+				})
+			}
+		case field.Message() == nil:
+		case field.IsList():
+			for i := range value.List().Len() {
+				changed = r.walk(value.List().Get(i).Message()) || changed
+			}
+		default:
+			changed = r.walk(value.Message()) || changed
+		}
+		return true
+	})
+	if mark := m.Descriptor().Fields().ByName("redacted"); changed && mark != nil {
+		m.Set(mark, protoreflect.ValueOfBool(true))
+	}
+	return changed
+}
+
+// Variables replaces the sensitive ones in a JSON object.
+func (r *Rules) Variables(object string) (string, bool) {
+	if r == nil || len(r.variables) == 0 || object == "" {
+		return object, false
+	}
+	var values map[string]json.RawMessage
+	if json.Unmarshal([]byte(object), &values) != nil {
+		return JSONMark, true
+	}
+	changed := false
+	for name := range maps.Keys(values) {
+		if r.variables[name] {
+			values[name], changed = json.RawMessage(JSONMark), true
+		}
+	}
+	if !changed {
+		return object, false
+	}
+	// Raw messages that were just read marshal again.
+	text, err := json.Marshal(values)
+	if err != nil {
+		return JSONMark, true
+	}
+	return string(text), true
+}

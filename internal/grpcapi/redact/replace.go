@@ -110,11 +110,9 @@ func part(p *pawlv1.Part) bool {
 	mediaType := p.GetMediaType()
 	proto.Reset(p)
 	p.MediaType = mediaType
-	switch {
-	case mediaType == "application/json":
+	p.Content = &pawlv1.Part_Text{Text: TextMark}
+	if mediaType == "application/json" {
 		p.Content = &pawlv1.Part_Json{Json: JSONMark}
-	default:
-		p.Content = &pawlv1.Part_Text{Text: TextMark}
 	}
 	return true
 }

@@ -36,6 +36,7 @@ var decoders = map[string]decoder{
 	"internal/grpcapi/door":          {fuzz: []string{"FuzzParseTokens", "FuzzParseCertificates"}},
 	"internal/grpcapi/gateway":       {fuzz: []string{"internal/grpcapi: FuzzGateway"}},
 	"internal/grpcapi/oidc":          {fuzz: []string{"FuzzKeys"}},
+	"internal/grpcapi/redact":        {own: "reads variables that were checked when the run was started: internal/pack FuzzLoad"},
 	"internal/openapi":               {own: "reads what the build has generated"},
 	"internal/pack":                  {fuzz: []string{"FuzzLoad", "FuzzPayload"}},
 	"internal/pack/source":           {fuzz: []string{"FuzzScanYAML", "internal/pack: FuzzLoad"}},

@@ -345,7 +345,10 @@ func TestCopyUnderLoad(t *testing.T) {
 			return true
 		})
 		c := newSidecar(t, desk...)
-		copyTree(t, s.dir, c.dir)
+		// A file that is removed meanwhile is missing from the copy: that, too, has to be named.
+		if out, err := exec.Command("cp", "-r", "--sparse=auto", s.dir, c.dir).CombinedOutput(); err != nil {
+			t.Logf("copied in part: %v: %s", err, out)
+		}
 		ends[opened(ctx, t, c, before)]++
 		if n == 0 {
 			// A copy is not the store: who holds that one does not hold this one.

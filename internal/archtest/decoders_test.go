@@ -48,6 +48,7 @@ var decoders = map[string]decoder{
 	"internal/runtime/render":        {own: "reads variables that were checked when the run was started: internal/prompt FuzzRender"},
 	"internal/runtime/request":       {fuzz: []string{"FuzzCanonical"}},
 	"internal/runtime/travel":        {fuzz: []string{"FuzzDiffJSON"}},
+	"internal/store/backup":          {fuzz: []string{"FuzzRead"}},
 	"internal/store/codec":           {fuzz: []string{"FuzzDecodeEntry", "FuzzDecodeHead", "FuzzDecodeRows"}},
 	"internal/store/inspect":         {fuzz: []string{"FuzzInspect"}},
 	"internal/store/runfile":         {fuzz: []string{"FuzzReader"}},

@@ -1,0 +1,146 @@
+package backup
+
+import (
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Read reads a backup and gives its rows to visit, in pages; nil: they are only proven.
+// What it gave is good only if it returns no error: the digest comes last. Errors:
+// [ErrInvalid], visit's.
+func Read(in io.Reader, visit func(rows []layout.Op) error) (Header, error) {
+	r := &reader{in: in, sum: sha256.New(), visit: visit}
+	h, err := r.header()
+	if err != nil {
+		return h, err
+	}
+	for {
+		before := hex.EncodeToString(r.sum.Sum(nil))
+		kind, payload, err := r.frame()
+		if err != nil {
+			return h, err
+		}
+		switch kind {
+		case frameRows:
+			err = r.unpack(payload)
+		case frameEnd:
+			return h, r.end(payload, before)
+		default:
+			err = fmt.Errorf("%w: a frame of kind %q", ErrInvalid, kind)
+		}
+		if err != nil {
+			return h, err
+		}
+	}
+}
+
+type reader struct {
+	in    io.Reader
+	sum   hash.Hash
+	visit func(rows []layout.Op) error
+	rows  int64
+	bytes int64
+}
+
+func (r *reader) header() (Header, error) {
+	begin := make([]byte, len(magic))
+	if err := r.read(begin); err != nil || string(begin) != magic {
+		return Header{}, errors.Join(fmt.Errorf("%w: it does not begin as one", ErrInvalid), err)
+	}
+	kind, payload, err := r.frame()
+	if err != nil {
+		return Header{}, err
+	}
+	h, err := ParseHeader(payload)
+	if err == nil && (kind != frameHeader || h == nil) {
+		err = fmt.Errorf("%w: it has no header", ErrInvalid)
+	}
+	if err != nil {
+		return Header{}, err
+	}
+	return *h, nil
+}
+
+func (r *reader) read(into []byte) error {
+	_, err := io.ReadFull(r.in, into)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it is cut short", ErrInvalid)
+	}
+	r.sum.Write(into)
+	return err
+}
+
+func (r *reader) frame() (kind byte, payload []byte, err error) {
+	var head [5]byte
+	if err := r.read(head[:]); err != nil {
+		return 0, nil, err
+	}
+	size := binary.BigEndian.Uint32(head[1:])
+	if size > mostFrame {
+		return 0, nil, fmt.Errorf("%w: a frame of %d bytes, at most %d", ErrInvalid, size, mostFrame)
+	}
+	payload = make([]byte, size)
+	return head[0], payload, r.read(payload)
+}
+
+// unpack reads the rows of a frame.
+func (r *reader) unpack(payload []byte) error {
+	page, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(payload)), mostFrame+1))
+	if err != nil || len(page) > mostFrame {
+		return errors.Join(fmt.Errorf("%w: a frame of rows does not unpack", ErrInvalid), err)
+	}
+	r.bytes += int64(len(page))
+	var rows []layout.Op
+	for len(page) > 0 {
+		var op layout.Op
+		if op.Key, page, err = field(page); err == nil {
+			op.Value, page, err = field(page)
+		}
+		if err == nil && (len(op.Key) < 5 || len(op.Key) > layout.MaxKey || layout.Kinds[op.Key[0]].Row == "") && (len(op.Key) < 1 || op.Key[0] != layout.KindPack) {
+			err = fmt.Errorf("%w: a row of no known kind: %x", ErrInvalid, op.Key)
+		}
+		if err != nil {
+			return err
+		}
+		rows = append(rows, op)
+	}
+	r.rows += int64(len(rows))
+	if r.visit == nil {
+		return nil
+	}
+	return r.visit(rows)
+}
+
+func field(b []byte) (field, rest []byte, err error) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, fmt.Errorf("%w: a row is cut", ErrInvalid)
+	}
+	return b[size : size+int(n)], b[size+int(n):], nil
+}
+
+// end compares what was read with what the backup says it had, and looks for more.
+func (r *reader) end(payload []byte, sum string) error {
+	var says end
+	if err := json.Unmarshal(payload, &says); err != nil {
+		return fmt.Errorf("%w: its end: %w", ErrInvalid, err)
+	}
+	if says.SHA256 != sum || says.Rows != r.rows || says.Bytes != r.bytes {
+		return fmt.Errorf("%w: it was changed: %d rows with the digest %s, its end says %d with %s", ErrInvalid, r.rows, sum, says.Rows, says.SHA256)
+	}
+	var more [1]byte
+	if n, err := r.in.Read(more[:]); n > 0 || err != nil && !errors.Is(err, io.EOF) {
+		return errors.Join(fmt.Errorf("%w: something stands behind its end", ErrInvalid), err)
+	}
+	return nil
+}

@@ -1,0 +1,311 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Target is the store that is made.
+type Target struct {
+	// Format is that of the store.
+	Format uint32
+	// View reads what was written, Write stores rows.
+	View  View
+	Write func(ctx context.Context, ops []layout.Op) error
+}
+
+// Order puts the headers of backups to the test: the first is of everything, and each of
+// the others follows on the one before it. Errors: [ErrInvalid].
+func Order(chain []Header) error {
+	for i, h := range chain {
+		switch {
+		case i == 0 && h.Parent != "":
+			return fmt.Errorf("%w: the first has not everything: it follows on %s", ErrInvalid, h.Parent)
+		case i > 0 && h.Parent == "":
+			return fmt.Errorf("%w: number %d has everything and follows on none", ErrInvalid, i+1)
+		case i > 0 && h.Parent != chain[i-1].ID:
+			return fmt.Errorf("%w: number %d follows on %s, the one before it is %s: one is missing, or the order is wrong", ErrInvalid, i+1, h.Parent, chain[i-1].ID)
+		}
+	}
+	if len(chain) == 0 {
+		return fmt.Errorf("%w: there is none", ErrInvalid)
+	}
+	return nil
+}
+
+// Restore puts a chain of backups into an empty store. open gives the n-th of so many,
+// whose order was tested.
+func Restore(ctx context.Context, to Target, n int, open func(i int) (io.ReadCloser, error)) error {
+	for i := range n {
+		if err := restoreOne(ctx, to, i == n-1, func() (io.ReadCloser, error) { return open(i) }); err != nil {
+			return fmt.Errorf("backup %d of %d: %w", i+1, n, err)
+		}
+	}
+	s := &sweeper{to: to}
+	for _, step := range []func(context.Context) error{s.heads, s.perRun, s.callers, s.refs, s.pieces, s.cursors} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return s.flush(ctx)
+}
+
+// restoreOne writes the rows of one backup: of the kinds that come and go only those of
+// the last count.
+func restoreOne(ctx context.Context, to Target, last bool, open func() (io.ReadCloser, error)) error {
+	in, err := open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	h, err := Read(in, func(rows []layout.Op) error {
+		var ops []layout.Op
+		for _, row := range rows {
+			if last || bytes.IndexByte(stable, row.Key[0]) >= 0 {
+				ops = append(ops, row)
+			}
+		}
+		return writeAll(ctx, to, ops)
+	})
+	if err == nil && h.Format != to.Format {
+		err = fmt.Errorf("%w: it is of a store of format %d, this program's is %d", ErrInvalid, h.Format, to.Format)
+	}
+	return err
+}
+
+// writeBytes and writeRows are about what one commit takes.
+const (
+	writeBytes = 2 << 20
+	writeRows  = 4096
+)
+
+func writeAll(ctx context.Context, to Target, ops []layout.Op) error {
+	for len(ops) > 0 {
+		n, size := 0, 0
+		for n < len(ops) && n < writeRows && (n == 0 || size < writeBytes) {
+			size += len(ops[n].Key) + len(ops[n].Value)
+			n++
+		}
+		if err := to.Write(ctx, ops[:n]); err != nil {
+			return err
+		}
+		ops = ops[n:]
+	}
+	return nil
+}
+
+// sweeper removes the rows of earlier backups whose run or blob is gone in the last.
+type sweeper struct {
+	to  Target
+	ops []layout.Op
+}
+
+func (s *sweeper) drop(ctx context.Context, key []byte) error {
+	s.ops = append(s.ops, layout.Op{Key: bytes.Clone(key), Delete: true})
+	if len(s.ops) < writeRows {
+		return nil
+	}
+	return s.flush(ctx)
+}
+
+func (s *sweeper) flush(ctx context.Context) error {
+	ops := s.ops
+	s.ops = nil
+	return writeAll(ctx, s.to, ops)
+}
+
+// unless drops the rows of a kind that keep says are not to be kept.
+func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *badger.Txn, item *badger.Item) (bool, error)) error {
+	err := s.to.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+		defer it.Close()
+		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			kept, err := keep(txn, it.Item())
+			if err == nil && !kept {
+				err = s.drop(ctx, it.Item().Key())
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", layout.RowName(it.Item().Key()), err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.flush(ctx)
+}
+
+// heads keeps those whose run is in a list: every run is in that of its status.
+func (s *sweeper) heads(ctx context.Context) error {
+	return s.unless(ctx, layout.KindHead, func(txn *badger.Txn, item *badger.Item) (bool, error) {
+		value, err := layout.CopyOf(item)
+		if err != nil {
+			return false, err
+		}
+		st, err := codec.DecodeHead(value)
+		if err != nil {
+			return false, err
+		}
+		for _, row := range rules.Indexes(st) {
+			if listed, err := layout.Get(txn, layout.IndexKey(nil, st.Namespace, st.RunID, &row)); err != nil || listed == nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
+// runs says whether the run of a row is there, or is on its way in or out: then the start
+// that follows ends that.
+func (s *sweeper) there(txn *badger.Txn, ns uint32, run string) (bool, error) {
+	if layout.There(txn, ns, run) {
+		return true, nil
+	}
+	for _, mark := range [][]byte{layout.RemovalKey(ns, run), layout.RunKey(nil, layout.KindImport, ns, run)} {
+		if value, err := layout.Get(txn, mark); err != nil || value != nil {
+			return value != nil, err
+		}
+	}
+	return false, nil
+}
+
+func (s *sweeper) perRun(ctx context.Context) error {
+	for _, kind := range []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID} {
+		err := s.unless(ctx, kind, func(txn *badger.Txn, item *badger.Item) (bool, error) {
+			ns, run, err := layout.RunOf(item.Key())
+			if err != nil {
+				return false, err
+			}
+			return s.there(txn, ns, run)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callers keeps the ids of runs that are there, and of those of which something is kept.
+func (s *sweeper) callers(ctx context.Context) error {
+	return s.unless(ctx, layout.KindCallerID, func(txn *badger.Txn, item *badger.Item) (bool, error) {
+		value, err := layout.CopyOf(item)
+		if err != nil {
+			return false, err
+		}
+		d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
+		if err != nil {
+			return false, err
+		}
+		ns := binary.BigEndian.Uint32(item.Key()[1:])
+		if kept, err := layout.DeletedOf(txn, ns, d.RunID); kept != nil || err != nil {
+			return kept != nil, err
+		}
+		return s.there(txn, ns, d.RunID)
+	})
+}
+
+func (s *sweeper) refs(ctx context.Context) error {
+	return s.unless(ctx, layout.KindBlobRef, func(txn *badger.Txn, item *badger.Item) (bool, error) {
+		key := item.Key()
+		run, _, ok := layout.CutName(key[min(len(key), 5+32):])
+		if !ok {
+			return false, fmt.Errorf("%w: malformed key %x", ErrInvalid, key)
+		}
+		return s.there(txn, binary.BigEndian.Uint32(key[1:]), run)
+	})
+}
+
+// pieces keeps those of blobs and uploads, and those that are being removed.
+func (s *sweeper) pieces(ctx context.Context) error {
+	owned := map[string]bool{}
+	err := s.to.View(func(txn *badger.Txn) error {
+		for _, kind := range []byte{layout.KindBlob, layout.KindUpload, layout.KindDrop} {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+			for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+				prefix, err := piecesOf(it.Item())
+				if err != nil {
+					it.Close()
+					return err
+				}
+				owned[string(prefix)] = true
+			}
+			it.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.unless(ctx, layout.KindBlobPiece, func(_ *badger.Txn, item *badger.Item) (bool, error) {
+		key := item.Key()
+		return owned[string(key[:min(len(key), 5+16)])], nil
+	})
+}
+
+// piecesOf begins the keys of the pieces of a blob, an upload or a removal.
+func piecesOf(item *badger.Item) ([]byte, error) {
+	if item.Key()[0] == layout.KindDrop {
+		return layout.Dropped(item.KeyCopy(nil))
+	}
+	value, err := layout.CopyOf(item)
+	if err != nil {
+		return nil, err
+	}
+	ns := binary.BigEndian.Uint32(item.Key()[1:])
+	if item.Key()[0] == layout.KindBlob {
+		blob, err := codec.DecodeBlob(value)
+		return layout.PiecesPrefix(ns, blob.Pieces), err
+	}
+	up, err := codec.DecodeUpload(value)
+	return layout.PiecesPrefix(ns, up.Pieces), err
+}
+
+// cursors drops the rows of cursors that a later one has taken in.
+func (s *sweeper) cursors(ctx context.Context) error {
+	// Backwards: what a row covers comes after it.
+	next := map[uint32]uint64{}
+	return s.to.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Reverse: true})
+		defer it.Close()
+		for it.Seek([]byte{layout.KindCursor + 1}); it.Valid(); it.Next() {
+			key := it.Item().Key()
+			if key[0] > layout.KindCursor {
+				continue
+			}
+			if key[0] < layout.KindCursor {
+				break
+			}
+			ns, last := binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
+			if first, ok := next[ns]; ok && last >= first {
+				if err := s.drop(ctx, key); err != nil {
+					return err
+				}
+				continue
+			}
+			value, err := layout.CopyOf(it.Item())
+			if err != nil {
+				return err
+			}
+			places, err := codec.DecodePlaces(value)
+			if err != nil {
+				return err
+			}
+			next[ns] = last + 1 - uint64(len(places))
+		}
+		return nil
+	})
+}

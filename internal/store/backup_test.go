@@ -1,0 +1,234 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/backup"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+func (w *world) backup(after *backup.Header) ([]byte, *backup.Header) {
+	w.t.Helper()
+	var out bytes.Buffer
+	h, err := w.store.Backup(context.Background(), after, testTime, &out)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out.Bytes(), &h
+}
+
+// restored makes a store of a chain of backups.
+func restored(t *testing.T, files ...[]byte) (*Store, error) {
+	t.Helper()
+	var chain []backup.Header
+	for _, file := range files {
+		h, err := backup.Read(bytes.NewReader(file), nil)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, h)
+	}
+	if err := backup.Order(chain); err != nil {
+		return nil, err
+	}
+	opts := Options{Dir: filepath.Join(t.TempDir(), "restored"), MemTableSize: 8 << 20, MinFree: 1}
+	err := Restore(context.Background(), opts, len(files), func(i int) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files[i])), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return openTemp(t, func(o *Options) { *o = opts }), nil
+}
+
+// sameRows compares two stores byte for byte, but for what is each one's own.
+func sameRows(t *testing.T, got, want *Store) {
+	t.Helper()
+	of := func(s *Store) map[string]string {
+		out := map[string]string{}
+		for _, row := range rows(t, s) {
+			if row.Key[0] != layout.KindFormat && row.Key[0] != layout.KindWatermark {
+				out[string(row.Key)] = string(row.Value)
+			}
+		}
+		return out
+	}
+	is, was := of(got), of(want)
+	for key, value := range was {
+		if is[key] != value {
+			t.Errorf("restored %s %q is %x, it was %x", layout.RowName([]byte(key)), key, is[key], value)
+		}
+	}
+	for key := range is {
+		if _, ok := was[key]; !ok {
+			t.Errorf("restored %s %q, which was not there", layout.RowName([]byte(key)), key)
+		}
+	}
+}
+
+// TestBackupChain: a backup and those that follow on it make the store that there was, row
+// for row, whatever happened in between: runs that went on, began, ended and were deleted,
+// blobs that came and went, subscriptions.
+func TestBackupChain(t *testing.T) {
+	t.Parallel()
+	w, ctx := travelWorld(t), context.Background()
+	blob, _ := putBlob(t, w.store, "u1", testTime, "large", "and more")
+	gone, _ := putBlob(t, w.store, "u2", testTime, "unused")
+	w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("blob:sha256:" + hexOf(blob.SHA256))}}})
+	key := machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "a"}
+	if err := w.store.PutSubscription(ctx, machine.Subscription{SubscriptionKey: key, Owner: "me"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	first, after := w.backup(nil)
+	w.live(runID(10))
+	w.end(runID(10))
+	w.delete(runID(2))
+	second, after := w.backup(after)
+	w.delete(runID(10))
+	w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("more")}}})
+	if err := w.store.DropSubscription(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.SweepBlobs(ctx, 0, testTime+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.Blob(ctx, 0, gone.SHA256); !errors.Is(err, machine.ErrNoBlob) {
+		t.Fatalf("the blob that goes: %v", err)
+	}
+	if n, err := w.store.ForgetDeleted(ctx, 0, asked.At+1); n != 2 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	w.live(runID(11))
+	third, _ := w.backup(after)
+	s, err := restored(t, first, second, third)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, s, w.store)
+	if s.Epoch() == w.store.Epoch() {
+		t.Error("the restored store passes for the one that was backed up")
+	}
+	if len(third) >= len(first) {
+		t.Logf("the whole has %d bytes, what followed %d", len(first), len(third))
+	}
+	w.store = s
+	w.check()
+	w.live(runID(12))
+	w.check()
+	// Each of them alone, and in another order, is refused.
+	for _, files := range [][][]byte{{second}, {first, third}, {first, third, second}, {first, first}, {}} {
+		if _, err := restored(t, files...); !errors.Is(err, backup.ErrInvalid) {
+			t.Errorf("a chain of %d that is none: %v", len(files), err)
+		}
+	}
+}
+
+func hexOf(sum [32]byte) string {
+	const digits = "0123456789abcdef"
+	out := make([]byte, 0, 64)
+	for _, b := range sum {
+		out = append(out, digits[b>>4], digits[b&15])
+	}
+	return string(out)
+}
+
+// TestBackupForeign: a backup follows only on one of the same store.
+func TestBackupForeign(t *testing.T) {
+	t.Parallel()
+	one, other := newWorld(t, openTemp(t)), newWorld(t, openTemp(t))
+	_, after := one.backup(nil)
+	if _, err := other.store.Backup(context.Background(), after, testTime, io.Discard); !errors.Is(err, backup.ErrForeign) {
+		t.Errorf("of another store: %v", err)
+	}
+}
+
+// TestChangedBackupIsRefused: cut anywhere, or with any byte changed, it is no backup.
+func TestChangedBackupIsRefused(t *testing.T) {
+	t.Parallel()
+	w := travelWorld(t)
+	file, _ := w.backup(nil)
+	if _, err := backup.Read(bytes.NewReader(file), nil); err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		at := rnd.IntN(len(file))
+		if _, err := backup.Read(bytes.NewReader(file[:at]), nil); !errors.Is(err, backup.ErrInvalid) {
+			t.Fatalf("cut at %d of %d: %v", at, len(file), err)
+		}
+		bad := bytes.Clone(file)
+		bad[at] ^= 1 << rnd.IntN(8)
+		if _, err := backup.Read(bytes.NewReader(bad), nil); !errors.Is(err, backup.ErrInvalid) {
+			t.Fatalf("byte %d of %d changed: %v", at, len(file), err)
+		}
+	}
+	if _, err := backup.Read(bytes.NewReader(append(bytes.Clone(file), 'x')), nil); !errors.Is(err, backup.ErrInvalid) {
+		t.Errorf("something behind its end: %v", err)
+	}
+}
+
+// slowly lets writers go on between the pieces of a backup.
+type slowly struct {
+	bytes.Buffer
+	between func()
+}
+
+func (s *slowly) Write(b []byte) (int, error) {
+	s.between()
+	return s.Buffer.Write(b)
+}
+
+// TestBackupUnderLoad: while runs begin, go on and are deleted a backup is of one moment:
+// what was acknowledged before it is there whole, and what is restored is in order.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	w, ctx := newWorld(t, openTemp(t)), context.Background()
+	for n := range 10 {
+		w.live(runID(n + 1))
+		w.end(runID(n + 1))
+	}
+	var files [][]byte
+	var after *backup.Header
+	next := 100
+	for round := range 3 {
+		before := map[string]uint64{}
+		for run, st := range w.runs {
+			before[run] = st.Seq
+		}
+		var once sync.Once
+		out := &slowly{between: func() {
+			once.Do(func() { w.delete(runID(round + 1)) })
+			w.live(runID(next))
+			if next%3 == 0 {
+				w.end(runID(next))
+			}
+			next++
+		}}
+		h, err := w.store.Backup(ctx, after, testTime, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, files = &h, append(files, out.Bytes())
+		s, err := restored(t, files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Check(ctx, w.graphs); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		for run, seq := range before {
+			if st, err := s.Head(ctx, 0, run); err != nil || st.Seq != seq {
+				t.Errorf("round %d: run %s had %d records when the backup began: %+v, %v", round, run, seq, st, err)
+			}
+		}
+	}
+	w.check()
+}

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -183,7 +185,11 @@ func Canonical(v []byte) []byte {
 	dec := json.NewDecoder(bytes.NewReader(v))
 	dec.UseNumber()
 	var value any
-	if err := dec.Decode(&value); err != nil || dec.More() {
+	if err := dec.Decode(&value); err != nil {
+		return v
+	}
+	// More does not see a bracket that closes nothing.
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return v
 	}
 	out, err := json.Marshal(value)

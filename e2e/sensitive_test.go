@@ -178,7 +178,7 @@ func TestSensitiveValues(t *testing.T) {
 		"driver packs:write,runs:write", "reader runs:read", "auditor runs:read,values:sensitive", "outsider events:external",
 	}, "--pack", "testdata/sensitive.pack.yaml", "--allow-tool", "*", "--push-allow", "127.0.0.1", "--log-level", "debug")
 	s.start()
-	ctx := deadline(t, patience)
+	ctx := deadline(t, 5*patience)
 	runs := s.runs()
 	_, err := s.deliveries().PutWebhook(by(ctx, "auditor"), &pawlv1.PutWebhookRequest{
 		WebhookId: "w", Url: ear.URL, Secret: "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567")), FromBeginning: true, Kinds: everyKind(),

@@ -97,6 +97,18 @@ kill: ## Kill the sidecar KILLS times under load and prove that nothing is lost
 powercut: ## Cut the power of a disk under load CUTS times (Linux with FUSE and root)
 	PAWL_CUTS=$(CUTS) $(GO) test ./e2e -run 'TestPowerCut|TestLyingDiskIsFound' -count=1 -timeout 120m -v
 
+.PHONY: sim
+sim: ## Simulate SEEDS seeds (10000), or one with its trace: SEED=n
+	SEED=$(SEED) SEEDS=$(SEEDS) .ci/sim
+
+.PHONY: sim-long
+sim-long: ## Simulate a million seeds
+	SEEDS=1000000 .ci/sim
+
+.PHONY: sim-mutants
+sim-mutants: ## Build in each known fault and have the simulator find it
+	.ci/sim-mutants
+
 .PHONY: damage
 damage: ## Damage data directories DAMAGE times and start the sidecar on each
 	PAWL_DAMAGE=$(DAMAGE) $(GO) test ./e2e -run TestDamagedDirectory -count=1 -timeout 120m -v

@@ -336,7 +336,7 @@ func (s *Server) closeWeb() error {
 // Dial opens an in-process connection to this server. It passes the same
 // interceptors as any other, tokens included. The caller closes it.
 func (s *Server) Dial(options ...grpc.DialOption) (*grpc.ClientConn, error) {
-	dialer := func(ctx context.Context, _ string) (net.Conn, error) { return s.local.DialContext(ctx) }
+	dialer := func(ctx context.Context, _ string) (net.Conn, error) { return s.Pipe(ctx) }
 	return grpc.NewClient("passthrough:///pawl", append([]grpc.DialOption{
 		grpc.WithContextDialer(dialer),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -346,3 +346,6 @@ func (s *Server) Dial(options ...grpc.DialOption) (*grpc.ClientConn, error) {
 		grpc.WithInitialWindowSize(64 << 10), grpc.WithInitialConnWindowSize(1 << 20),
 	}, options...)...)
 }
+
+// Pipe opens one in-process transport to this server, as [Server.Dial] uses them.
+func (s *Server) Pipe(ctx context.Context) (net.Conn, error) { return s.local.DialContext(ctx) }

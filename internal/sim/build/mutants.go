@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// mutant is a fault that the simulator must find.
+type mutant struct {
+	name, what string
+	file       string
+	exchange
+}
+
+// mutate builds in the named fault; "" = none.
+func (o *overlay) mutate(name string) error {
+	if name == "" {
+		return nil
+	}
+	for i := range mutants {
+		if m := &mutants[i]; m.name == name {
+			return o.patch(filepath.Join(o.module, m.file), m.exchange)
+		}
+	}
+	return fmt.Errorf("no fault is named %q; -list prints them", name)
+}
+
+// mutants are faults that Pawl had or could have. Those of rows 8.N are the faults of
+// docs/faults.md, "Every promise kept".
+var mutants = []mutant{
+	{
+		name: "m01", what: "a sync left out: Badger is told not to sync", file: "internal/store/options.go",
+		exchange: exchange{old: "WithSyncWrites(true)", new: "WithSyncWrites(false)"},
+	},
+	{
+		name: "m02", what: "an answer before the sync", file: "internal/store/committer.go",
+		exchange: exchange{
+			old: "if err := g.txn.CommitAt(c.ts, func(err error) { c.acks <- err }); err != nil {",
+			new: "c.acks <- nil\n\tif err := g.txn.CommitAt(c.ts, func(error) {}); err != nil {",
+		},
+	},
+	{
+		name: "m03", what: "HEAD claims a group before it is synced", file: "internal/store/committer.go",
+		exchange: exchange{
+			old: "\tif err := c.order(g); err != nil {\n",
+			new: "\t_ = c.store.head.SetProgress(c.ts, g.holdsValue(), g.last())\n\tif err := c.order(g); err != nil {\n",
+		},
+	},
+	{
+		name: "m04", what: "a guard's off-by-one: a state may be entered once more than max_visits", file: "internal/runtime/machine/rules/enter.go",
+		exchange: exchange{old: "visitsOf(t.s, next) < n.MaxVisits", new: "visitsOf(t.s, next) <= n.MaxVisits"},
+	},
+	{
+		name: "m05", what: "a dropped wake-up: the timers' loop is not woken for an earlier timer", file: "internal/runtime/timers.go",
+		exchange: exchange{old: "if due >= t.alarm.Load() {", new: "if due < t.alarm.Load() {"},
+	},
+	{
+		name: "m06", what: "a lost lease: the turn of a worker that leaves is offered to nobody", file: "internal/runtime/work/worker.go",
+		exchange: exchange{old: "\t\tsp.requeue(lease, lost && !w.drains)\n", new: ""},
+	},
+	{
+		name: "m07", what: "a dedupe row left out: the id of an event is not stored", file: "internal/store/layout/encode.go",
+		exchange: exchange{old: "\t\td := &batch.Consumed[i]\n", new: "\t\td := &batch.Consumed[i]\n\t\tif d.Kind == machine.CmdEmitEvent {\n\t\t\tcontinue\n\t\t}\n"},
+	},
+	{
+		name: "m08", what: "a dropped wake-up: readers of all runs are not woken while a wake is due", file: "internal/runtime/watch/hub.go",
+		exchange: exchange{old: "\t\tsp.pending = false\n\t\tsp.flush()\n", new: "\t\tsp.pending = false\n"},
+	},
+	{
+		name: "m09", what: "a group is shown to readers before it is synced", file: "internal/store/committer.go",
+		exchange: exchange{
+			old: "\tif err := c.order(g); err != nil {\n",
+			new: "\tc.store.reads.publish(c.ts, c.tails(g))\n\tif err := c.order(g); err != nil {\n",
+		},
+	},
+	{
+		name: "m10", what: "a registration's answer shares its message with others (a fault of 2026)", file: "internal/grpcapi/worker_link.go",
+		exchange: exchange{old: "if !l.batches || queue[0].GetRegistered() != nil {", new: "if !l.batches {"},
+	},
+	{
+		name: "m11", what: "an entry's cursor is given twice: the place of a namespace is not kept over groups", file: "internal/store/group.go",
+		exchange: exchange{old: "\t\tc.cursors[w.ns] = w.cursor\n", new: "\t\tif len(g.requests) == 0 {\n\t\t\tc.cursors[w.ns] = w.cursor\n\t\t}\n"},
+	},
+	{
+		name: "m12", what: "a webhook's sender is not waited for when it is removed", file: "internal/deliver/deliveries.go",
+		exchange: exchange{old: "\t\ts.stop()\n\t\t<-s.done\n", new: ""},
+	},
+	{
+		name: "r8.1", what: "an answer over the wire has the credential's rights instead of its giver's", file: "internal/a2a/delegation.go",
+		exchange: exchange{old: "if err != nil || d == nil || d.Answerer == nil {", new: "if err != nil || d == nil || d.Answerer == nil || !s.cfg.Within {"},
+	},
+	{
+		name: "r8.2", what: "a watermark is not lowered in the group of a row below it", file: "internal/store/group.go",
+		exchange: exchange{old: "lowered := c.marks.set(queue(op.Key)); lowered != nil {", new: "lowered := c.marks.set(queue(op.Key)); lowered != nil && len(g.requests) > 0 {"},
+	},
+	{
+		name: "r8.3", what: "guards do not see the group in flight: a delete that was answered is undone", file: "internal/store/group.go",
+		exchange: exchange{old: "if v, ok := c.sentGuarded[string(key)]; ok {", new: "if v, ok := c.sentGuarded[string(key)]; ok && false {"},
+	},
+	{
+		name: "r8.4", what: "the cached state of a run is used while its commit is under way", file: "internal/runtime/slot.go",
+		exchange: exchange{old: "sl != nil && !sl.unsure {", new: "sl != nil {"},
+	},
+	{
+		name: "r8.5", what: "the idempotency key of a tool has the attempt in it", file: "internal/grpcapi/convert/worker.go",
+		exchange: exchange{old: "machine.IdempotencyKey(d.RunID, d.StepLease.Step),", new: "machine.IdempotencyKey(d.RunID, d.StepLease.Step+uint32(d.Attempt)<<16),"},
+	},
+	{
+		name: "r8.6", what: "a store that lost what it acknowledged is served: nobody reads HEAD", file: "internal/store/inspect/acked.go",
+		exchange: exchange{old: "func ReadAcked(dir string) (*Acked, error) {\n", new: "func ReadAcked(dir string) (*Acked, error) {\n\tif dir != \"\" {\n\t\treturn nil, nil\n\t}\n"},
+	},
+	{
+		name: "r8.11", what: "the id of a call without effect is forgotten", file: "internal/runtime/machine/rules/seal.go",
+		exchange: exchange{old: "\tt.record(&machine.Noted{Command: machine.KindOf(t.in.Command), ID: t.in.ID})\n\treturn true\n", new: "\treturn false\n"},
+	},
+	{
+		name: "r8.12", what: "a file that was being born when the power went is not removed", file: "internal/store/inspect/unborn.go",
+		exchange: exchange{old: "\t\terr = errors.Join(err, os.Remove(filepath.Join(n.dir, name)))\n", new: "\t\t_ = name\n"},
+	},
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// fakes are what is below the store, by the import that is exchanged.
+var fakes = map[string]string{
+	"\t\"github.com/dgraph-io/badger/v4\"\n": "\tbadger \"github.com/pawl-dev/pawl/internal/sim/badger\"\n",
+}
+
+// hostFakes are those of the files that keep HEAD and the lock of the directory.
+var hostFakes = map[string]string{
+	"\t\"os\"\n":                    "\tos \"github.com/pawl-dev/pawl/internal/sim/hostos\"\n",
+	"\t\"golang.org/x/sys/unix\"\n": "\tunix \"github.com/pawl-dev/pawl/internal/sim/hostunix\"\n",
+}
+
+// store puts the crashable disk below the store.
+func (o *overlay) store() error {
+	root := filepath.Join(o.module, "internal/store")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		return o.reimport(path, onHost(path))
+	})
+	if err != nil {
+		return err
+	}
+	// Tables and logs are not files there: the disk itself tells the newest group.
+	return o.patch(filepath.Join(root, "inspect/inspect.go"), exchange{
+		old: "flushed, err := tables.verifyAll()", new: "flushed, err := badger.Newest(dir)",
+	})
+}
+
+func onHost(path string) bool {
+	return filepath.Base(filepath.Dir(path)) == "inspect" || filepath.Base(path) == "store.go" || filepath.Base(path) == "yardstick.go"
+}
+
+func (o *overlay) reimport(path string, host bool) error {
+	text, err := o.text(path)
+	if err != nil {
+		return err
+	}
+	changed := text
+	for from, to := range fakes {
+		changed = strings.Replace(changed, from, to, 1)
+	}
+	if host {
+		for from, to := range hostFakes {
+			changed = strings.Replace(changed, from, to, 1)
+		}
+	}
+	if changed != text {
+		o.add(path, changed)
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+//go:build sim
+
+// Functions without a body come by linkname, see seed.go.

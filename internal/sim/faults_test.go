@@ -1,0 +1,61 @@
+//go:build sim
+
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/sim/disk"
+)
+
+// do is one action of the plan.
+func (w *world) do(a action) {
+	dice := rand.New(rand.NewPCG(a.dice, 1))
+	n := w.nodes[a.node]
+	switch a.kind {
+	case "wait":
+	case "kill", "power":
+		n.crash(n.process(), a.kind == "power")
+		w.restartLater(n, dice)
+	case "rot":
+		n.rot()
+		w.restartLater(n, dice)
+	case "cut":
+		n.wires.cut()
+	case "kill worker":
+		m := w.workers[dice.IntN(len(w.workers))]
+		m.stop()
+		m.start()
+	case "full":
+		n.disk.SetFaults(func(f *disk.Faults) { f.Free = minFree / 2 })
+		w.later(time.Duration(dice.IntN(3000))*time.Millisecond, func() { n.disk.SetFaults(func(f *disk.Faults) { f.Free = plenty }) })
+	case "slow disk":
+		n.disk.SetFaults(func(f *disk.Faults) { f.Sync = 300 * time.Millisecond })
+		w.later(2*time.Second, func() { n.disk.SetFaults(func(f *disk.Faults) { f.Sync = w.knobs.sync }) })
+	case "broken disk":
+		n.disk.SetFaults(func(f *disk.Faults) { f.SyncFails = true })
+		w.restartLater(n, dice)
+	case "jump":
+		w.jumped = true
+		n.clock.jump(pick(dice, time.Minute, -time.Minute, time.Hour, -time.Hour, time.Second, -time.Second))
+	default:
+		w.people.act(a.kind, n, dice)
+	}
+}
+
+// later does something unless the simulation ends before.
+func (w *world) later(d time.Duration, do func()) {
+	w.busy.Go(func() {
+		select {
+		case <-time.After(d):
+			do()
+		case <-w.over:
+		}
+	})
+}
+
+// restartLater is what supervises a sidecar.
+func (w *world) restartLater(n *node, dice *rand.Rand) {
+	w.later(time.Duration(dice.IntN(1500))*time.Millisecond, n.start)
+}

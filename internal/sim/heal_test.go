@@ -1,0 +1,169 @@
+//go:build sim
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/sim/disk"
+)
+
+// healTime is how long everybody has, once all faults are over, to end every run; it is
+// well below the wall time of a run, so that a run that is stuck is not ended by that.
+const (
+	healTime = 150 * time.Second
+	healLook = 5 * time.Second
+)
+
+// heal ends all faults, has everybody do what is best, and expects that every run ends and
+// every reader has everything.
+func (w *world) heal() {
+	w.note("faults are over")
+	w.healing = true
+	w.knobs.late = 0
+	ahead := max(w.nodes[0].clock.skew, w.nodes[1].clock.skew, 0)
+	for _, n := range w.nodes {
+		n.disk.SetFaults(func(f *disk.Faults) { *f = disk.Faults{Free: plenty, Sync: time.Millisecond} })
+		n.wires.mu.Lock()
+		n.wires.late = 0
+		n.wires.mu.Unlock()
+		n.clock.skew = ahead
+		n.start()
+	}
+	for range int(healTime / healLook) {
+		w.help()
+		time.Sleep(healLook)
+		w.look()
+		for _, n := range w.nodes {
+			n.start()
+		}
+		if w.failed() != nil || w.quiet() {
+			break
+		}
+	}
+	if w.failed() == nil {
+		w.final()
+	}
+}
+
+// help gives each run what it waits for from people.
+func (w *world) help() {
+	for i, n := range w.nodes {
+		for _, run := range slices.Sorted(maps.Keys(w.oracles[i].states)) {
+			s := w.oracles[i].states[run]
+			if s.Status.Terminal() {
+				continue
+			}
+			if s.Paused {
+				ref := runtime.RunRef{Call: approver, RunID: run}
+				w.people.call(n, "resume "+short(run), func(ctx context.Context, p *process) error {
+					_, err := p.house.ResumeRun(ctx, runtime.ControlRequest{RunRef: ref})
+					return err
+				})
+			}
+			if s.Turn == nil {
+				w.wakeUp(n, run)
+			} else if s.Execution == machine.Caller {
+				w.finish(n, run)
+			}
+		}
+	}
+}
+
+// wakeUp gives an input to a run without a turn.
+func (w *world) wakeUp(n *node, run string) {
+	w.people.call(n, "wake "+short(run), func(ctx context.Context, p *process) error {
+		_, err := p.house.SendInput(ctx, runtime.InputRequest{RunRef: runtime.RunRef{Call: approver, RunID: run}, Parts: []machine.Part{{Kind: machine.PartText, Text: "go on"}}})
+		return err
+	})
+}
+
+// finish completes the turn of a run that its caller executes.
+func (w *world) finish(n *node, run string) {
+	call := approver
+	call.Principal.Scopes |= policy.Admin
+	ref := runtime.RunRef{Call: call, RunID: run}
+	w.people.call(n, "finish "+short(run), func(ctx context.Context, p *process) error {
+		turn, err := p.house.GetTurn(ctx, ref)
+		if err != nil {
+			return err
+		}
+		event := ""
+		for _, e := range turn.Events {
+			if e == "Finish" || e == "Closed" || e == "Approved" {
+				event = e
+			}
+		}
+		if turn.Orchestration == machine.External {
+			_, err = p.house.EmitEvent(ctx, runtime.EmitRequest{RunRef: ref, Event: event})
+			return err
+		}
+		_, err = p.house.CompleteTurn(ctx, runtime.CompleteRequest{TurnCall: runtime.TurnCall{RunRef: ref, TurnToken: turn.Token, TurnSeq: turn.Seq, Attempt: turn.Attempt}, Event: event})
+		return err
+	})
+}
+
+// quiet: all runs have ended.
+func (w *world) quiet() bool {
+	for _, o := range w.oracles {
+		for _, s := range o.states {
+			if !s.Status.Terminal() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// final proves what must be true when nothing happens any more.
+func (w *world) final() {
+	time.Sleep(3 * time.Second)
+	w.look()
+	for i, o := range w.oracles {
+		for _, run := range slices.Sorted(maps.Keys(o.states)) {
+			if s := o.states[run]; !s.Status.Terminal() {
+				w.fail("no run is stuck that could move", "%s: run %s is %s in %q after %v without faults: turn %+v, steps %+v",
+					w.nodes[i].name, run, s.Status, s.Current, healTime, s.Turn, s.Steps)
+			}
+		}
+		w.prove(o)
+	}
+	w.receivers.final()
+	w.linearizable()
+	for _, r := range w.readers {
+		r.complete(w.oracle(r.node).journal)
+	}
+	synctest.Wait()
+}
+
+// prove has the store prove itself: every row is as the entries make it.
+func (w *world) prove(o *oracle) {
+	p := o.node.process()
+	if p == nil {
+		w.fail("a node lives without faults", "%s", o.node.name)
+		return
+	}
+	graphs := func(digest, entry, agent string, override bool) (*machine.Graph, error) {
+		return graphOf(p, digest, entry, agent, override)
+	}
+	if _, err := p.store.Check(context.Background(), graphs); err != nil {
+		w.fail("the store proves itself", "%s: %v", o.node.name, err)
+	}
+}
+
+func graphOf(p *process, digest, entry, agent string, override bool) (*machine.Graph, error) {
+	s := &machine.State{Digest: digest, Entry: entry, Agent: agent, EntryOverride: override}
+	prog, err := p.house.Programs().Of(context.Background(), 0, s)
+	if err != nil {
+		return nil, fmt.Errorf("pack %s: %w", digest, err)
+	}
+	return prog.Graph, nil
+}

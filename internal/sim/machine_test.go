@@ -1,0 +1,142 @@
+//go:build sim
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/sim/disk"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// node is a machine with a sidecar: its disk and clock outlive processes.
+type node struct {
+	world *world
+	name  string
+	dir   string
+	disk  *disk.Disk
+	clock *clock
+	other *node
+	wires wires
+
+	mu   sync.Mutex
+	live *process
+	// buried counts processes that end in the background.
+	buried sync.WaitGroup
+	// lives counts processes.
+	lives int
+}
+
+func newNode(w *world, name string) *node {
+	n := &node{world: w, name: name, dir: fmt.Sprintf("/sim/%s", name), clock: newClock()}
+	n.disk = disk.New(n.dir)
+	n.disk.SetFaults(func(f *disk.Faults) { f.Free, f.Sync = plenty, w.knobs.sync })
+	n.wires = wires{late: w.knobs.late, dice: rand.New(rand.NewPCG(w.seed, 7))}
+	return n
+}
+
+const plenty = 1 << 40
+
+// process is the living one; nil: the node is down.
+func (n *node) process() *process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.live
+}
+
+// start boots the node if it is down.
+func (n *node) start() {
+	if n.process() != nil {
+		return
+	}
+	p, err := n.boot()
+	if full(err) {
+		n.world.later(time.Second, n.start)
+		return
+	}
+	n.lives++
+	if err != nil {
+		n.world.fail("start", "%s does not start in life %d: %v", n.name, n.lives, err)
+		return
+	}
+	n.world.note("%s lives (%d)", n.name, n.lives)
+	if err := p.register(context.Background(), packDocument); err != nil && p.ctx.Err() == nil {
+		n.world.fail("register", "%s: %v", n.name, err)
+	}
+	n.mu.Lock()
+	n.live = p
+	n.mu.Unlock()
+	go n.watchOver(p)
+}
+
+// rot kills the process, and the disk loses what it had synced: the start must say so and
+// leave everything as it is. Then the disk has it again.
+func (n *node) rot() {
+	p := n.process()
+	if p == nil {
+		return
+	}
+	n.crash(p, false)
+	n.buried.Wait()
+	heal, lost := n.disk.Rot()
+	defer heal()
+	if !lost {
+		return
+	}
+	p, err := n.boot()
+	if err == nil {
+		n.world.fail("a damaged store is named", "%s starts without the last group that it acknowledged", n.name)
+		p.bury()
+		return
+	}
+	if !errors.Is(err, layout.ErrDamaged) && !full(err) {
+		n.world.fail("a damaged store is named", "%s: %v", n.name, err)
+	}
+	n.world.note("%s names the damage", n.name)
+}
+
+// full: there is no room to start, which is said before anything is touched.
+func full(err error) bool {
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	return ok && refusal.Reason == host.DiskLow
+}
+
+// watchOver ends a process whose store has failed, as package app does; somebody starts it again.
+func (n *node) watchOver(p *process) {
+	select {
+	case <-p.house.Failed():
+		n.world.note("%s has failed", n.name)
+		n.crash(p, false)
+	case <-p.ctx.Done():
+	}
+}
+
+// crash kills a process, if it is the living one; with power, what was not synced is lost.
+func (n *node) crash(p *process, power bool) {
+	n.mu.Lock()
+	if p == nil || n.live != p {
+		n.mu.Unlock()
+		return
+	}
+	n.live = nil
+	n.mu.Unlock()
+	n.disk.Crash(power, n.world.dice)
+	n.world.note("%s is dead, power %v", n.name, power)
+	p.halt()
+	n.wires.cut()
+	n.buried.Go(p.bury)
+}
+
+// hooks see the groups of the committer.
+func (n *node) hooks() store.Hooks { return store.Hooks{} }
+
+// settleTime is how long the simulator lets pass at most between two looks.
+const settleTime = 5 * time.Millisecond

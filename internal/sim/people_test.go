@@ -1,0 +1,338 @@
+//go:build sim
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// people start runs, answer, decide, cancel, and repeat what they have asked for before: by
+// the same id, which must have the same answer and no second effect.
+type people struct {
+	world *world
+	calls int
+	busy  sync.WaitGroup
+
+	// runs are those that were acknowledged, by node; asked every call with an id.
+	runs  map[*node][]string
+	asked []*ask
+	ids   int
+
+	history history
+}
+
+// ask is a call with an id, which may be repeated.
+type ask struct {
+	node *node
+	name string
+	do   func(ctx context.Context, p *process) (runtime.Answer, error)
+	// seen is what the history has of each call; without an object it has nothing.
+	seen callSeen
+	// first is the answer that was acknowledged first.
+	first *runtime.Answer
+}
+
+func newPeople(w *world) *people { return &people{world: w, runs: map[*node][]string{}} }
+
+func (pp *people) wait() { pp.busy.Wait() }
+
+func (pp *people) id() string {
+	pp.ids++
+	return fmt.Sprintf("id-%d", pp.ids)
+}
+
+// Who calls.
+var (
+	driver   = runtime.Call{Principal: runtime.Principal{Name: "driver", Scopes: policy.RunsRead | policy.RunsWrite}}
+	approver = runtime.Call{Principal: runtime.Principal{Name: "approver", Scopes: policy.RunsRead | policy.RunsWrite | policy.EventsExternal}}
+)
+
+// patience is how long a caller waits.
+const patience = 20 * time.Second
+
+// call makes a call in its own goroutine, as callers do. What a process answers after its
+// death is heard by nobody.
+func (pp *people) call(n *node, name string, do func(ctx context.Context, p *process) error) {
+	p := n.process()
+	if p == nil {
+		return
+	}
+	pp.calls++
+	pp.busy.Go(func() {
+		ctx, cancel := context.WithTimeout(p.ctx, patience)
+		defer cancel()
+		err := do(ctx, p)
+		if p.ctx.Err() != nil {
+			return
+		}
+		pp.world.note("%s on %s: %s", name, n.name, told(err))
+		pp.judge(name, err)
+	})
+}
+
+// judge takes errors that no call may have.
+func (pp *people) judge(name string, err error) {
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	switch {
+	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+	case errors.Is(err, machine.ErrIndeterminate):
+	case !ok:
+		pp.world.fail("errors are typed", "%s: %v", name, err)
+	case refusal.Code == machine.CodeInternal || refusal.Code == machine.CodeDataLoss:
+		pp.world.fail("no internal errors", "%s: %v", name, err)
+	}
+}
+
+// told is an error without what differs from life to life.
+func told(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+		return refusal.Reason
+	}
+	return err.Error()
+}
+
+// ask makes a call that can be repeated.
+func (pp *people) ask(n *node, name string, do func(ctx context.Context, p *process) (runtime.Answer, error)) {
+	pp.askSeen(n, name, callSeen{}, do)
+}
+
+// askSeen is ask for a call that the history takes.
+func (pp *people) askSeen(n *node, name string, seen callSeen, do func(ctx context.Context, p *process) (runtime.Answer, error)) {
+	a := &ask{node: n, name: name, do: do, seen: seen}
+	pp.asked = append(pp.asked, a)
+	pp.again(a)
+}
+
+func (pp *people) again(a *ask) {
+	pp.call(a.node, a.name, func(ctx context.Context, p *process) error {
+		seen := &callSeen{}
+		if a.seen.object != "" {
+			seen = pp.history.begins(a.seen)
+		}
+		answer, err := a.do(ctx, p)
+		if p.ctx.Err() != nil {
+			return nil
+		}
+		seen.answered(&answer)
+		pp.history.ends(seen, err)
+		pp.compare(a, &answer, err)
+		if err == nil {
+			pp.world.oracle(a.node).acknowledged(a.name, &answer)
+		}
+		return err
+	})
+}
+
+// compare holds a repeat against the first answer.
+func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
+	switch {
+	case err != nil && (a.first == nil || passing(err)):
+	case err != nil:
+		pp.world.fail("an id has one answer", "%s was answered with record %d, its repeat with %v", a.name, a.first.Entry.First, err)
+	case a.first == nil:
+		a.first = answer
+	case a.first.Entry.Hash != answer.Entry.Hash || a.first.RunID != answer.RunID:
+		pp.world.fail("an id has one answer", "%s was answered with record %d of %s, its repeat with record %d of %s",
+			a.name, a.first.Entry.First, a.first.RunID, answer.Entry.First, answer.RunID)
+	}
+}
+
+// passing: the call may have another answer when it is made again.
+func passing(err error) bool {
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	return !ok || refusal.Code == machine.CodeUnavailable || refusal.Code == machine.CodeResourceExhausted
+}
+
+// act is what somebody does of their own accord.
+func (pp *people) act(k kind, n *node, dice *rand.Rand) {
+	switch k {
+	case "start":
+		pp.start(n, dice)
+		return
+	case "again":
+		if len(pp.asked) > 0 {
+			pp.again(pp.asked[max(0, len(pp.asked)-1-dice.IntN(12))])
+		}
+		return
+	case "put webhook", "delete webhook", "ack", "list":
+		pp.subscribe(k, n, dice)
+		return
+	}
+	runs := pp.runs[n]
+	if len(runs) == 0 {
+		return
+	}
+	run := runs[max(0, len(runs)-1-dice.IntN(4))]
+	pp.steer(k, n, run, dice)
+}
+
+func (pp *people) start(n *node, dice *rand.Rand) {
+	id, execution := pp.id(), pick(dice, machine.Workers, machine.Workers, machine.Caller)
+	input := []machine.Part{{Kind: machine.PartText, Text: id}}
+	pp.ask(n, "start "+id, func(ctx context.Context, p *process) (runtime.Answer, error) {
+		answer, err := p.house.StartRun(ctx, runtime.StartRequest{Call: driver, Pack: "sim", RequestID: id, Execution: execution, Input: input})
+		if err == nil && p.ctx.Err() == nil && !answer.Duplicate {
+			pp.runs[n] = append(pp.runs[n], answer.RunID)
+		}
+		return answer, err
+	})
+}
+
+// steer does something to a run.
+func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
+	id := pp.id()
+	name := fmt.Sprintf("%s %s of %s", k, id, run[len(run)-4:])
+	ref := runtime.RunRef{Call: approver, RunID: run}
+	event, artifacts := pick(dice, "Approved", "Rejected", "Taken", "Round", "Closed", "Again"), writes(dice)
+	seen := callSeen{object: n.name + "/" + run, principal: ref.Principal.Name, id: id}
+	var do func(ctx context.Context, p *process) (runtime.Answer, error)
+	switch k {
+	case "emit":
+		seen.command = machine.EmitEvent{Event: event, Artifacts: artifacts}
+		do = func(ctx context.Context, p *process) (runtime.Answer, error) {
+			return p.house.EmitEvent(ctx, runtime.EmitRequest{RunRef: ref, Event: event, EventID: id, Artifacts: artifacts})
+		}
+	case "decide":
+		pp.decide(n, run, id, event)
+		return
+	case "input":
+		seen.command = machine.SendInput{Parts: []machine.Part{{Kind: machine.PartText, Text: id}}}
+		do = func(ctx context.Context, p *process) (runtime.Answer, error) {
+			return p.house.SendInput(ctx, runtime.InputRequest{RunRef: ref, MessageID: id, Parts: []machine.Part{{Kind: machine.PartText, Text: id}}})
+		}
+	case "cancel":
+		seen.command = machine.Cancel{}
+		do = func(ctx context.Context, p *process) (runtime.Answer, error) {
+			return p.house.CancelRun(ctx, runtime.ControlRequest{RunRef: ref, ID: id, Cascade: true})
+		}
+	case "pause":
+		seen.command = machine.Pause{}
+		do = func(ctx context.Context, p *process) (runtime.Answer, error) {
+			return p.house.PauseRun(ctx, runtime.ControlRequest{RunRef: ref, ID: id})
+		}
+	case "resume":
+		seen.command = machine.Resume{}
+		do = func(ctx context.Context, p *process) (runtime.Answer, error) {
+			return p.house.ResumeRun(ctx, runtime.ControlRequest{RunRef: ref, ID: id})
+		}
+	case "resolve":
+		pp.resolve(n, run, id, uint32(dice.IntN(3)))
+		return
+	case "answer":
+		pp.answer(n, run, id, pick(dice, driver, approver))
+		return
+	case "drive":
+		pp.drive(n, run, dice)
+		return
+	}
+	pp.askSeen(n, name, seen, do)
+}
+
+func writes(dice *rand.Rand) []machine.ArtifactWrite {
+	if dice.IntN(3) > 0 {
+		return nil
+	}
+	return []machine.ArtifactWrite{{Name: "note", Value: fmt.Appendf(nil, "note %d", dice.IntN(100))}}
+}
+
+// decide answers a gate by what was seen of it: of two who do, one is too late.
+func (pp *people) decide(n *node, run, id, event string) {
+	ref := runtime.RunRef{Call: approver, RunID: run}
+	seen := callSeen{object: n.name + "/" + run, principal: ref.Principal.Name}
+	pp.call(n, "decide "+id, func(ctx context.Context, p *process) error {
+		read := pp.history.begins(seen)
+		s, err := p.house.StateAt(ctx, ref, 0)
+		if p.ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		read.seq = s.Seq
+		pp.history.ends(read, nil)
+		seen := seen
+		seen.id, seen.command = id, machine.EmitEvent{Event: event, ExpectedSeq: s.VisitSeq}
+		pp.askSeen(n, "decided "+id, seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
+			return p.house.EmitEvent(ctx, runtime.EmitRequest{RunRef: ref, Event: event, EventID: id, ExpectedSeq: s.VisitSeq})
+		})
+		return nil
+	})
+}
+
+// drive executes the turn of a run that its caller executes: a tool call, or its end.
+func (pp *people) drive(n *node, run string, dice *rand.Rand) {
+	id := pp.id()
+	ref := runtime.RunRef{Call: driver, RunID: run}
+	step, event := dice.IntN(3) == 0, pick(dice, "Again", "Ask", "Share", "Finish", "")
+	pp.call(n, "turn "+id, func(ctx context.Context, p *process) error {
+		turn, err := p.house.GetTurn(ctx, ref)
+		if err != nil {
+			return err
+		}
+		call := runtime.TurnCall{RunRef: ref, TurnToken: turn.Token, TurnSeq: turn.Seq, Attempt: turn.Attempt, ID: id}
+		if len(turn.Events) == 0 {
+			event = ""
+		}
+		if step && len(turn.Events) > 0 {
+			pp.ask(n, "request "+id, func(ctx context.Context, p *process) (runtime.Answer, error) {
+				return p.house.RequestSteps(ctx, runtime.StepsRequest{TurnCall: call, Requests: []machine.StepRequest{{Key: id, Tool: "charge", Payload: []byte(`{}`)}}})
+			})
+			return nil
+		}
+		pp.ask(n, "complete "+id, func(ctx context.Context, p *process) (runtime.Answer, error) {
+			return p.house.CompleteTurn(ctx, runtime.CompleteRequest{TurnCall: call, Event: event, Usage: machine.Usage{InputTokens: 10}})
+		})
+		return nil
+	})
+}
+
+// resolve answers a step of a run by hand.
+func (pp *people) resolve(n *node, run, id string, back uint32) {
+	ref := runtime.RunRef{Call: approver, RunID: run}
+	ref.Principal.Scopes |= policy.Admin
+	pp.call(n, "look for steps "+id, func(ctx context.Context, p *process) error {
+		s, err := p.house.StateAt(ctx, ref, 0)
+		if err != nil || s.LastStep <= back {
+			return err
+		}
+		step := s.LastStep - back
+		pp.ask(n, "resolve "+id, func(ctx context.Context, p *process) (runtime.Answer, error) {
+			return p.house.ResolveStep(ctx, runtime.ResolveRequest{RunRef: ref, Step: step, OK: true, Result: []byte(`"by hand"`), ID: id})
+		})
+		return nil
+	})
+}
+
+// answer tells the agent that asks something what somebody says, who may or may not.
+func (pp *people) answer(n *node, run, id string, who runtime.Call) {
+	ref := runtime.RunRef{Call: who, RunID: run}
+	pp.call(n, "look for questions "+id, func(ctx context.Context, p *process) error {
+		s, err := p.house.StateAt(ctx, ref, 0)
+		if err != nil {
+			return err
+		}
+		for i := range s.Steps {
+			if r := s.Steps[i].Remote; r == nil || r.Asking == 0 {
+				continue
+			}
+			step := s.Steps[i].Step
+			pp.ask(n, "answer "+id+" of "+who.Principal.Name, func(ctx context.Context, p *process) (runtime.Answer, error) {
+				return p.house.SendInput(ctx, runtime.InputRequest{RunRef: ref, Step: step, MessageID: id, Parts: []machine.Part{{Kind: machine.PartText, Text: "yes"}}})
+			})
+			break
+		}
+		return nil
+	})
+}

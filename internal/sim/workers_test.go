@@ -1,0 +1,184 @@
+//go:build sim
+
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// workman is a worker's process: the real Go client over a wire that is cut now and then.
+// What it does with a turn is a function of the turn, so that a second delivery of it goes
+// the same way.
+type workman struct {
+	world *world
+	node  *node
+	name  string
+	conn  *grpc.ClientConn
+	halt  context.CancelFunc
+	done  chan struct{}
+}
+
+func newWorkman(w *world, n *node, name string) *workman {
+	return &workman{world: w, node: n, name: name}
+}
+
+// start begins a new process under the same name.
+func (m *workman) start() {
+	conn, err := m.node.dial()
+	if err != nil {
+		m.world.fail("dial", "%v", err)
+		return
+	}
+	turns := map[string]worker.TurnFunc{"*": m.turn}
+	w, err := worker.New(worker.Config{
+		Conn: conn, ID: m.name, Prompts: turns, Agents: turns, Tools: map[string]worker.ToolFunc{"charge": m.world.tools.charge},
+		Turns: 2, Steps: 2, Grace: time.Millisecond,
+	})
+	if err != nil {
+		m.world.fail("worker", "%v", err)
+		return
+	}
+	var ctx context.Context
+	ctx, m.halt = context.WithCancel(context.Background())
+	m.conn, m.done = conn, make(chan struct{})
+	go func() {
+		defer close(m.done)
+		if err := w.Run(ctx); err != nil {
+			m.world.fail("workers are taken", "%s: %v", m.name, err)
+		}
+	}()
+}
+
+// stop ends the process; nobody is told.
+func (m *workman) stop() {
+	m.halt()
+	_ = m.conn.Close()
+	<-m.done
+}
+
+// turn executes one.
+func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	a := t.Assignment
+	lease, turn := a.GetLease(), a.GetTurn()
+	dice := diceOf(lease.GetRunId(), lease.GetTurnSeq(), uint64(lease.GetAttempt()))
+	m.world.note("%s has turn %d.%d.%d of %s", m.name, lease.GetTurnSeq(), lease.GetAttempt(), lease.GetDelivery(), short(lease.GetRunId()))
+	usage := &pawlv1.Usage{InputTokens: int64(dice.IntN(30))}
+	if m.world.healing {
+		return m.best(turn, usage), nil
+	}
+	if err := pause(ctx, time.Duration(dice.IntN(1500))*time.Millisecond); err != nil {
+		return worker.Completion{}, err
+	}
+	switch dice.IntN(10) {
+	case 0:
+		return worker.Completion{}, fmt.Errorf("attempt %d fails", lease.GetAttempt())
+	case 1:
+		if err := pause(ctx, 8*time.Second); err != nil {
+			return worker.Completion{}, err
+		}
+	case 2, 3, 4:
+		if turn.GetPrompt() == "lead" && !turn.GetTerminal() {
+			_, _ = t.Step(ctx, "c", "charge", `{}`)
+		}
+	case 5, 6:
+		if turn.GetPrompt() == "lead" && !turn.GetTerminal() {
+			_, _ = t.Step(ctx, "h", "helper", fmt.Sprintf(`{"message": "help %d"}`, lease.GetTurnSeq()))
+		}
+	case 7:
+		if turn.GetPrompt() == "lead" && !turn.GetTerminal() {
+			_, _ = t.Step(ctx, "t", "teller", `{"message": "may I?"}`)
+		}
+	}
+	if ctx.Err() != nil {
+		return worker.Completion{}, ctx.Err()
+	}
+	return worker.Completion{Event: m.event(turn, dice), Usage: usage, Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}, nil
+}
+
+// event is one of those that the turn may end with, or none.
+func (m *workman) event(turn *pawlv1.GetTurnResponse, dice *rand.Rand) string {
+	events := turn.GetAllowedEvents()
+	if len(events) == 0 || dice.IntN(12) == 0 {
+		return ""
+	}
+	return events[dice.IntN(len(events))]
+}
+
+// best is what ends a run soonest.
+func (m *workman) best(turn *pawlv1.GetTurnResponse, usage *pawlv1.Usage) worker.Completion {
+	done := worker.Completion{Usage: usage, Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}
+	for _, event := range turn.GetAllowedEvents() {
+		if event == "Finish" || event == "Closed" {
+			done.Event = event
+		}
+	}
+	return done
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// diceOf are the same for the same piece of work.
+func diceOf(run string, n ...uint64) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(run))
+	sum := h.Sum64()
+	for _, x := range n {
+		sum = sum*31 + x
+	}
+	return rand.New(rand.NewPCG(sum, 1))
+}
+
+func short(run string) string { return run[max(0, len(run)-4):] }
+
+// tools are what happens outside: each call has a key, by which the other side knows it again.
+type tools struct {
+	world *world
+	mu    sync.Mutex
+	// keys are those of each step.
+	keys map[string]string
+}
+
+func newTools(w *world) *tools { return &tools{world: w, keys: map[string]string{}} }
+
+// charge is a tool that takes money: under two keys it would do so twice.
+func (t *tools) charge(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+	lease := s.Assignment.GetLease()
+	step := fmt.Sprintf("%s/%d", lease.GetRunId(), lease.GetStep())
+	t.mu.Lock()
+	first, known := t.keys[step]
+	if !known {
+		t.keys[step] = s.IdempotencyKey()
+	}
+	t.mu.Unlock()
+	if known && first != s.IdempotencyKey() {
+		t.world.fail("one effect outside", "step %s was called under the keys %q and %q", step, first, s.IdempotencyKey())
+	}
+	dice := diceOf(lease.GetRunId(), uint64(lease.GetStep()), uint64(lease.GetAttempt()))
+	if !t.world.healing {
+		if err := pause(ctx, time.Duration(dice.IntN(800))*time.Millisecond); err != nil {
+			return nil, err
+		}
+		if dice.IntN(3) == 0 {
+			return nil, &worker.Failure{Code: "DECLINED", Message: "try again"}
+		}
+	}
+	return json.RawMessage(`"charged"`), nil
+}

@@ -1,0 +1,204 @@
+//go:build sim
+
+package sim
+
+import (
+	_ "embed"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/sim/disk"
+)
+
+//go:embed testdata/pack.json
+var packDocument []byte
+
+// world is one simulation: two nodes, and everybody around them. It lives in a synctest
+// bubble, on one processor, so that fields are touched by one goroutine at a time; those
+// that a goroutine may be in the middle of have a mutex.
+type world struct {
+	seed  uint64
+	knobs knobs
+	dice  *rand.Rand
+	nodes [2]*node
+	began time.Time
+
+	people    *people
+	workers   []*workman
+	readers   []*reader
+	receivers *receivers
+	tools     *tools
+	oracles   [2]*oracle
+
+	// healing: faults are over and everybody does what is best.
+	healing bool
+	// jumped: a wall clock was set, so that deadlines may have passed.
+	jumped bool
+
+	mu        sync.Mutex
+	violation *violation
+	trace     []string
+	keep      bool
+	sum       uint64
+	steps     int
+	// over ends readers, workers and receivers.
+	over chan struct{}
+	busy sync.WaitGroup
+}
+
+// violation is a promise that was not kept.
+type violation struct{ promise, detail string }
+
+func (v *violation) Error() string { return v.promise + ": " + v.detail }
+
+// fail notes the first violation.
+func (w *world) fail(promise, format string, args ...any) {
+	w.mu.Lock()
+	first := w.violation == nil
+	if first {
+		w.violation = &violation{promise: promise, detail: fmt.Sprintf(format, args...)}
+	}
+	w.mu.Unlock()
+	if first {
+		w.note("VIOLATION %s: %s", promise, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) failed() *violation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.violation
+}
+
+// note adds a line to the trace, of which a hash is kept in any case.
+func (w *world) note(format string, args ...any) {
+	line := fmt.Sprintf("%12v ", time.Since(w.began)) + fmt.Sprintf("%016x ", drawn()) + fmt.Sprintf(format, args...)
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(line))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sum = w.sum*31 + h.Sum64()
+	w.steps++
+	if w.keep {
+		w.trace = append(w.trace, line)
+	}
+}
+
+// outcome of a simulation.
+type outcome struct {
+	violation *violation
+	// sum is of the whole trace: the same for the same plan, in every process.
+	sum   uint64
+	trace []string
+	stats stats
+}
+
+// stats count what happened in simulations.
+type stats struct{ entries, calls, lives int }
+
+func (s *stats) add(more stats) {
+	s.entries += more.entries
+	s.calls += more.calls
+	s.lives += more.lives
+}
+
+// run simulates a plan. It must be called in a bubble.
+func run(p plan, keep bool) (out outcome) {
+	w := &world{seed: p.seed, knobs: p.knobs, dice: rand.New(rand.NewPCG(p.seed, 3)), keep: keep, over: make(chan struct{}), began: time.Now()}
+	defer func() {
+		if r := recover(); r != nil {
+			w.fail("panic", "%v\n%s", r, debug.Stack())
+		}
+		out.violation, out.sum, out.trace = w.failed(), w.sum, w.trace
+	}()
+	w.people, w.receivers, w.tools = newPeople(w), newReceivers(w), newTools(w)
+	for i := range w.nodes {
+		w.nodes[i] = newNode(w, fmt.Sprintf("n%d", i))
+		w.oracles[i] = newOracle(w, w.nodes[i])
+	}
+	w.nodes[0].other, w.nodes[1].other = w.nodes[1], w.nodes[0]
+	for _, n := range w.nodes {
+		n.start()
+	}
+	w.enter()
+	for _, a := range p.actions {
+		if w.failed() != nil {
+			break
+		}
+		time.Sleep(a.after)
+		w.note("%s", a)
+		w.do(a)
+		w.look()
+	}
+	if w.failed() == nil {
+		w.heal()
+	}
+	w.leave()
+	out.stats = w.stats()
+	return out
+}
+
+// enter brings in those who act by themselves.
+func (w *world) enter() {
+	for i := range 3 {
+		w.workers = append(w.workers, newWorkman(w, w.nodes[i%2], fmt.Sprintf("w%d", i)))
+	}
+	for i, n := range w.nodes {
+		w.readers = append(w.readers, newReader(w, n, fmt.Sprintf("r%d", i), i))
+	}
+	for _, m := range w.workers {
+		m.start()
+	}
+	for _, r := range w.readers {
+		w.busy.Go(r.run)
+	}
+}
+
+// look is made after every step, when nobody can go on without time passing.
+func (w *world) look() {
+	synctest.Wait()
+	for _, o := range w.oracles {
+		o.look()
+	}
+}
+
+// leave ends everything, so that the bubble can end.
+func (w *world) leave() {
+	w.mu.Lock()
+	w.healing = true
+	w.mu.Unlock()
+	close(w.over)
+	for _, m := range w.workers {
+		m.stop()
+	}
+	for _, n := range w.nodes {
+		if p := n.process(); p != nil {
+			n.crash(p, false)
+		}
+	}
+	w.people.wait()
+	w.busy.Wait()
+	for _, n := range w.nodes {
+		n.buried.Wait()
+		disk.Forget(n.dir)
+	}
+	// What was under way on the wires, and what only times out, ends meanwhile.
+	time.Sleep(lastSleep)
+}
+
+// lastSleep is longer than every timeout of those that end.
+const lastSleep = 2 * time.Minute
+
+func (w *world) stats() stats {
+	s := stats{calls: w.people.calls}
+	for i, n := range w.nodes {
+		s.lives += n.lives
+		s.entries += len(w.oracles[i].journal)
+	}
+	return s
+}

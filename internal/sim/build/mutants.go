@@ -115,6 +115,6 @@ var mutants = []mutant{
 	},
 	{
 		name: "r8.12", what: "a file that was being born when the power went is not removed", file: "internal/store/inspect/unborn.go",
-		exchange: exchange{old: "\t\terr = errors.Join(err, os.Remove(filepath.Join(n.dir, name)))\n", new: "\t\t_ = name\n"},
+		exchange: exchange{old: "\t\terr = errors.Join(err, os.Remove(filepath.Join(n.dir, name)))\n", new: "\t\t_, err = name, errors.Join(err)\n"},
 	},
 }

@@ -70,6 +70,7 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 	if m.stream != nil {
 		out := &events{w: w, frame: func(data []byte) []byte { return rpcResult(req.ID, data) }}
 		err := m.stream(s, ctx, in, out.send)
+		s.host.Settled(ctx, m.full, in, err)
 		if err != nil && !out.begun {
 			s.refuseRPC(w, r, req.ID, err)
 			return
@@ -80,6 +81,7 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 		return
 	}
 	out, err := m.unary(s, ctx, in)
+	s.host.Settled(ctx, m.full, in, err)
 	if err != nil {
 		s.refuseRPC(w, r, req.ID, err)
 		return

@@ -100,6 +100,7 @@ func (s *Service) serveREST(w http.ResponseWriter, r *http.Request, t target) {
 	if m.stream != nil {
 		out := &events{w: w, frame: func(data []byte) []byte { return data }}
 		err := m.stream(s, ctx, in, out.send)
+		s.host.Settled(ctx, m.full, in, err)
 		switch {
 		case err != nil && out.begun:
 			out.fault(s.statusBody(r, err))
@@ -109,6 +110,7 @@ func (s *Service) serveREST(w http.ResponseWriter, r *http.Request, t target) {
 		return
 	}
 	out, err := m.unary(s, ctx, in)
+	s.host.Settled(ctx, m.full, in, err)
 	if err != nil {
 		s.writeError(w, r, err)
 		return

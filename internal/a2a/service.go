@@ -41,6 +41,8 @@ type Host interface {
 	// whether the method is theirs, and whether it is too much. The context is the
 	// one to serve the request with.
 	Admit(r *http.Request, fullMethod string) (context.Context, error)
+	// Settled is told what came of a request that was admitted.
+	Settled(ctx context.Context, fullMethod string, request any, err error)
 	// Stay takes a place among the calls that wait. Its context ends when the server
 	// drains or the caller's right is withdrawn; leave gives the place back.
 	Stay(ctx context.Context, fullMethod string) (stay context.Context, leave func(), err error)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
@@ -27,6 +28,8 @@ type options struct {
 	rights grpcapi.Rights
 	clock  runtime.Clock
 	log    *slog.Logger
+	// audit is nil where there is none; the app closes it.
+	audit *audit.Log
 }
 
 // app is a running sidecar: store, engine and server.
@@ -52,16 +55,19 @@ func open(opts options) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.audit, err = openAudit(opts.config); err != nil {
+		return nil, err
+	}
 	watching := newObservers(opts)
 	s, err := store.Open(store.Options{
 		Dir: opts.config.Data, EncryptionKey: key, DataKeyAge: opts.config.DataKeyAge, Logger: opts.log, Hooks: watching.hooks(),
 	})
 	if err != nil {
-		return nil, errors.Join(err, watching.stop())
+		return nil, errors.Join(err, watching.stop(), closeAudit(opts.audit))
 	}
 	a, err := build(opts, s, watching)
 	if err != nil {
-		return nil, errors.Join(err, watching.stop(), s.Close())
+		return nil, errors.Join(err, watching.stop(), s.Close(), closeAudit(opts.audit))
 	}
 	return a, nil
 }
@@ -191,6 +197,7 @@ func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics
 		Guest:             agentsGuest(opts, rooms, box),
 		Deliveries:        box,
 		Counts:            counts,
+		Audit:             opts.audit,
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
 		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
 		Channelz:          c.Channelz,
@@ -218,7 +225,7 @@ func (a *app) stop(ctx context.Context) error {
 	for ; a.loops > 0; a.loops-- {
 		errs = append(errs, <-a.ended)
 	}
-	return errors.Join(append(errs, a.observers.stop(), wrap("store", a.store.Close()))...)
+	return errors.Join(append(errs, a.observers.stop(), wrap("store", a.store.Close()), wrap("audit", closeAudit(a.opts.audit)))...)
 }
 
 // stopEngine ends the engine's loop whether or not it could drain in time.

@@ -148,6 +148,9 @@ func (within) Admit(*http.Request, string) (context.Context, error) {
 	return nil, errors.New("there is no HTTP within a sidecar")
 }
 
+// Settled: what the sidecar does itself is in the journal alone.
+func (within) Settled(context.Context, string, any, error) {}
+
 func (within) Stay(ctx context.Context, _ string) (context.Context, func(), error) {
 	return ctx, func() {}, nil
 }

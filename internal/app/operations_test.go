@@ -146,7 +146,7 @@ type operationsRig struct {
 	calls int
 }
 
-func newOperationsRig(t *testing.T) *operationsRig {
+func newOperationsRig(t *testing.T, change ...func(*config.Config)) *operationsRig {
 	t.Helper()
 	var lines []string
 	for _, scope := range door.EveryScope {
@@ -165,6 +165,9 @@ func newOperationsRig(t *testing.T) *operationsRig {
 	}
 	c.Packs = []string{packAt(t)}
 	c.Namespaces, c.HTTP, c.Metrics, c.Channelz = []string{"red", "blue"}, "127.0.0.1:0", "127.0.0.1:0", true
+	for _, f := range change {
+		f(&c)
+	}
 	r := &operationsRig{t: t, s: operating(t, c), table: map[string]policy.Operation{}}
 	r.conn = dial(t, r.s.ready.GRPC)
 	for _, op := range policy.Operations {

@@ -45,6 +45,7 @@ func (a *app) reload(ctx context.Context) {
 	if err = errors.Join(err, remotesErr); err == nil {
 		err = a.server.SetRights(rights)
 	}
+	a.audited("reload", err)
 	if err != nil {
 		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates and keys stay as they were", "error", err)
 		return

@@ -93,6 +93,15 @@ type Config struct {
 	// OIDCFile says which issuers' JSON web tokens count, and what they give; "" = none.
 	OIDCFile string `yaml:"oidc_file" json:"oidc_file"`
 
+	// Audit is a directory for a line of each call that changes something or is refused;
+	// created when absent. "" = none.
+	Audit string `yaml:"audit" json:"audit"`
+	// AuditKey is a file with the key of the audit's chain; "" = a plain hash.
+	AuditKey string `yaml:"audit_key" json:"audit_key"`
+	// AuditBytes is when a file of the audit is full and the next one begins. Default
+	// 64MiB.
+	AuditBytes Bytes `yaml:"audit_bytes" json:"audit_bytes"`
+
 	// Metrics is HOST:PORT of a listener that serves metrics for Prometheus at
 	// /metrics, under the rules of Listen; "" = none.
 	Metrics string `yaml:"metrics" json:"metrics"`
@@ -192,6 +201,7 @@ func Default() Config {
 		RestartGrace: 20 * time.Second,
 		BlobGrace:    24 * time.Hour,
 		TraceSample:  0.1,
+		AuditBytes:   64 << 20,
 		LogLevel:     "info",
 		LogFormat:    "text",
 		Limits:       defaultLimits(),

@@ -154,6 +154,12 @@ func (c *Config) agents(l *list) {
 }
 
 func (c *Config) security(l *list) {
+	if c.AuditKey != "" && c.Audit == "" {
+		l.add("audit_key", "needs audit: the directory of what it is for")
+	}
+	if c.AuditBytes < 1<<10 {
+		l.add("audit_bytes", "%s is less than 1KiB", c.AuditBytes)
+	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		l.add("tls_cert", "and tls_key are set together or not at all")
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
@@ -24,6 +25,9 @@ type Config struct {
 	// token or an artifact. Default: discarded.
 	Log *slog.Logger
 
+	// Audit has a line of each call that changes something or is refused; nil = nothing
+	// has. It stays its caller's.
+	Audit *audit.Log
 	// Counts is told of refused calls and ignored answers; nil = nobody is.
 	Counts Counts
 

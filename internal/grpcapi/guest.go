@@ -47,29 +47,38 @@ func (s *Server) Principal(ctx context.Context) runtime.Principal {
 // Admit is for a request over HTTP what the interceptors are for one over gRPC.
 // The context is the one to serve the request with.
 func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
-	ctx, err := s.admit(r, method)
+	ctx, p, err := s.admit(r, method)
 	if err != nil {
 		st, _ := fault.Status(err)
 		s.edge.tally.refused(r.Context(), method, st)
+		s.edge.trail.Refused(ctx, method, p, err)
 	}
 	return ctx, err
 }
 
-func (s *Server) admit(r *http.Request, method string) (context.Context, error) {
-	ctx := metadata.NewIncomingContext(r.Context(), metadata.Pairs(
+// Settled is told what came of a request that was admitted.
+func (s *Server) Settled(ctx context.Context, method string, request any, err error) {
+	s.edge.trail.Settled(ctx, method, request, err)
+}
+
+func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *door.Caller, err error) {
+	ctx = door.WithPeer(r.Context(), r.RemoteAddr)
+	md := metadata.NewIncomingContext(ctx, metadata.Pairs(
 		"authorization", r.Header.Get("Authorization"), traceHeaderName, r.Header.Get("Traceparent")))
 	if r.TLS != nil {
-		ctx = peer.NewContext(ctx, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
+		md = peer.NewContext(md, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
 	}
-	p, err := s.auth.Identify(ctx)
-	if err != nil {
-		return nil, err
+	if p, err = s.auth.Identify(md); err != nil {
+		return ctx, nil, err
 	}
 	if err := s.auth.Authorize(p, method); err != nil {
-		return nil, err
+		return ctx, p, err
 	}
-	ctx = door.WithCaller(r.Context(), p)
-	return ctx, s.limit.Admit(ctx)
+	if err := s.edge.trail.Admit(method); err != nil {
+		return ctx, p, err
+	}
+	ctx = door.WithCaller(ctx, p)
+	return ctx, p, s.limit.Admit(ctx)
 }
 
 // Stay takes a place among the calls that stay open. Its context ends when the

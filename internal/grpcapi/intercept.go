@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
+	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -43,6 +44,9 @@ func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 	out := []grpc.UnaryServerInterceptor{
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.unary,
 	}
+	if edge.trail != nil {
+		out = append(out, edge.trail.Unary)
+	}
 	if logsCalls(edge.log) {
 		out = append(out, logging.UnaryServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
@@ -61,6 +65,9 @@ func innerChain(limit *quota.Limiter, validator protovalidate.Validator) []grpc.
 func streamChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
 	out := []grpc.StreamServerInterceptor{
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.stream,
+	}
+	if edge.trail != nil {
+		out = append(out, edge.trail.Stream)
 	}
 	if logsCalls(edge.log) {
 		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
@@ -109,6 +116,8 @@ func reasonField(err error) logging.Fields {
 type edge struct {
 	log   *slog.Logger
 	tally *tally
+	// trail is nil unless there is an audit.
+	trail *trail.Trail
 	// calls counts the unary calls under way.
 	calls atomic.Int64
 }

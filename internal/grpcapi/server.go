@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
+	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
 )
 
 // streamWorkers handle calls on stacks that have grown already: a new goroutine
@@ -67,7 +68,7 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, edge: &edge{log: cfg.Log, tally: newTally(cfg.Counts, cfg.Log)},
+		cfg: cfg, edge: &edge{log: cfg.Log, tally: newTally(cfg.Counts, cfg.Log), trail: trail.New(cfg.Audit, operations())},
 		draining: make(chan struct{}),
 	}
 	rights, err := readRights(cfg, nil, s.renew)
@@ -148,12 +149,12 @@ func (s *Server) transport() []grpc.ServerOption {
 func (s *Server) bind() (err error) {
 	open := s.cfg.open()
 	if s.cfg.Listen != "" {
-		if s.tcp, err = listenTCP("listen", s.cfg.Listen, open); err != nil {
+		if s.tcp, err = door.ListenTCP("listen", s.cfg.Listen, open); err != nil {
 			return err
 		}
 	}
 	if s.cfg.Socket != "" {
-		if s.unix, err = listenUnix(s.cfg.Socket); err != nil {
+		if s.unix, err = door.ListenUnix(s.cfg.Socket); err != nil {
 			return err
 		}
 	}

@@ -250,7 +250,7 @@ func TestAddressInUse(t *testing.T) {
 	if _, err := New(Config{House: engine, Socket: socket, HTTP: busy.Addr().String()}); err == nil || !strings.Contains(err.Error(), "http") {
 		t.Fatalf("error %v", err)
 	}
-	ln, err := listenUnix(socket)
+	ln, err := door.ListenUnix(socket)
 	if err != nil {
 		t.Fatalf("the socket was not released: %v", err)
 	}

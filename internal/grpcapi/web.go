@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 )
 
@@ -20,7 +21,7 @@ func newWeb(handler http.Handler) web { return web{server: gateway.NewServer(han
 
 func (w *web) bind(field, address string, open bool, conf *tls.Config) (err error) {
 	w.server.TLSConfig = conf
-	w.listener, err = listenTCP(field, address, open)
+	w.listener, err = door.ListenTCP(field, address, open)
 	return err
 }
 

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"strings"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/grpc/codes"
@@ -74,7 +75,7 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 	if before != nil {
 		<-before
 	}
-	receipt, err := l.guardedCall(ctx, in)
+	receipt, err := l.audited(ctx, in)
 	l.mu.Lock()
 	if close(turn); l.last[run] == turn {
 		delete(l.last, run)
@@ -103,6 +104,24 @@ func aboutRun(in *pawlv1.WorkRequest) convert.RunRequest {
 		return item.WriteOutput
 	}
 	return nil
+}
+
+// audited is guardedCall with its line in the audit: a request about a run is the call of
+// RunService that it could have been.
+func (l *workLink) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+	audit := l.s.edge.trail
+	if audit == nil {
+		return l.guardedCall(ctx, in)
+	}
+	about := aboutRun(in)
+	name := string(about.(proto.Message).ProtoReflect().Descriptor().Name())
+	method := "/" + pawlv1.RunService_ServiceDesc.ServiceName + "/" + strings.TrimSuffix(name, "Request")
+	if err := audit.Admit(method); err != nil {
+		return nil, err
+	}
+	receipt, err := l.guardedCall(ctx, in)
+	audit.Settled(ctx, method, about, err)
+	return receipt, err
 }
 
 // guardedCall is call behind what catches panics, which the interceptors cannot

@@ -111,6 +111,7 @@ func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return ctx, err
 	}
+	sit(ctx, p)
 	if err := a.Authorize(p, method); err != nil {
 		return ctx, err
 	}
@@ -247,6 +248,7 @@ func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServ
 		}
 		who, ctx = now, WithCaller(ctx, now)
 	}
+	sit(ctx, who)
 	if err := a.Authorize(who, info.FullMethod); err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 		gw.WithMarshalerOption(gw.MIMEWildcard, &RealJSON{}),
 		gw.WithIncomingHeaderMatcher(traceHeader),
 		gw.WithOutgoingHeaderMatcher(noHeader),
-		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return door.IdentityOf(r.TLS).Metadata() }),
+		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return door.Told(r) }),
 		gw.WithErrorHandler(gatewayError),
 		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
 		gw.WithRoutingErrorHandler(routingError),

@@ -1,4 +1,4 @@
-package grpcapi
+package door
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// listenTCP binds HOST:PORT for every listener of the process. Unless it is
+// ListenTCP binds HOST:PORT for every listener of the process. Unless it is
 // open, to callers who are authenticated or whom the operator takes anyway, an empty
 // HOST means loopback and any other than loopback is refused.
-func listenTCP(field, address string, open bool) (net.Listener, error) {
+func ListenTCP(field, address string, open bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: want HOST:PORT: %w", field, address, err)
@@ -57,9 +57,9 @@ func loopbackAddr(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// listenUnix binds a socket that only its owner may use. A socket that a
+// ListenUnix binds a socket that only its owner may use. A socket that a
 // crashed process left behind is replaced; one that answers is not.
-func listenUnix(path string) (net.Listener, error) {
+func ListenUnix(path string) (net.Listener, error) {
 	if err := clearStaleSocket(path); err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
 	}

@@ -1,4 +1,4 @@
-package grpcapi
+package door
 
 import (
 	"net"
@@ -29,7 +29,7 @@ func TestLoopbackRule(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.address, func(t *testing.T) {
 			t.Parallel()
-			ln, err := listenTCP("listen", tt.address, tt.open)
+			ln, err := ListenTCP("listen", tt.address, tt.open)
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "listen") {
 					t.Fatalf("error %v, want %q in it", err, tt.want)
@@ -50,7 +50,7 @@ func TestLoopbackRule(t *testing.T) {
 func TestListenUnix(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
-	ln, err := listenUnix(path)
+	ln, err := ListenUnix(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +58,13 @@ func TestListenUnix(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "another process") {
+	if _, err := ListenUnix(path); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Fatalf("a served socket was taken: %v", err)
 	}
 	// A crash leaves the file behind.
 	ln.(*net.UnixListener).SetUnlinkOnClose(false)
 	ln.Close()
-	ln, err = listenUnix(path)
+	ln, err = ListenUnix(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestListenUnix(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := ListenUnix(path); err == nil || !strings.Contains(err.Error(), "no socket") {
 		t.Fatalf("a file was taken for a socket: %v", err)
 	}
 }

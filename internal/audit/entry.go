@@ -1,0 +1,95 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"time"
+)
+
+// Entry is one line.
+type Entry struct {
+	// Seq numbers the lines, dense from 1.
+	Seq uint64 `json:"n"`
+	// At is when the call was answered.
+	At time.Time `json:"at"`
+	// Principal called; "" = nobody knows who.
+	Principal string `json:"principal,omitempty"`
+	// Namespace and Resource are what it was about: a run, a pack, a webhook, ...
+	Namespace string `json:"namespace,omitempty"`
+	Resource  string `json:"resource,omitempty"`
+	// Method is the gRPC method without its first slash, or what the process did itself.
+	Method string `json:"method"`
+	// Outcome is OK or the name of the status, Reason that of the refusal.
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitempty"`
+	// RequestID is the id that the caller gave the call.
+	RequestID string `json:"request_id,omitempty"`
+	// Peer is the address that it came from.
+	Peer string `json:"peer,omitempty"`
+	// LeftOut counts refused calls of nobody knows whom that have no line, there being too
+	// many, since the line before.
+	LeftOut int64 `json:"left_out,omitempty"`
+	// Note is what the process says of itself.
+	Note string `json:"note,omitempty"`
+	// Prev is the hash of the line before; 64 zeros in the first.
+	Prev string `json:"prev"`
+}
+
+// A line ends with the hash of all that stands before it.
+const (
+	hashBefore = `,"hash":"`
+	hashAfter  = `"}`
+	tailBytes  = len(hashBefore) + 2*sha256.Size + len(hashAfter)
+)
+
+// zero is what the first line follows.
+var zero = hex.EncodeToString(make([]byte, sha256.Size))
+
+// hashOf is the hash of the body of a line: HMAC-SHA256 where there is a key.
+func hashOf(key, body []byte) string {
+	var h hash.Hash
+	if len(key) == 0 {
+		h = sha256.New()
+	} else {
+		h = hmac.New(sha256.New, key)
+	}
+	h.Write(body)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// line encodes an entry and tells its hash.
+func (e *Entry) line(key []byte) (line []byte, sum string, err error) {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return nil, "", err
+	}
+	body = body[:len(body)-1]
+	sum = hashOf(key, body)
+	line = append(body, hashBefore...)
+	line = append(line, sum...)
+	return append(line, hashAfter+"\n"...), sum, nil
+}
+
+// parse reads a line without its end and proves its own hash.
+func parse(key, line []byte) (e Entry, sum string, err error) {
+	if len(line) < tailBytes || !bytes.HasSuffix(line, []byte(hashAfter)) {
+		return e, "", errors.New("it is no line of an audit")
+	}
+	body, tail := line[:len(line)-tailBytes], line[len(line)-tailBytes:]
+	said, ok := bytes.CutPrefix(tail, []byte(hashBefore))
+	sum = hashOf(key, body)
+	if !ok || !hmac.Equal(said[:2*sha256.Size], []byte(sum)) {
+		return e, "", errors.New("its hash is not that of what it says")
+	}
+	decode := json.NewDecoder(bytes.NewReader(line))
+	if err := decode.Decode(&e); err != nil {
+		return e, "", fmt.Errorf("it cannot be read: %w", err)
+	}
+	return e, sum, nil
+}

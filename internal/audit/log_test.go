@@ -1,0 +1,207 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func open(t testing.TB, o Options) *Log {
+	t.Helper()
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func add(t testing.TB, l *Log, n int) {
+	t.Helper()
+	for i := range n {
+		if err := l.Add(Entry{Principal: "p", Method: "pawl.v1.RunService/StartRun", Outcome: "OK", Resource: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func closeLog(t testing.TB, l *Log) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestChain: lines of many callers over many files and starts are one chain.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	for _, key := range [][]byte{nil, []byte("key of the audit")} {
+		o := Options{Dir: filepath.Join(t.TempDir(), "audit"), MaxBytes: 4000, Key: key}
+		for range 3 {
+			l := open(t, o)
+			if _, err := Open(o); err == nil {
+				t.Fatal("two write one audit")
+			}
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { add(t, l, 25) })
+			}
+			all.Wait()
+			closeLog(t, l)
+		}
+		var seen uint64
+		end, err := Walk(o.Dir, key, func(e *Entry, _ string, _ []byte) error {
+			seen++
+			if e.Seq != seen {
+				return errors.New("out of order")
+			}
+			return nil
+		})
+		files, _ := filesOf(o.Dir)
+		if err != nil || end.Seq != 300 || end.First != 1 || end.Lines != 300 || len(files) < 10 {
+			t.Fatalf("%+v in %d files: %v", end, len(files), err)
+		}
+		if _, err := Walk(o.Dir, []byte("another key"), nil); err == nil {
+			t.Error("another key proves the chain")
+		}
+	}
+}
+
+// TestTampering: every byte of a file that is changed, every line that is taken out,
+// moved or repeated, and every file that is taken out of the middle is found.
+func TestTampering(t *testing.T) {
+	t.Parallel()
+	o := Options{Dir: t.TempDir(), MaxBytes: 900}
+	l := open(t, o)
+	add(t, l, 12)
+	closeLog(t, l)
+	files, _ := filesOf(o.Dir)
+	raw, err := os.ReadFile(files[1])
+	if err != nil || len(files) < 3 {
+		t.Fatal(len(files), err)
+	}
+	try := func(what string, changed []byte) {
+		if err := os.WriteFile(files[1], changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if end, err := Walk(o.Dir, nil, nil); err == nil {
+			t.Errorf("%s: not found, %+v", what, end)
+		}
+	}
+	for i := range raw {
+		changed := bytes.Clone(raw)
+		changed[i] ^= 1
+		try(fmt.Sprintf("byte %d", i), changed)
+	}
+	lines := bytes.SplitAfter(raw, []byte("\n"))
+	for i := range len(lines) - 1 {
+		try(fmt.Sprintf("without line %d", i), bytes.Join(append(append([][]byte{}, lines[:i]...), lines[i+1:]...), nil))
+		try(fmt.Sprintf("line %d twice", i), bytes.Join(append(append([][]byte{}, lines[:i+1]...), lines[i:]...), nil))
+	}
+	try("two lines the other way round", bytes.Join([][]byte{lines[1], lines[0], bytes.Join(lines[2:], nil)}, nil))
+	if err := os.Remove(files[1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Walk(o.Dir, nil, nil); err == nil {
+		t.Error("a file that is gone from the middle is not found")
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if end, err := Walk(o.Dir, nil, nil); err != nil || end.First == 1 {
+		t.Errorf("without the oldest files: %+v, %v", end, err)
+	}
+}
+
+// TestCrash: cut off anywhere, the audit goes on behind its last whole line and says so;
+// what was changed is not written behind.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	o := Options{Dir: t.TempDir()}
+	l := open(t, o)
+	add(t, l, 3)
+	closeLog(t, l)
+	files, _ := filesOf(o.Dir)
+	raw, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := 0
+	for cut := range raw {
+		if cut > 0 && raw[cut-1] == '\n' {
+			whole++
+		}
+		if cut%7 != 0 && raw[max(cut-1, 0)] != '\n' {
+			continue
+		}
+		if err := os.WriteFile(files[0], raw[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := open(t, o)
+		add(t, l, 1)
+		closeLog(t, l)
+		torn := uint64(0)
+		if cut > 0 && raw[cut-1] != '\n' {
+			torn = 1
+		}
+		if end, err := Walk(o.Dir, nil, nil); err != nil || end.Lines != uint64(whole)+torn+1 {
+			t.Fatalf("cut at %d: %+v, %v; want %d lines", cut, end, err, uint64(whole)+torn+1)
+		}
+	}
+	changed := bytes.Replace(raw, []byte(`"principal":"p"`), []byte(`"principal":"q"`), 1)
+	if err := os.WriteFile(files[0], changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("what was changed is written behind: %v", err)
+	}
+}
+
+// TestFault: what could not be written is told by the next line that can.
+func TestFault(t *testing.T) {
+	t.Parallel()
+	o := Options{Dir: t.TempDir()}
+	l := open(t, o)
+	add(t, l, 1)
+	good := l.file
+	broken, err := os.Open(good.Name()) // not for writing
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.file = broken
+	l.mu.Unlock()
+	if err := l.Add(Entry{Method: "m", Outcome: "OK"}); err == nil || l.Ready() == nil {
+		t.Fatal("a line that was not written is none")
+	}
+	l.mu.Lock()
+	l.file = good
+	l.mu.Unlock()
+	if err := l.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	closeLog(t, l)
+	_ = broken.Close()
+	var last Entry
+	if end, err := Walk(o.Dir, nil, func(e *Entry, _ string, _ []byte) error { last = *e; return nil }); err != nil || end.Lines != 2 || !strings.Contains(last.Note, "could not be written") {
+		t.Fatalf("%+v, %v, %+v", end, err, last)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	l := open(b, Options{Dir: b.TempDir()})
+	defer closeLog(b, l)
+	e := Entry{
+		Principal: "app", Namespace: "default", Resource: "01M7YWZ645R9CSMET04ZPHE3R6", Method: "pawl.v1.RunService/EmitEvent",
+		Outcome: "OK", RequestID: "e-7", Peer: "127.0.0.1:40112",
+	}
+	for b.Loop() {
+		if err := l.Add(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

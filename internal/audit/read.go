@@ -1,0 +1,113 @@
+package audit
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// maxLineBytes bounds a line.
+const maxLineBytes = 64 << 10
+
+// End is where an audit ends.
+type End struct {
+	// Lines is how many were read, First and Seq the numbers of the first and the last.
+	Lines      uint64
+	First, Seq uint64
+	// Hash is that of the last line: who keeps it elsewhere can prove later that nothing
+	// up to it was changed or cut off.
+	Hash string
+	// Size is that of the last file's whole lines; Torn how many bytes of a line that is
+	// not whole stand behind them.
+	Size, Torn int64
+}
+
+func fileName(first uint64) string { return fmt.Sprintf("audit-%020d.jsonl", first) }
+
+// filesOf are the files of a directory in their order.
+func filesOf(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "audit-*.jsonl"))
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// Walk proves an audit from its first file to its last, and shows each line with its
+// bytes; see, which may be nil, ends it with an error. Files from the beginning may have
+// been taken away: then the first line's word is taken for what was before.
+func Walk(dir string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
+	files, err := filesOf(dir)
+	if err != nil {
+		return End{}, err
+	}
+	if len(files) == 0 {
+		return End{}, fmt.Errorf("audit: %s has none", dir)
+	}
+	return walk(files, key, see)
+}
+
+func walk(files []string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
+	end := End{Hash: zero}
+	for i, path := range files {
+		if end.Torn > 0 {
+			return end, fmt.Errorf("audit: %s ends in the middle of a line, and another file follows", files[i-1])
+		}
+		if err := end.read(path, key, see); err != nil {
+			return end, fmt.Errorf("audit: %s: %w", path, err)
+		}
+	}
+	return end, nil
+}
+
+// read proves one file.
+func (end *End) read(path string, key []byte, see func(e *Entry, hash string, line []byte) error) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	lines := bufio.NewReaderSize(file, maxLineBytes)
+	end.Size, end.Torn = 0, 0
+	for n := 1; ; n++ {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			end.Torn = int64(len(line))
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		if err := end.follow(line[:len(line)-1], key, see); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		end.Size += int64(len(line))
+	}
+}
+
+// follow proves that a line is the next one.
+func (end *End) follow(line, key []byte, see func(e *Entry, hash string, line []byte) error) error {
+	e, sum, err := parse(key, line)
+	switch {
+	case err != nil:
+		return err
+	case end.Lines == 0 && e.Seq == 1 && e.Prev != zero:
+		return errors.New("it is number 1 and follows another line")
+	case end.Lines > 0 && (e.Seq != end.Seq+1 || e.Prev != end.Hash):
+		return fmt.Errorf("it is number %d and does not follow number %d: a line was changed, added or taken out", e.Seq, end.Seq)
+	}
+	if end.Lines == 0 {
+		end.First = e.Seq
+	}
+	end.Lines++
+	end.Seq, end.Hash = e.Seq, sum
+	if see == nil {
+		return nil
+	}
+	return see(&e, sum, line)
+}

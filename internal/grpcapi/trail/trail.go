@@ -1,0 +1,184 @@
+package trail
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Lines about callers that nobody knows: so many at once, and so many a second. What is
+// left out is counted in the next line.
+const (
+	strangersBurst  = 500
+	strangersPerSec = 50
+)
+
+// maxTextBytes bounds what a line has of a request's own words.
+const maxTextBytes = 256
+
+// Trail writes an audit; the nil Trail none. Safe for concurrent use.
+type Trail struct {
+	log        *audit.Log
+	operations map[string]runtime.Operation
+	strangers  *rate.Limiter
+	left       atomic.Int64
+}
+
+// New tells a log about these operations, by name; nil for none.
+func New(log *audit.Log, operations map[string]runtime.Operation) *Trail {
+	if log == nil {
+		return nil
+	}
+	return &Trail{log: log, operations: operations, strangers: rate.NewLimiter(strangersPerSec, strangersBurst)}
+}
+
+// Admit refuses what changes something while no line can be written about it.
+func (t *Trail) Admit(method string) error {
+	if t == nil || !t.operations[method].Changes || t.log.Ready() == nil {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeUnavailable, Reason: "AUDIT_UNAVAILABLE", RetryAfter: int64(time.Second),
+		Message: "the audit cannot be written, and nothing is changed without it",
+	}
+}
+
+// Unary is around a unary call, inside of what gives errors their form and outside of what
+// finds out who calls.
+func (t *Trail) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+	if err := t.Admit(info.FullMethod); err != nil {
+		return nil, err
+	}
+	ctx, seat := door.Seated(ctx)
+	ended := false
+	defer func() {
+		if !ended {
+			t.add(ctx, info.FullMethod, seat.Caller, about(req), codes.Internal, "PANIC")
+		}
+	}()
+	resp, err = next(ctx, req)
+	ended = true
+	what := about(req)
+	if what.resource == "" && err == nil {
+		what.resource = about(resp).resource
+	}
+	t.note(ctx, info.FullMethod, seat.Caller, what, err)
+	return resp, err
+}
+
+// Stream is the same around a stream, which has one line at its end.
+func (t *Trail) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := t.Admit(info.FullMethod); err != nil {
+		return err
+	}
+	ctx, seat := door.Seated(stream.Context())
+	first := &firstStream{ServerStream: stream, ctx: ctx}
+	err := next(srv, first)
+	t.note(ctx, info.FullMethod, seat.Caller, first.what, err)
+	return err
+}
+
+// Settled is told what came of a call that did not come through the interceptors, by a
+// caller that is known.
+func (t *Trail) Settled(ctx context.Context, method string, req any, err error) {
+	if t != nil {
+		t.note(ctx, method, door.CallerOf(ctx), about(req), err)
+	}
+}
+
+// Refused is told of a request that never became a call of somebody known.
+func (t *Trail) Refused(ctx context.Context, method string, caller *door.Caller, err error) {
+	if t != nil {
+		t.note(ctx, method, caller, subject{}, err)
+	}
+}
+
+// note writes a line about what changed something, and about what was refused.
+func (t *Trail) note(ctx context.Context, method string, caller *door.Caller, what subject, err error) {
+	if err == nil {
+		if t.operations[method].Changes {
+			t.add(ctx, method, caller, what, codes.OK, "")
+		}
+		return
+	}
+	st, _ := fault.Status(err)
+	reason := ""
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			reason = info.GetReason()
+		}
+	}
+	switch st.Code() {
+	case codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
+	default:
+		// A read that found nothing is no refusal, but for a namespace that is another's.
+		if !t.operations[method].Changes && reason != "NAMESPACE_NOT_FOUND" {
+			return
+		}
+	}
+	t.add(ctx, method, caller, what, st.Code(), reason)
+}
+
+func (t *Trail) add(ctx context.Context, method string, caller *door.Caller, what subject, code codes.Code, reason string) {
+	e := audit.Entry{
+		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,
+		Outcome: "OK", Reason: reason, Peer: door.PeerOf(ctx),
+	}
+	if code != codes.OK {
+		e.Outcome = rpccode.Code(code).String()
+	}
+	if caller != nil && caller.Name != "" {
+		e.Principal = caller.Name
+		if e.Namespace == "" && t.operations[method].Changes {
+			e.Namespace = home(caller)
+		}
+	} else if !t.strangers.Allow() {
+		t.left.Add(1)
+		return
+	}
+	e.LeftOut = t.left.Swap(0)
+	// The log keeps its fault, and [Trail.Admit] refuses what comes next.
+	if t.log.Add(e) != nil {
+		t.left.Add(e.LeftOut)
+	}
+}
+
+func home(caller *door.Caller) string {
+	if own := caller.Home(); own != "" {
+		return own
+	}
+	return runtime.DefaultNamespace
+}
+
+// firstStream keeps what the first message of a stream is about.
+type firstStream struct {
+	grpc.ServerStream
+	ctx  context.Context //nolint:containedctx // it is the stream's, with the caller's seat in it
+	read bool
+	what subject
+}
+
+// Context implements grpc.ServerStream.
+func (s *firstStream) Context() context.Context { return s.ctx }
+
+// RecvMsg implements grpc.ServerStream.
+func (s *firstStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if err == nil && !s.read {
+		s.read, s.what = true, about(m)
+	}
+	return err
+}

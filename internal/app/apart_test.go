@@ -17,7 +17,7 @@ import (
 
 // tenant calls as a principal that is kept to one namespace.
 type tenant struct {
-	ctx   context.Context //nolint:containedctx // the principal's token is in it
+	ctx   context.Context // has the principal's token
 	packs pawlv1.PackServiceClient
 	runs  pawlv1.RunServiceClient
 	hooks pawlv1.DeliveryServiceClient

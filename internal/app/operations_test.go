@@ -388,7 +388,7 @@ func (r *operationsRig) http(verb, where, body, token string) string {
 		r.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("A2A-Version", "1.0")
+	req.Header.Set("A2a-Version", "1.0")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -71,9 +71,7 @@ func (e *Entry) line(key []byte) (line []byte, sum string, err error) {
 	}
 	body = body[:len(body)-1]
 	sum = hashOf(key, body)
-	line = append(body, hashBefore...)
-	line = append(line, sum...)
-	return append(line, hashAfter+"\n"...), sum, nil
+	return fmt.Appendf(body, "%s%s%s\n", hashBefore, sum, hashAfter), sum, nil
 }
 
 // parse reads a line without its end and proves its own hash.

@@ -54,9 +54,9 @@ func Walk(dir string, key []byte, see func(e *Entry, hash string, line []byte) e
 
 func walk(files []string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
 	end := End{Hash: zero}
-	for i, path := range files {
+	for _, path := range files {
 		if end.Torn > 0 {
-			return end, fmt.Errorf("audit: %s ends in the middle of a line, and another file follows", files[i-1])
+			return end, fmt.Errorf("audit: %s follows a file that ends in the middle of a line", path)
 		}
 		if err := end.read(path, key, see); err != nil {
 			return end, fmt.Errorf("audit: %s: %w", path, err)

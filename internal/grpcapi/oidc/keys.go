@@ -210,11 +210,11 @@ func parseKeys(raw []byte) (map[string]published, error) {
 		if _, twice := keys[key.KeyID]; twice {
 			return nil, errors.New("the JWKS has two keys of one kid")
 		}
-		print, err := key.Thumbprint(crypto.SHA256)
+		thumb, err := key.Thumbprint(crypto.SHA256)
 		if err != nil {
 			continue
 		}
-		keys[key.KeyID] = published{key, string(print)}
+		keys[key.KeyID] = published{key, string(thumb)}
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("the JWKS has no public key that verifies signatures")

@@ -223,7 +223,7 @@ func TestForgedTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is there to be refused
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) // it is there to be refused
 	if err != nil {
 		t.Fatal(err)
 	}

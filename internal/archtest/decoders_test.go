@@ -27,6 +27,7 @@ var decoders = map[string]decoder{
 	"internal/a2a/terms":             {fuzz: []string{"FuzzParts", "FuzzUsage"}},
 	"internal/answers":               {fuzz: []string{"FuzzParse"}},
 	"internal/app":                   {own: "reads what the kernel says of this process"},
+	"internal/audit":                 {fuzz: []string{"FuzzParse"}},
 	"internal/cli":                   {own: "asks the sidecar, by the contract"},
 	"internal/config":                {fuzz: []string{"FuzzFile"}},
 	"internal/deliver":               {own: "reads payloads that were checked when their step was asked for: internal/runtime/program FuzzAgentPayload"},

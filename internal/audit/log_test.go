@@ -192,6 +192,23 @@ func TestFault(t *testing.T) {
 	}
 }
 
+// FuzzParse: what is read as a line is one whose hash is that of what it says.
+func FuzzParse(f *testing.F) {
+	e := Entry{Seq: 1, Method: "m", Outcome: "OK", Prev: zero}
+	line, _, err := e.line(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(bytes.TrimSuffix(line, []byte("\n")))
+	f.Add([]byte(hashBefore + zero + hashAfter))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		_, sum, err := parse(nil, line)
+		if err == nil && sum != hashOf(nil, line[:len(line)-tailBytes]) {
+			t.Fatalf("%q was taken", line)
+		}
+	})
+}
+
 func BenchmarkAdd(b *testing.B) {
 	l := open(b, Options{Dir: b.TempDir()})
 	defer closeLog(b, l)

@@ -84,9 +84,9 @@ def test_a_deletion(client: Client) -> None:
         going.delete()
     assert refused.value.reason == "RUN_NOT_ENDED"
     run = a_run(client)
-    hash = run.verify().hash
+    proven = run.verify().hash
     gone = run.delete()
-    assert (gone.duplicate, gone.status, gone.hash) == (False, RunStatus.CANCELLED, hash)
+    assert (gone.duplicate, gone.status, gone.hash) == (False, RunStatus.CANCELLED, proven)
     assert run.delete().duplicate
     with pytest.raises(NotFoundError) as caught:
         run.info()

@@ -12,9 +12,8 @@ import {
 } from "./gen/pawl/v1/worker_pb.js";
 import { Session } from "./session.js";
 
-const drain = create(WorkResponseSchema, { item: { case: "drain", value: {} } });
-const registered = (maxMessageBytes = 1n << 20n, more: WorkResponse[] = []) =>
-  create(WorkResponseSchema, { item: { case: "registered", value: { maxMessageBytes } }, more });
+const registered = (maxMessageBytes = 1n << 20n) =>
+  create(WorkResponseSchema, { item: { case: "registered", value: { maxMessageBytes } } });
 const receipts = ([id, ...more]: bigint[]): WorkResponse =>
   create(WorkResponseSchema, {
     item: { case: "receipt", value: { id } },
@@ -56,15 +55,6 @@ test("requests and receipts that are ready at once share a message", async () =>
   const sent = messages.slice(1).map(({ id, more }) => [id, ...more.map((other) => other.id)]);
   expect(sent).toEqual([[1n, 2n, 3n], [4n]]);
   expect(messages[1]?.more[0]).toEqual(create(WorkRequestSchema, { ...beat, id: 2n }));
-});
-
-test("what comes in the message of the registration's answer is taken", async () => {
-  const { opened } = await session(registered(1n << 20n, [drain, drain]));
-  const taken: unknown[] = [];
-  const ended = opened.receive(({ item }) => taken.push(item.case));
-  opened.finish();
-  await ended;
-  expect(taken).toEqual(["drain", "drain"]);
 });
 
 test("a message stays within what the server takes", async () => {

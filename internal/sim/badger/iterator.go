@@ -127,9 +127,10 @@ func (it *Iterator) down(i, j int) {
 }
 
 func (it *Iterator) stand(key string) bool {
-	value, ok := it.txn.at(key)
-	if ok {
-		it.item = &Item{key: []byte(key), value: value}
+	item := it.txn.at(key)
+	if item == nil || it.opts.SinceTs > 0 && item.version <= it.opts.SinceTs {
+		return false
 	}
-	return ok
+	it.item = item
+	return true
 }

@@ -39,25 +39,32 @@ func (t *Txn) Delete(key []byte) error {
 func (t *Txn) Get(key []byte) (*Item, error) {
 	t.db.mu.Lock()
 	defer t.db.mu.Unlock()
-	value, ok := t.at(string(key))
-	if !ok {
+	item := t.at(string(key))
+	if item == nil {
 		return nil, ErrKeyNotFound
 	}
-	return &Item{key: bytes.Clone(key), value: value}, nil
+	return item, nil
 }
 
-// at is what the transaction sees under a key.
-func (t *Txn) at(key string) ([]byte, bool) {
+// at is what the transaction sees under a key; nil: nothing.
+func (t *Txn) at(key string) *Item {
 	if op, ok := t.pending[key]; ok {
-		return op.Value, !op.Delete
+		return itemOf(key, version{ts: t.ts, value: op.Value, gone: op.Delete})
 	}
 	versions := t.db.rows[key]
 	for i := range slices.Backward(versions) {
-		if v := &versions[i]; v.ts <= t.ts {
-			return v.value, !v.gone
+		if versions[i].ts <= t.ts {
+			return itemOf(key, versions[i])
 		}
 	}
-	return nil, false
+	return nil
+}
+
+func itemOf(key string, v version) *Item {
+	if v.gone {
+		return nil
+	}
+	return &Item{key: []byte(key), value: v.value, version: v.ts}
 }
 
 // CommitAt stores the transaction at a timestamp and calls back once it is synced, or
@@ -100,7 +107,14 @@ func (db *DB) apply(g *disk.Group) {
 }
 
 // Item is a key with its value.
-type Item struct{ key, value []byte }
+type Item struct {
+	key, value []byte
+	version    uint64
+}
+
+// Version is the timestamp at which it was committed; of the transaction's own, the one that
+// it reads at.
+func (i *Item) Version() uint64 { return i.version }
 
 // Key is valid until the iterator moves.
 func (i *Item) Key() []byte { return i.key }

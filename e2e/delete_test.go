@@ -46,7 +46,7 @@ func endedRun(ctx context.Context, t *testing.T, client pawlv1.RunServiceClient,
 func TestDeletedRunIsTypedEverywhere(t *testing.T) {
 	t.Parallel()
 	// With metrics the engine's store is one that is timed.
-	s, ctx := newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--metrics", "127.0.0.1:0"), deadline(t, patience)
+	s, ctx := newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--metrics", "127.0.0.1:0"), deadline(t, 5*patience)
 	s.start()
 	conn := s.dial()
 	client := pawlv1.NewRunServiceClient(conn)
@@ -139,7 +139,7 @@ func callOnce(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodD
 func TestDeletesUnderKills(t *testing.T) {
 	t.Parallel()
 	const kills, clients = 6, 6
-	s, ctx := newSidecar(t, "--pack", "testdata/loop.pack.yaml"), deadline(t, 2*patience)
+	s, ctx := newSidecar(t, "--pack", "testdata/loop.pack.yaml"), deadline(t, 5*patience)
 	s.start()
 	client := s.runs()
 	var mu sync.Mutex

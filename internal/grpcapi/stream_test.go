@@ -284,6 +284,30 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	}
 }
 
+// TestStreamEndsWithSensitiveValues: a stream that shows them ends when its principal may
+// no longer read them, though it may still read the rest.
+func TestStreamEndsWithSensitiveValues(t *testing.T) {
+	t.Parallel()
+	for _, had := range []runtime.Scopes{runtime.ScopeValuesSensitive, runtime.ScopeAdmin} {
+		r, ctx := newRig(t, withTokens), testContext(t)
+		r.start(as(ctx, "driver"))
+		token := door.Token{Principal: "reader", Secret: secretOf("reader"), Scopes: runtime.ScopeRunsRead | had}
+		set := func() {
+			t.Helper()
+			if err := r.server.SetRights(Rights{Tokens: append(slices.Clone(r.server.cfg.Tokens), token)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set()
+		reader := r.stream(as(ctx, "reader"), &pawlv1.StreamTransitionsRequest{Follow: true})
+		next(t, reader)
+		token.Scopes = runtime.ScopeRunsRead
+		set()
+		_, err := reader.Recv()
+		wantError(t, err, codes.Unauthenticated, "SCOPE_REVOKED")
+	}
+}
+
 // TestSlowReader: one that does not read holds up neither the run nor others,
 // and then gets everything.
 func TestSlowReader(t *testing.T) {

@@ -45,11 +45,19 @@ type change struct {
 	engine bool
 }
 
-// isNew: the input asks for new work. It neither comes from the holder of what was given
-// out nor ends a run.
-func (c *change) isNew() bool {
+// share is by how many times the limit of inputs this one may find taken; 0 = it enters
+// always, as the sidecar's own and what comes by a worker's lease do: both are bounded by
+// what was given out. What shows a token or ends a run goes before new work, but has a
+// bound too: here nobody knows yet whether the token is one, and anybody can send texts.
+func (c *change) share() int64 {
 	_, ends := c.command.(machine.Cancel)
-	return !ends && !c.engine && c.token == "" && c.holder == nil
+	switch {
+	case c.engine || c.holder != nil:
+		return 0
+	case ends || c.token != "":
+		return 4
+	}
+	return 1
 }
 
 // Apply takes one input through the way of a transition: the run's queue, its
@@ -81,11 +89,7 @@ func (e *Engine) apply(ctx context.Context, c *change) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
-	enter := e.gate.enter
-	if c.isNew() {
-		enter = e.gate.enterNew
-	}
-	if err := enter(); err != nil {
+	if err := e.gate.enter(c.share()); err != nil {
 		return Answer{}, err
 	}
 	sl, w, err := e.owner.take(c.key)

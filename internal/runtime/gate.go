@@ -12,7 +12,7 @@ import (
 // gate lets inputs into the engine and knows when the last one has left.
 type gate struct {
 	inside atomic.Int64
-	// limit bounds what is inside when something new comes, see [gate.enterNew]; again is
+	// limit bounds what is inside when something comes, see [gate.enter]; again is
 	// when the last one that was refused was told to come back, as Elapsed measures it.
 	limit    int64
 	again    atomic.Int64
@@ -30,31 +30,22 @@ func newGate(limit int, clock Clock) *gate {
 	return &gate{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
 }
 
-// enter admits one input or says why none is taken any more.
-func (g *gate) enter() error {
-	g.inside.Add(1)
+// enter admits one input or says why it is not taken: none is any more, or so much is under
+// way, more than share times the limit, that what was taken would be held up by it. 0 = no
+// bound.
+func (g *gate) enter(share int64) error {
+	got := g.inside.Add(1)
 	err := g.check()
+	if limit := share * g.limit; err == nil && share > 0 && got > limit {
+		err = &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: limit, Got: got, RetryAfter: g.comeBack(),
+			Message: "too many inputs are under way; nothing was done, repeat the request later",
+		}
+	}
 	if err != nil {
 		g.leave()
 	}
 	return err
-}
-
-// enterNew admits an input that asks for new work, unless so much is under way that what
-// was taken would be held up by it. What continues work that was given out (the holder of a
-// turn, a timer, an agent's answer) is bounded by what was given out, and enters always.
-func (g *gate) enterNew() error {
-	if err := g.enter(); err != nil {
-		return err
-	}
-	if got := g.inside.Load(); got > g.limit {
-		g.leave()
-		return &machine.Refusal{
-			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: g.limit, Got: got, RetryAfter: g.comeBack(),
-			Message: "too many inputs are under way; nothing was done, repeat the request later",
-		}
-	}
-	return nil
 }
 
 // Pauses asked of those who came when there was too much: the shortest is a few times what

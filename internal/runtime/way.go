@@ -96,7 +96,7 @@ func (e *Engine) NamespaceNumbers() []uint32 {
 // Inside calls do while inputs are taken: a drain waits for it, and an outcome of do
 // that is unknown ([machine.ErrIndeterminate]) is fatal like that of any commit.
 func (e *Engine) Inside(do func() error) error {
-	if err := e.gate.enter(); err != nil {
+	if err := e.gate.enter(0); err != nil {
 		return err
 	}
 	defer e.gate.leave()

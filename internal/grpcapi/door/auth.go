@@ -191,10 +191,17 @@ func (a *Authenticator) Authorize(p *Caller, method string) error {
 	}
 }
 
-// Recheck says whether a principal that was admitted to a method still is.
+// Recheck says whether the stream of a principal that was admitted to a method goes on. What
+// it shows was settled when it was opened, so it ends with the right to sensitive values.
 func (a *Authenticator) Recheck(p *Caller, method string) error {
-	_, err := a.Again(p, method)
-	return err
+	still, err := a.Again(p, method)
+	if err != nil {
+		return err
+	}
+	if p.Scopes.Has(runtime.ScopeValuesSensitive) && !still.Scopes.Has(runtime.ScopeValuesSensitive) {
+		return unauthenticated("SCOPE_REVOKED", "the principal of this stream no longer has the scope "+runtime.ScopeValuesSensitive.String())
+	}
+	return nil
 }
 
 // Again is a principal that was admitted to a method, by the rights that hold now.
@@ -262,8 +269,9 @@ func (a *Authenticator) MayRead(name, namespace string) error {
 	may := func(p runtime.Principal) bool { return p.Scopes.Any(runtime.ScopeRunsRead) && p.In(namespace) }
 	switch {
 	case now.AsksToken():
-		// What an issuer's token would say now nobody knows before it is shown.
-		if now.Issuers.Owns(name) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Name == name && may(p.Principal) }) {
+		// What an issuer's token would say now nobody knows before it is shown; what it
+		// could say the rules do.
+		if now.Issuers.MayHave(name, runtime.ScopeRunsRead, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Name == name && may(p.Principal) }) {
 			return nil
 		}
 	case now.Certificates == nil, name == Anonymous.Name, may(now.Certificates.Of(name)):

@@ -40,9 +40,10 @@ func inSpace(p *Caller, op runtime.Operation) error {
 	return nil
 }
 
-// lost reports whether a principal may no longer be where it was.
+// lost reports whether a principal may no longer be where it was, or is somewhere else when
+// it names no namespace.
 func lost(was, is runtime.Principal) bool {
-	return is.Bound() && (!was.Bound() || slices.ContainsFunc(was.Namespaces, func(name string) bool { return !is.In(name) }))
+	return was.Home() != is.Home() || is.Bound() && (!was.Bound() || slices.ContainsFunc(was.Namespaces, func(name string) bool { return !is.In(name) }))
 }
 
 // UnaryWithin is [Within] for unary calls.

@@ -92,6 +92,32 @@ func (s Spaces) of(c claims) []string {
 	return out
 }
 
+// mayGive reports whether some token has one of these scopes.
+func (g Grants) mayGive(scopes runtime.Scopes) bool {
+	for _, names := range g.Map {
+		if given, _ := scopesOf(names); given.Any(scopes) { // names were checked
+			return true
+		}
+	}
+	return false
+}
+
+// mayGive reports whether some token is for a namespace.
+func (s Spaces) mayGive(namespace string) bool {
+	switch {
+	case s.All || s.Claim != "" && s.Map == nil:
+		return true
+	case s.Claim == "":
+		return slices.Contains(s.Fixed, namespace)
+	}
+	for _, names := range s.Map {
+		if slices.Contains(names, namespace) {
+			return true
+		}
+	}
+	return false
+}
+
 func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.Contains(s, runtime.BehalfMark) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -78,10 +79,17 @@ func (f *fetcher) discover(ctx context.Context) (string, error) {
 		Issuer string `json:"issuer"`
 		JWKS   string `json:"jwks_uri"`
 	}
-	if json.Unmarshal(raw, &about) != nil || about.Issuer != f.issuer || !safeURL(about.JWKS) {
+	if json.Unmarshal(raw, &about) != nil || about.Issuer != f.issuer || !safeURL(about.JWKS) || secret(f.issuer) && !secret(about.JWKS) {
 		return "", errors.New("its openid-configuration is of another issuer, or has no jwks_uri that is https")
 	}
 	return about.JWKS, nil
+}
+
+// secret reports whether a URL is https: an issuer elsewhere may not send the process to
+// what listens on its own loopback without.
+func secret(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme == "https"
 }
 
 func (f *fetcher) get(ctx context.Context, where string) (raw []byte, err error) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -56,6 +57,8 @@ type keyring struct {
 	lost func()
 	now  func() time.Time
 	one  singleflight.Group
+	// renewing: somebody fetches newer keys while the old ones serve.
+	renewing atomic.Bool
 
 	mu      sync.Mutex
 	current *keyset // nil = never read
@@ -68,9 +71,12 @@ type keyring struct {
 func (k *keyring) find(ctx context.Context, kid string) (key published, ok bool, err error) {
 	set, again := k.state()
 	if key, ok = set.key(kid); ok {
-		if again {
+		if again && k.renewing.CompareAndSwap(false, true) {
 			// The old ones serve until the new ones are there.
-			go func() { _ = k.refresh(context.WithoutCancel(ctx)) }()
+			go func() {
+				defer k.renewing.Store(false)
+				_ = k.refresh(context.WithoutCancel(ctx))
+			}()
 		}
 		return key, true, nil
 	}

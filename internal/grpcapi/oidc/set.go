@@ -129,14 +129,15 @@ func (s *Set) forget() {
 // Empty reports whether there are no issuers.
 func (s *Set) Empty() bool { return s == nil || len(s.issuers) == 0 }
 
-// Owns reports whether a principal of this name is one of an issuer's, and not denied.
-func (s *Set) Owns(name string) bool {
+// MayHave reports whether a token of an issuer could still give a principal of this name
+// one of these scopes in a namespace.
+func (s *Set) MayHave(name string, scopes runtime.Scopes, namespace string) bool {
 	if s == nil {
 		return false
 	}
 	for _, i := range s.issuers {
 		if strings.HasPrefix(name, i.Prefix) {
-			return !slices.Contains(i.Deny, name)
+			return !slices.Contains(i.Deny, name) && i.Scopes.mayGive(scopes) && i.Namespaces.mayGive(namespace)
 		}
 	}
 	return false
@@ -168,7 +169,7 @@ func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 	s.mu.Lock()
 	known, ok := s.verified.Get(digest)
 	s.mu.Unlock()
-	if ok {
+	if ok && s.stands(ctx, known) {
 		return known, s.lasts(known)
 	}
 	id, err := s.verify(ctx, token)
@@ -182,6 +183,14 @@ func (s *Set) Identify(ctx context.Context, token string) (*Identity, error) {
 		s.verified.Put(digest, id, 1)
 	}
 	return id, nil
+}
+
+// stands reports whether the key that signed a remembered token is still published. It
+// asks for it as a new token would, so that callers who only ever show tokens that are
+// known have the keys fetched too.
+func (s *Set) stands(ctx context.Context, id *Identity) bool {
+	key, ok, err := s.issuers[id.issuer].keys.find(ctx, id.key.KeyID)
+	return err == nil && ok && key.print == id.key.print
 }
 
 // lasts refuses an identity whose token has ended.

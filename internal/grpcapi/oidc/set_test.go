@@ -299,6 +299,94 @@ func TestKeysTurnOver(t *testing.T) {
 	b.want(t, "a kid that was given away", sign(t, two.Key, jose.ES256, "two", b.says("sub", "bob")), "TOKEN_UNKNOWN")
 }
 
+// TestKnownTokensGoWithTheirKey: who shows nothing but a token that is known has the keys
+// fetched when it is time, and is refused once its key is gone.
+func TestKnownTokensGoWithTheirKey(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	token := sign(t, b.key.Key, jose.ES256, "one", b.says("exp", noon.Add(48*time.Hour).Unix()))
+	b.want(t, "at first", token, "")
+	b.at.publish(ecKey(t, "two"))
+	b.pass(refreshEvery)
+	b.want(t, "until it is time", token, "")
+	b.pass(time.Second)
+	// The keys that are there serve until the others have come.
+	late, look := time.After(time.Minute), time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for {
+		_, err := b.Identify(t.Context(), token)
+		if reasonOf(err) == "TOKEN_UNKNOWN" {
+			break
+		}
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatalf("a token of a withdrawn key: %v, fetched %d times", err, b.at.fetched.Load())
+		}
+	}
+	if b.at.fetched.Load() != 2 || b.lost.Load() != 1 {
+		t.Errorf("fetched %d times, %d keys lost", b.at.fetched.Load(), b.lost.Load())
+	}
+}
+
+// TestWhatRulesMayGive: without a token, the rules say what one could.
+func TestWhatRulesMayGive(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct {
+		spaces     Spaces
+		scope      string
+		red, green bool
+	}{
+		"all":            {Spaces{All: true}, "runs:read", true, true},
+		"fixed":          {Spaces{Fixed: []string{"red"}}, "runs:read", true, false},
+		"a claim":        {Spaces{Claim: "team"}, "admin", true, true},
+		"a claim's map":  {Spaces{Claim: "team", Map: map[string][]string{"r": {"red"}}}, "runs:read", true, false},
+		"no such scope":  {Spaces{All: true}, "work", false, false},
+		"nobody's claim": {Spaces{Claim: "team", Map: map[string][]string{}}, "runs:read", false, false},
+	} {
+		b := newBench(t, func(i *Issuer) {
+			i.Namespaces, i.Scopes.Map = tt.spaces, map[string][]string{"x": {tt.scope}}
+		})
+		red, green := b.MayHave("oidc:bob", runtime.ScopeRunsRead, "red"), b.MayHave("oidc:bob", runtime.ScopeRunsRead, "green")
+		if red != tt.red || green != tt.green {
+			t.Errorf("%s: red %t, green %t", what, red, green)
+		}
+	}
+}
+
+// TestDiscoveryStaysSecret: an issuer with https may not name keys without, on this
+// machine's loopback.
+func TestDiscoveryStaysSecret(t *testing.T) {
+	t.Parallel()
+	inside := newAuthority(t)
+	inside.publish(ecKey(t, "one"))
+	names := inside.url + "/keys"
+	var remote *httptest.Server
+	remote = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/keys" {
+			inside.serve(w, r)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": remote.URL, "jwks_uri": names})
+	}))
+	t.Cleanup(remote.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: remote.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, err := newFetcher(&Issuer{Issuer: remote.URL, CA: ca})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.fetch(t.Context()); err == nil || inside.fetched.Load() != 0 {
+		t.Errorf("keys without https: %v, fetched %d times", err, inside.fetched.Load())
+	}
+	names = remote.URL + "/keys"
+	if _, err := from.fetch(t.Context()); err != nil || inside.fetched.Load() != 1 {
+		t.Errorf("keys with https: %v, fetched %d times", err, inside.fetched.Load())
+	}
+}
+
 // TestKeysThatCannotBeFetched: old keys serve for a day, then nobody can say.
 func TestKeysThatCannotBeFetched(t *testing.T) {
 	t.Parallel()
@@ -309,11 +397,14 @@ func TestKeysThatCannotBeFetched(t *testing.T) {
 	b.want(t, "too soon", sign(t, b.key.Key, jose.ES256, "one", b.says()), "KEYS_UNAVAILABLE")
 	b.pass(notBefore)
 	b.want(t, "later", sign(t, b.key.Key, jose.ES256, "one", b.says()), "")
+	known := sign(t, b.key.Key, jose.ES256, "one", b.says("exp", noon.Add(48*time.Hour).Unix()))
+	b.want(t, "one for two days", known, "")
 	b.at.fail(true)
 	b.pass(staleAfter)
 	b.want(t, "a day old", sign(t, b.key.Key, jose.ES256, "one", b.says()), "")
 	b.pass(time.Minute)
 	b.want(t, "older", sign(t, b.key.Key, jose.ES256, "one", b.says()), "KEYS_UNAVAILABLE")
+	b.want(t, "older, and known", known, "KEYS_UNAVAILABLE")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := newBench(t).Identify(ctx, "a.b.c"); reasonOf(err) != "TOKEN_UNKNOWN" {
@@ -358,11 +449,11 @@ func TestOtherRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.now = b.now
-	if _, err := set.Again(id); reasonOf(err) != "TOKEN_REFUSED" || set.Owns("oidc:alice") || !set.Owns("oidc:bob") || !set.Clashes("oidc:alice") || set.Owns("bob") {
+	if _, err := set.Again(id); reasonOf(err) != "TOKEN_REFUSED" || set.MayHave("oidc:alice", runtime.ScopeWork, "red") || !set.MayHave("oidc:bob", runtime.ScopeWork, "red") || !set.Clashes("oidc:alice") || set.MayHave("bob", runtime.ScopeWork, "red") {
 		t.Errorf("a denied principal: %v", err)
 	}
 	var nobody *Set
-	if _, err := nobody.Again(id); reasonOf(err) != "TOKEN_UNKNOWN" || !nobody.Empty() || nobody.Owns("x") || nobody.Clashes("x") {
+	if _, err := nobody.Again(id); reasonOf(err) != "TOKEN_UNKNOWN" || !nobody.Empty() || nobody.MayHave("x", runtime.ScopeWork, "red") || nobody.Clashes("x") {
 		t.Errorf("without issuers: %v", err)
 	}
 }

@@ -205,6 +205,10 @@ func TestSensitiveValues(t *testing.T) {
 	if err != nil || len(holding(turn.GetSystemPrompt(), []string{"s3cret-variable", "s3cret-artifact"})) != 2 {
 		t.Errorf("who executes is told %q, %v", turn.GetSystemPrompt(), err)
 	}
+	_, err = runs.ForkRun(by(ctx, "driver"), &pawlv1.ForkRunRequest{RunId: run, AtSeq: 1, Pack: "sensitive", RequestId: "f"})
+	if status.Code(err) != codes.PermissionDenied || reason(err) != "SENSITIVE_VALUES" {
+		t.Errorf("a fork under a pack of choice: %v", err)
+	}
 	sameHashes(ctx, t, runs, run)
 	wholeOrNothing(ctx, t, runs, run)
 	select {

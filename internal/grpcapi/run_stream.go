@@ -48,6 +48,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_StreamTransitions_FullMethodName)
 	defer end()
 	req := convert.WatchFromProto(callerOf(ctx), in)
+	req.Output = req.Output && s.hides.Live(ctx, refOf(ctx, in))
 	watch, err := s.watches.Watch(ctx, req)
 	if err != nil {
 		return streamEnd(ctx, err)

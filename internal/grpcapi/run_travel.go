@@ -15,6 +15,12 @@ import (
 
 // ForkRun implements pawl.v1.RunService.
 func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*pawlv1.ForkRunResponse, error) {
+	if in.GetPack() != "" {
+		// What the source keeps from its readers, another version may tell them.
+		if err := s.hides.Whole(ctx, refOf(ctx, in), ""); err != nil {
+			return nil, err
+		}
+	}
 	return handled(ctx, s, in, traced(ctx, convert.ForkFromProto), s.travel.ForkRun, func(a *convert.Answer) *pawlv1.ForkRunResponse {
 		return &pawlv1.ForkRunResponse{
 			Run: a.Run(callOf(ctx, in.GetNamespace()).Namespace), Record: a.Record(machine.RecOrigin), Turn: a.TurnRef(), Duplicate: a.Duplicate,

@@ -14,7 +14,7 @@ import (
 type Views interface {
 	// PackOf is the pack of a state's run, PackFor that of a run that the caller may see.
 	PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error)
-	PackFor(ctx context.Context, ref runtime.RunRef) (*pack.Pack, error)
+	PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error)
 }
 
 // Gate decides what of a run a call is told.
@@ -31,7 +31,26 @@ func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State)
 	if err != nil {
 		return nil, err
 	}
-	return Of(owner), nil
+	return Of(owner).in(state), nil
+}
+
+// seen are the rules of a run that the caller may see.
+func (g Gate) seen(ctx context.Context, ref runtime.RunRef) (*Rules, error) {
+	state, owner, err := g.Views.PackFor(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return Of(owner).in(state), nil
+}
+
+// Live reports whether a call may be told the output of a run while it is written: pieces
+// of a message say nothing of what they leave out, so they are told whole or not at all.
+func (g Gate) Live(ctx context.Context, ref runtime.RunRef) bool {
+	if !Hidden(ref.Call) {
+		return true
+	}
+	rules, err := g.seen(ctx, ref)
+	return err == nil && (rules == nil || !rules.messages)
 }
 
 // Hide takes sensitive values of a run out of what a call that reads is told.
@@ -49,10 +68,8 @@ func (g Gate) HideSeen(ctx context.Context, ref runtime.RunRef, out proto.Messag
 	if !Hidden(ref.Call) {
 		return nil
 	}
-	owner, err := g.Views.PackFor(ctx, ref)
-	if err == nil {
-		Of(owner).Apply(out)
-	}
+	rules, err := g.seen(ctx, ref)
+	rules.Apply(out)
 	return err
 }
 
@@ -66,8 +83,8 @@ func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.
 	return g.Hide(ctx, call, state, told)
 }
 
-// Whole refuses what cannot be told in part, a file or a comparison of values, to who may
-// not read all of it. other is a second run of the same namespace, "" = none.
+// Whole refuses what cannot be told in part, a file, a comparison of values or a copy under
+// another pack's rules, to who may not read all of it. other is a second run of the same namespace, "" = none.
 func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error {
 	if !Hidden(ref.Call) {
 		return nil
@@ -76,11 +93,11 @@ func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error
 		if run == "" {
 			continue
 		}
-		owner, err := g.Views.PackFor(ctx, runtime.RunRef{Call: ref.Call, RunID: run})
+		rules, err := g.seen(ctx, runtime.RunRef{Call: ref.Call, RunID: run})
 		if err != nil {
 			return err
 		}
-		if Of(owner) != nil {
+		if rules != nil {
 			return &machine.Refusal{
 				Code: machine.CodePermissionDenied, Reason: "SENSITIVE_VALUES", Field: "run_id", Allowed: runtime.ScopeValuesSensitive.Names(),
 				Message: "the pack of the run calls values sensitive, and this tells all of them: it needs the scope values:sensitive",

@@ -1,13 +1,17 @@
 package redact
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 var everything = &Rules{
@@ -17,8 +21,16 @@ var everything = &Rules{
 // open are the texts of the messages below that are no values: names, ids, words of the
 // engine, and what the pack says of itself.
 var open = map[string]bool{
-	"settings_json": true, "parameters_json": true, "metadata_json": true,
+	"settings_json": true, "parameters_json": true,
 }
+
+// values are the other names of texts that hold or quote one.
+var values = map[string]bool{
+	"text": true, "json": true, "system_prompt": true, "goal": true, "message": true, "trace": true,
+}
+
+// quoting are texts that hold a value in one message, and words of the pack in others.
+var quoting = map[protoreflect.FullName]bool{"pawl.v1.OutputPiece.description": true}
 
 // filled has "s3cret" in every text and every bytes field, to a depth that ends lists.
 func filled(m protoreflect.Message, depth int) {
@@ -70,7 +82,7 @@ func left(m protoreflect.Message, path string) (found []string) {
 
 func holdsValue(f protoreflect.FieldDescriptor) bool {
 	name := string(f.Name())
-	return strings.HasSuffix(name, "_json") && !open[name] || name == "text" || name == "json" || name == "system_prompt" || name == "goal"
+	return strings.HasSuffix(name, "_json") && !open[name] || values[name] || quoting[f.FullName()]
 }
 
 // TestEveryValueIsTakenOut: a field of the contract that holds a value, in whatever message
@@ -106,4 +118,69 @@ func TestNothingIsSensitive(t *testing.T) {
 			t.Errorf("changed to %v", m)
 		}
 	}
+}
+
+// TestBindingsAreClosedInAnyOrder: the artifact of a sensitive tool is sensitive, and so is
+// every tool that writes it, wherever the walk over the bindings begins.
+func TestBindingsAreClosedInAnyOrder(t *testing.T) {
+	t.Parallel()
+	bindings := map[string]string{"a": "shared", "b": "shared", "c": "own", "d": "shared", "e": "open"}
+	for range 100 {
+		rules := &Rules{tools: map[string]bool{"b": true}, artifacts: map[string]bool{"own": true}}
+		rules.bind(bindings)
+		if want := set([]string{"a", "b", "c", "d"}); !maps.Equal(rules.tools, want) {
+			t.Fatalf("sensitive tools: %v, want %v", rules.tools, want)
+		}
+		if want := set([]string{"shared", "own"}); !maps.Equal(rules.artifacts, want) {
+			t.Fatalf("sensitive artifacts: %v, want %v", rules.artifacts, want)
+		}
+	}
+}
+
+// TestWhatQuotesAValueIsTakenOut by a rule of another kind than its own.
+func TestWhatQuotesAValueIsTakenOut(t *testing.T) {
+	t.Parallel()
+	parts := []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: `"s3cret"`}, MediaType: "application/json"}}
+	variable, artifact := &Rules{variables: set([]string{"v"})}, &Rules{artifacts: set([]string{"x"})}
+	tool, messages := &Rules{tools: set([]string{"x"})}, &Rules{messages: true}
+	delegated := &Rules{tools: set([]string{"agent"})}
+	child := delegated.in(&machine.State{Agent: "agent", Parent: &machine.Parent{RunID: "p"}})
+	if delegated.in(&machine.State{Agent: "agent"}) != delegated || delegated.in(&machine.State{Agent: "other", Parent: &machine.Parent{}}) != delegated {
+		t.Error("a run that is no child of a sensitive tool has other rules than its pack")
+	}
+	for _, c := range []struct {
+		name string
+		told proto.Message
+		by   []*Rules
+	}{
+		{"an input", &pawlv1.InputReceived{Parts: parts}, []*Rules{variable, tool, messages, child}},
+		{"an input in a conversation", &pawlv1.Message{Role: "user", Parts: parts}, []*Rules{variable, tool, messages, child}},
+		{"metadata of a sender", &pawlv1.Envelope{MetadataJson: `{"variables":{"v":"s3cret"}}`}, []*Rules{variable, messages, child}},
+		{"the goal", &pawlv1.GetRunResponse{Goal: "s3cret"}, []*Rules{variable, messages, child}},
+		{"variables of a child", &pawlv1.GetRunResponse{VariablesJson: `{"any":"s3cret"}`}, []*Rules{child}},
+		{"a failed turn", &pawlv1.TurnFailed{Error: &pawlv1.Fault{Code: "C", Message: "s3cret", Trace: "s3cret"}}, []*Rules{variable, artifact, tool, messages, child}},
+		{"a rejected payload", &pawlv1.StepRejected{Tool: "x", Denial: &pawlv1.Denial{Code: "C", Message: "s3cret"}}, []*Rules{tool}},
+		{"words on an output", &pawlv1.OutputPiece{Description: "s3cret", MetadataJson: `"s3cret"`}, []*Rules{messages, child}},
+	} {
+		for i, rules := range c.by {
+			told := proto.Clone(c.told)
+			if !rules.Apply(told) || strings.Contains(prototext.Format(told), "s3cret") {
+				t.Errorf("%s, rule %d: still told: %v", c.name, i, told)
+			}
+			if was, is := fmt.Sprint(codes(c.told)), fmt.Sprint(codes(told)); was != is {
+				t.Errorf("%s: the code was %s, and is %s", c.name, was, is)
+			}
+		}
+	}
+}
+
+// codes are what stays of a failure.
+func codes(m proto.Message) []string {
+	switch m := m.(type) {
+	case *pawlv1.TurnFailed:
+		return []string{m.GetError().GetCode()}
+	case *pawlv1.StepRejected:
+		return []string{m.GetDenial().GetCode()}
+	}
+	return nil
 }

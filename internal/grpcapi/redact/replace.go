@@ -24,14 +24,25 @@ func (r *Rules) replace(m proto.Message) bool {
 		return r.messages && part(m)
 	case *pawlv1.Message:
 		return r.message(m)
+	case *pawlv1.InputReceived:
+		return r.told() && parts(m.GetParts())
+	case *pawlv1.Envelope:
+		// The metadata of who sends or delegates may hold variables.
+		return (r.messages || r.anyVariable()) && text(&m.MetadataJson, JSONMark)
+	case *pawlv1.OutputPiece:
+		changed := r.messages && text(&m.Description, TextMark)
+		return r.messages && text(&m.MetadataJson, JSONMark) || changed
+	case *pawlv1.TurnFailed:
+		// It may quote whatever the turn was shown.
+		return r.some() && failure(m.GetError())
 	case *pawlv1.GetRunResponse:
 		changed := r.object(&m.VariablesJson)
 		// The goal is the text of an input, or a variable.
-		return (r.messages || r.variables["goal"]) && text(&m.Goal, TextMark) || changed
+		return (r.messages || r.anyVariable()) && text(&m.Goal, TextMark) || changed
 	case *pawlv1.GetTurnResponse:
 		changed := r.object(&m.VariablesJson)
 		// The prompt is rendered with variables and artifacts.
-		return len(r.variables)+len(r.artifacts) > 0 && text(&m.SystemPrompt, TextMark) || changed
+		return (r.anyVariable() || len(r.artifacts) > 0) && text(&m.SystemPrompt, TextMark) || changed
 	}
 	return r.step(m)
 }
@@ -52,11 +63,11 @@ func (r *Rules) step(m proto.Message) bool {
 		changed := text(&m.PayloadJson, JSONMark)
 		changed = text(&m.ResultJson, JSONMark) || changed
 		return failure(m.GetError()) || changed
+	case *pawlv1.StepRejected:
+		// What is wrong with a payload is told by quoting it.
+		return m.GetDenial() != nil && text(&m.GetDenial().Message, TextMark)
 	case *pawlv1.StepDelegated:
-		for _, p := range m.GetQuestion() {
-			part(p)
-		}
-		return len(m.GetQuestion()) > 0
+		return parts(m.GetQuestion())
 	}
 	return false
 }
@@ -68,10 +79,8 @@ func (r *Rules) message(m *pawlv1.Message) bool {
 	if len(r.tools) > 0 || r.messages {
 		changed = text(&m.ToolCallsJson, `[`+JSONMark+`]`)
 	}
-	if len(r.tools) > 0 && m.GetRole() == "tool" {
-		for _, p := range m.GetParts() {
-			changed = part(p) || changed
-		}
+	if len(r.tools) > 0 && m.GetRole() == "tool" || r.told() && m.GetRole() == "user" {
+		changed = parts(m.GetParts()) || changed
 	}
 	return changed
 }
@@ -103,6 +112,13 @@ func value(v *pawlv1.ArtifactValue) bool {
 		v.Value = &pawlv1.ArtifactValue_Data{Data: []byte(TextMark)}
 	}
 	return true
+}
+
+func parts(all []*pawlv1.Part) bool {
+	for _, p := range all {
+		part(p)
+	}
+	return len(all) > 0
 }
 
 // part keeps the media type alone.

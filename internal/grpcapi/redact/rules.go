@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // What stands for a value: of JSON, and of everything else.
@@ -22,6 +23,8 @@ type Rules struct {
 	variables, artifacts, tools map[string]bool
 	// messages: what is said to and by the turns.
 	messages bool
+	// allVariables: every one, whatever its name.
+	allVariables bool
 }
 
 // Of reads the rules of a pack. An artifact that a sensitive tool's answer is written to
@@ -33,13 +36,44 @@ func Of(p *pack.Pack) *Rules {
 		return nil
 	}
 	r := &Rules{variables: set(s.Variables), artifacts: set(s.Artifacts), tools: set(s.Tools), messages: s.Messages}
-	for tool, artifact := range x.ResultBindings {
-		if r.tools[tool] || r.artifacts[artifact] {
-			r.tools[tool], r.artifacts[artifact] = true, true
-		}
-	}
+	r.bind(x.ResultBindings)
 	return r
 }
+
+// bind closes the rules over the artifacts that answers of tools are written to. Two
+// passes are enough in any order: a tool has one artifact.
+func (r *Rules) bind(artifactOf map[string]string) {
+	for tool, artifact := range artifactOf {
+		if r.tools[tool] {
+			r.artifacts[artifact] = true
+		}
+	}
+	for tool, artifact := range artifactOf {
+		if r.artifacts[artifact] {
+			r.tools[tool] = true
+		}
+	}
+}
+
+// in are the rules in one run. The child of a sensitive tool was asked with the payload
+// of a step and answers it: all that it is told and says is sensitive.
+func (r *Rules) in(s *machine.State) *Rules {
+	if r == nil || s.Parent == nil || s.Parent.Origin != "" || !r.tools[s.Agent] {
+		return r
+	}
+	child := *r
+	child.messages, child.allVariables = true, true
+	return &child
+}
+
+func (r *Rules) anyVariable() bool { return r.allVariables || len(r.variables) > 0 }
+
+// told: what a run is given may hold a sensitive value. JSON parts become variables, and
+// an answer to the question of a delegated tool is an input.
+func (r *Rules) told() bool { return r.messages || r.anyVariable() || len(r.tools) > 0 }
+
+// some: there is any rule.
+func (r *Rules) some() bool { return r.told() || len(r.artifacts) > 0 }
 
 func set(names []string) map[string]bool {
 	out := make(map[string]bool, len(names))
@@ -90,7 +124,7 @@ func (r *Rules) walk(m protoreflect.Message) bool {
 
 // Variables replaces the sensitive ones in a JSON object.
 func (r *Rules) Variables(object string) (string, bool) {
-	if r == nil || len(r.variables) == 0 || object == "" {
+	if r == nil || !r.anyVariable() || object == "" {
 		return object, false
 	}
 	var values map[string]json.RawMessage
@@ -99,7 +133,7 @@ func (r *Rules) Variables(object string) (string, bool) {
 	}
 	changed := false
 	for name := range maps.Keys(values) {
-		if r.variables[name] {
+		if r.allVariables || r.variables[name] {
 			values[name], changed = json.RawMessage(JSONMark), true
 		}
 	}

@@ -37,21 +37,22 @@ func (r *Room) PackOf(ctx context.Context, namespace string, s *machine.State) (
 	return prog.Pack, nil
 }
 
-// PackFor returns the pack of a run that the caller may see, if not read. Read only.
-func (r *Room) PackFor(ctx context.Context, ref runtime.RunRef) (*pack.Pack, error) {
+// PackFor returns the state and the pack of a run that the caller may see, if not read.
+// Read only.
+func (r *Room) PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error) {
 	key, err := r.cfg.Way.Find(ref)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s, err := r.cfg.Way.StateOf(ctx, key, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return prog.Pack, nil
+	return s, prog.Pack, nil
 }
 
 // VariablesOf returns the variables that a state's run was started or forked with,

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/backup"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
 )
 
 // backupSuffix ends the names of backups in their directory, which are in their order.
@@ -35,6 +37,10 @@ func Backup(ctx context.Context, data Data, to string, full bool) (done BackupDo
 	if err != nil {
 		return done, err
 	}
+	number, err := nextNumber(files)
+	if err != nil {
+		return done, err
+	}
 	var after *backup.Header
 	if n := len(files); n > 0 && !full {
 		h, err := readBackup(files[n-1])
@@ -48,15 +54,28 @@ func Backup(ctx context.Context, data Data, to string, full bool) (done BackupDo
 		return done, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := os.MkdirAll(to, 0o700); err != nil {
+	if err := inspect.MakeDir(to); err != nil {
 		return done, err
 	}
-	done.File = filepath.Join(to, fmt.Sprintf("%06d%s", len(files)+1, backupSuffix))
+	done.File = filepath.Join(to, fmt.Sprintf("%06d%s", number, backupSuffix))
 	done.Bytes, err = writeSynced(done.File, func(out io.Writer) error {
 		_, err := s.Backup(ctx, after, time.Now().UnixNano(), out)
 		return err
 	})
 	return done, err
+}
+
+// nextNumber follows on that of the last file: earlier ones may have been removed.
+func nextNumber(files []string) (int, error) {
+	if len(files) == 0 {
+		return 1, nil
+	}
+	last := files[len(files)-1]
+	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(last), backupSuffix))
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%w: %s has no number for a name", ErrUnusable, last)
+	}
+	return n + 1, nil
 }
 
 // backupsIn lists the backups of a directory in their order.
@@ -102,15 +121,7 @@ func writeSynced(path string, write func(out io.Writer) error) (size int64, err 
 		return 0, err
 	}
 	// A link, no rename: a file that came meanwhile is not replaced.
-	return size, errors.Join(os.Link(f.Name(), path), syncDir(filepath.Dir(path)))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return size, errors.Join(os.Link(f.Name(), path), inspect.SyncDir(filepath.Dir(path)))
 }
 
 // Restore makes a store in data, which must be empty or absent, of the backups in a
@@ -140,7 +151,7 @@ func Restore(ctx context.Context, from, upTo string, data Data) (report CheckRep
 	if err != nil {
 		return report, used, errors.Join(err, os.RemoveAll(data.Dir))
 	}
-	return report, used, errors.Join(os.Rename(data.Dir, final), syncDir(filepath.Dir(final)))
+	return report, used, errors.Join(os.Rename(data.Dir, final), inspect.SyncDir(filepath.Dir(final)))
 }
 
 // chainIn are the files to restore, each proven, in an order that was tested.

@@ -87,13 +87,21 @@ func TestBackupChain(t *testing.T) {
 	if err := w.store.PutSubscription(ctx, machine.Subscription{SubscriptionKey: key, Owner: "me"}, nil); err != nil {
 		t.Fatal(err)
 	}
+	w.live(runID(20))
+	write := machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("more")}}}
+	early := w.export(runID(20))
+	for range layout.CheckpointEvery {
+		w.do(runID(20), write)
+	}
+	w.do(runID(20), machine.SendInput{Parts: []machine.Part{{Kind: machine.PartText, Text: "late"}}})
+	w.end(runID(20))
 	first, after := w.backup(nil)
 	w.live(runID(10))
 	w.end(runID(10))
 	w.delete(runID(2))
 	second, after := w.backup(after)
 	w.delete(runID(10))
-	w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("more")}}})
+	w.do(runID(1), write)
 	if err := w.store.DropSubscription(ctx, key); err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +115,11 @@ func TestBackupChain(t *testing.T) {
 		t.Fatalf("%d, %v", n, err)
 	}
 	w.live(runID(11))
+	// It comes back by an export that is shorter than what the first backup has of it.
+	w.delete(runID(20))
+	if st, _, err := w.importInto(w.store, 0, early); err != nil || !st.Imported {
+		t.Fatalf("imported: %+v, %v", st, err)
+	}
 	third, _ := w.backup(after)
 	s, err := restored(t, first, second, third)
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *Store) dropMarked(ctx context.Context) error {
 		default:
 			err = s.dropUnder(ctx, p)
 		}
-		if err != nil {
+		if err = s.unlessRepair(err); err != nil {
 			return fmt.Errorf("go on with a removal: %w", err)
 		}
 	}

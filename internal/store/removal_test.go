@@ -343,6 +343,33 @@ func TestRepairKnowsDeletedRuns(t *testing.T) {
 	mustBeGone(t, w.store, runID(5))
 }
 
+// TestRepairOfARunThatIsBeingRemoved: a lost row of cursors does not keep the store from being
+// repaired; the start that follows ends the removal.
+func TestRepairOfARunThatIsBeingRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, openTemp(t))
+	w.live(runID(2))
+	w.long(runID(1))
+	w.live(runID(3))
+	cursors := slices.DeleteFunc(rows(t, w.store), func(op layout.Op) bool { return op.Key[0] != layout.KindCursor })
+	raw(t, w.store, layout.Op{Key: cursors[len(cursors)-50].Key, Delete: true})
+	w.store.remover.Rows = 100
+	if _, _, err := w.store.DeleteRun(context.Background(), 0, runID(1), asked); !errors.Is(err, layout.ErrDamaged) {
+		t.Fatalf("the removal gets by without the row: %v", err)
+	}
+	if count(t, w.store, layout.KindDrop) != 1 || count(t, w.store, layout.KindEntry) == 0 {
+		t.Fatal("the removal is not in its middle")
+	}
+	delete(w.runs, runID(1))
+	if done := w.repair(); len(done.Broken) > 0 || done.Runs != 2 || done.Rows["cursor"] == nil || done.Rows["cursor"].Made == 0 {
+		t.Errorf("repaired: %+v", done)
+	}
+	w.check()
+	w.store = openTemp(t, func(o *Options) { o.Dir = copyStore(t, w.store) })
+	mustBeGone(t, w.store, runID(1))
+	w.check()
+}
+
 // TestDeletesAtRandom deletes runs in any order, between commits of others, with restarts:
 // the order of everything has what is there, its rows are few, and all is in order.
 func TestDeletesAtRandom(t *testing.T) {

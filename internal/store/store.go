@@ -209,6 +209,15 @@ func (s *Store) tidy(ctx context.Context) error {
 	return errors.Join(s.unlessLow(s.dropMarked(ctx)), s.unlessLow(s.dropUnfinished()))
 }
 
+// unlessRepair lets go of damage that a repair may mend: the start that follows tidies up.
+func (s *Store) unlessRepair(err error) error {
+	if s.opts.Repair && errors.Is(err, layout.ErrDamaged) {
+		s.opts.Logger.Warn("what was broken off is removed by the start after the repair", "error", err)
+		return nil
+	}
+	return err
+}
+
 // unlessLow lets go of an error of a disk that is nearly full: what is there is served
 // nevertheless, and tidied up once there is room.
 func (s *Store) unlessLow(err error) error {

@@ -51,7 +51,7 @@ func Restore(ctx context.Context, to Target, n int, open func(i int) (io.ReadClo
 			return fmt.Errorf("backup %d of %d: %w", i+1, n, err)
 		}
 	}
-	s := &sweeper{to: to}
+	s := &sweeper{to: to, imported: map[string]uint64{}}
 	for _, step := range []func(context.Context) error{s.heads, s.perRun, s.callers, s.refs, s.pieces, s.cursors} {
 		if err := step(ctx); err != nil {
 			return err
@@ -108,6 +108,8 @@ func writeAll(ctx context.Context, to Target, ops []layout.Op) error {
 type sweeper struct {
 	to  Target
 	ops []layout.Op
+	// imported are the last records of the runs that were imported, by the key of their head.
+	imported map[string]uint64
 }
 
 func (s *sweeper) drop(ctx context.Context, key []byte) error {
@@ -165,11 +167,14 @@ func (s *sweeper) heads(ctx context.Context) error {
 				return false, err
 			}
 		}
+		if st.Imported {
+			s.imported[string(item.Key())] = st.Seq
+		}
 		return true, nil
 	})
 }
 
-// runs says whether the run of a row is there, or is on its way in or out: then the start
+// there says whether the run of a row is there, or is on its way in or out: then the start
 // that follows ends that.
 func (s *sweeper) there(txn *badger.Txn, ns uint32, run string) (bool, error) {
 	if layout.There(txn, ns, run) {
@@ -190,13 +195,39 @@ func (s *sweeper) perRun(ctx context.Context) error {
 			if err != nil {
 				return false, err
 			}
-			return s.there(txn, ns, run)
+			if there, err := s.there(txn, ns, run); err != nil || !there {
+				return false, err
+			}
+			last, ok := s.imported[string(layout.HeadKey(ns, run))]
+			if !ok {
+				return true, nil
+			}
+			return ofImport(item, last)
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ofImport: the row of an imported run may be the import's, which uses up no ids and ends
+// with that record. Any other is of the run of that id that was deleted before.
+func ofImport(item *badger.Item, last uint64) (bool, error) {
+	key := item.Key()
+	switch key[0] {
+	case layout.KindRunID:
+		return false, nil
+	case layout.KindMessage:
+		value, err := layout.CopyOf(item)
+		if err != nil {
+			return false, err
+		}
+		seq, err := codec.DecodeNumber(value)
+		return seq <= last, err
+	}
+	seq, err := layout.LastNumber(key, key[:max(len(key)-8, 0)])
+	return seq <= last, err
 }
 
 // callers keeps the ids of runs that are there, and of those of which something is kept.

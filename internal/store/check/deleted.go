@@ -40,6 +40,21 @@ func (r *repairer) kept() error {
 	})
 }
 
+// going leaves the runs that are being removed alone: the start that follows ends that, for
+// which the entries that are left need their cursors.
+func (r *repairer) going() error {
+	return r.Each([]byte{layout.KindDrop}, func(key, _ []byte) error {
+		p, err := layout.Dropped(key)
+		if err != nil || p[0] != layout.KindDeleted {
+			return nil //nolint:nilerr // The check that follows names it.
+		}
+		if ns, run, err := layout.RunOf(p); err == nil {
+			r.broken[queueRun{ns, run}] = true
+		}
+		return nil
+	})
+}
+
 // account takes the gaps of a sound row of cursors off what deleted runs may lack.
 func (r *repairer) account(ns uint32, row []byte) {
 	places, _ := codec.DecodePlaces(row)

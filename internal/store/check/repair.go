@@ -47,7 +47,7 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 	}
 	err := view(func(txn *badger.Txn) error {
 		r.Txn = txn
-		for _, step := range []func() error{r.kept, r.places, r.runs, r.fill, r.evidence, r.strays} {
+		for _, step := range []func() error{r.kept, r.going, r.places, r.runs, r.fill, r.evidence, r.strays} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -84,6 +84,7 @@ type repairer struct {
 	out   Repair
 	// wanted are the hashes of all keys that the entries make, and may have made.
 	wanted map[uint64]struct{}
+	// broken are the runs of which nothing is changed, those that are being removed too.
 	broken map[queueRun]bool
 	gaps   map[uint32][]gap
 	// deleted is how many entries of deleted runs no gap stands for yet, by namespace.
@@ -153,6 +154,7 @@ func (r *repairer) runs() error {
 func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
 	p := layout.RunKey(nil, layout.KindEntry, ns, run)
 	one := &runRepair{repairer: r, Prover: Prover{Ns: ns, Run: run}, rows: map[string][]byte{}}
+	going := r.broken[queueRun{ns, run}]
 	var fault error
 	for ; layout.Has(it, p); it.Next() {
 		if err := r.Ended(); err != nil {
@@ -161,12 +163,15 @@ func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
 		value, err := layout.CopyOf(it.Item())
 		if err == nil {
 			r.place(ns, run, value)
-			if fault == nil {
+			if fault == nil && !going {
 				fault = one.entry(value)
 			}
 		} else if fault == nil {
 			fault = err
 		}
+	}
+	if going {
+		return nil
 	}
 	if fault == nil {
 		fault = one.lost()

@@ -61,6 +61,7 @@ func noTask() *Error { return failAt(taskNotFound, "id", "no such task, or not y
 // reasonKinds are the reasons of the engine that the protocol has a name for.
 var reasonKinds = map[string]*kind{
 	"RUN_NOT_FOUND":    taskNotFound,
+	"RUN_DELETED":      taskNotFound,
 	"RUN_TERMINAL":     unsupportedOperation,
 	"INPUT_QUEUE_FULL": tooMany,
 }

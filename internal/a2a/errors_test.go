@@ -51,6 +51,7 @@ func TestErrorTable(t *testing.T) {
 		{failAt(invalidParams, "f", "x"), "INVALID_PARAMS", Domain, -32602, codes.InvalidArgument, 400, "INVALID_ARGUMENT"},
 		// The engine's.
 		{refusal(machine.CodeNotFound, "RUN_NOT_FOUND"), "TASK_NOT_FOUND", Domain, -32001, codes.NotFound, 404, "NOT_FOUND"},
+		{refusal(machine.CodeNotFound, "RUN_DELETED"), "TASK_NOT_FOUND", Domain, -32001, codes.NotFound, 404, "NOT_FOUND"},
 		{refusal(machine.CodeFailedPrecondition, "RUN_TERMINAL"), "UNSUPPORTED_OPERATION", Domain, -32004, codes.FailedPrecondition, 400, "FAILED_PRECONDITION"},
 		{refusal(machine.CodeInvalidArgument, "BAD_VARIABLES"), "BAD_VARIABLES", engineDomain, -32602, codes.InvalidArgument, 400, "INVALID_ARGUMENT"},
 		{refusal(machine.CodeNotFound, "PACK_NOT_FOUND"), "PACK_NOT_FOUND", engineDomain, -32602, codes.NotFound, 404, "NOT_FOUND"},

@@ -28,7 +28,7 @@ func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id st
 		return nil, failAt(invalidParams, "id", "is required")
 	}
 	state, err := s.cfg.Engine.StateAt(ctx, runtime.RunRef{Call: caller, RunID: id}, 0)
-	if reasonOf(err) == "RUN_NOT_FOUND" {
+	if reasonOf(err) == "RUN_NOT_FOUND" || machine.IsDeleted(err) {
 		return nil, noTask()
 	}
 	if err != nil {

@@ -17,6 +17,10 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 		err := o.cancel(ctx, row)
 		fault, ok := errors.AsType[*machine.AgentFault](err)
 		done := err == nil || ok && (fault.Kind != machine.AgentUnreachable || time.Since(since) >= o.cfg.GiveUp)
+		if machine.IsDeleted(err) {
+			// Its row went with the run.
+			return
+		}
 		if done && o.cfg.Delegations.DropOutbox(ctx, row) == nil {
 			return
 		}

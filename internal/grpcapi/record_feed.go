@@ -96,7 +96,12 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *watch.Page) ([]machin
 	out := make([]machine.Delivery, len(page.Records))
 	for i := range page.Records {
 		row := &page.Records[i]
+		out[i].After, out[i].Index = row.Cursor.Position, row.Cursor.Index
+		f.at = row.Cursor
 		record, err := f.show.record(ctx, row)
+		if machine.IsDeleted(err) {
+			continue // since it was read: only the position moves on
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +109,6 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *watch.Page) ([]machin
 			return nil, err
 		}
 		out[i].ID, out[i].Type = recordID(row), cloudEventType
-		out[i].After, out[i].Index = row.Cursor.Position, row.Cursor.Index
-		f.at = row.Cursor
 	}
 	return out, nil
 }

@@ -25,7 +25,9 @@ type shower struct {
 	s    *runService
 	call runtime.Call
 	// hides: sensitive values are kept from the reader.
-	hides  bool
+	hides bool
+	// one: records of a single run are read, which ends with the run.
+	one    bool
 	graphs *cache.LRU[string, shown]
 }
 

@@ -103,7 +103,9 @@ func New(cfg Config) (*House, error) {
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: h.Subscriptions, Clock: cfg.Clock,
 		Live: h.Work, TailBytes: cfg.TailBytes, Bytes: cfg.WatchBytes, Heartbeat: cfg.Heartbeat,
 	})
-	h.Retain, errs[6] = retain.New(retain.Config{Way: engine, Clock: cfg.Clock, Store: deletionsOf(cfg)})
+	h.Retain, errs[6] = retain.New(retain.Config{
+		Way: engine, Clock: cfg.Clock, Store: deletionsOf(cfg), Deleted: func(key runtime.RunKey) { h.Watches.Forget(key) },
+	})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}

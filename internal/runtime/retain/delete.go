@@ -2,6 +2,7 @@ package retain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/policy"
@@ -45,6 +46,9 @@ func (r *Room) delete(ctx context.Context, key runtime.RunKey, asked machine.Del
 		return r.cfg.Way.Forget(key, func() error {
 			// A removal that was begun is ended, whoever waits for it.
 			d, duplicate, err = r.cfg.Store.DeleteRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
+			if err == nil && r.cfg.Deleted != nil {
+				r.cfg.Deleted(key)
+			}
 			return err
 		})
 	})
@@ -57,9 +61,12 @@ func (r *Room) unneeded(ctx context.Context, key runtime.RunKey, st *machine.Sta
 		return nil
 	}
 	parent, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: key.Namespace, ID: st.Parent.RunID})
-	if err != nil || parent.Status.Terminal() || parent.Imported {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
 		// A parent that is not here asks nothing here.
-		return ctx.Err()
+		return nil
+	}
+	if err != nil || parent.Status.Terminal() || parent.Imported {
+		return err
 	}
 	return &machine.Refusal{
 		Code: machine.CodeFailedPrecondition, Reason: "RUN_NEEDED", Field: "run_id", Seq: st.Seq,

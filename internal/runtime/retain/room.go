@@ -33,6 +33,9 @@ type Config struct {
 	Clock runtime.Clock
 	// Store deletes; nil: nothing is deleted here (DELETION_OFF).
 	Store Store
+	// Deleted is told of each run that was deleted, also of one that was before, in the
+	// run's own turn; nil: nobody is.
+	Deleted func(key runtime.RunKey)
 }
 
 // Room deletes runs. Its owner is the wiring. Safe for concurrent use.

@@ -121,6 +121,16 @@ func (h *hub) Follow(c *runtime.Commit) {
 	h.wakeSpace(sp)
 }
 
+// forget lets go of the entries of a run that was deleted.
+func (h *hub) forget(key runtime.RunKey) {
+	h.mu.Lock()
+	sp := h.spaces[key.Namespace]
+	h.mu.Unlock()
+	if sp != nil {
+		sp.tail.forget(key.ID)
+	}
+}
+
 func (h *hub) wakeRun(key runtime.RunKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

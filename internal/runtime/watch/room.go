@@ -138,6 +138,10 @@ func New(cfg Config) (*Room, error) {
 // wakes who sleeps.
 func (r *Room) Follow(c *runtime.Commit) { r.hub.Follow(c) }
 
+// Forget lets go of what is held of a run that was deleted: who reads from here on finds
+// the gap that the store has in its place.
+func (r *Room) Forget(key runtime.RunKey) { r.hub.forget(key) }
+
 // Stir wakes those who watch a run for what is no record.
 func (r *Room) Stir(key runtime.RunKey) {
 	if r.hub.runSubs.Load() > 0 {

@@ -62,6 +62,19 @@ func (t *tail) dropThrough(cursor uint64) {
 	}
 }
 
+// forget empties the slots of a run that was deleted: who comes there goes to the store,
+// which has a gap.
+func (t *tail) forget(run string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.ring {
+		if t.ring[i].Cursor != 0 && t.ring[i].RunID == run {
+			t.bytes -= t.sizes[i]
+			t.ring[i], t.sizes[i] = machine.Entry{}, 0
+		}
+	}
+}
+
 // after returns the entries that directly follow a cursor, within the page;
 // none if the next one is not held.
 func (t *tail) after(cursor uint64, page machine.Page) []machine.Entry {

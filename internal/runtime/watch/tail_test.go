@@ -55,3 +55,21 @@ func TestConfigListsAllFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestTailForgetsARun: the places of a run that was deleted are not served, the rest is.
+func TestTailForgetsARun(t *testing.T) {
+	t.Parallel()
+	tl := newTail(1 << 20)
+	for i, run := range []string{"kept", "gone", "gone", "kept"} {
+		tl.put(machine.Entry{RunID: run, Cursor: uint64(i) + 1, Records: make([]machine.Record, 1)})
+	}
+	tl.forget("gone")
+	for after, want := range []int{1, 0, 0, 1, 0} {
+		if got := tl.after(uint64(after), watchPage); len(got) != want {
+			t.Errorf("after %d are %d entries, want %d", after, len(got), want)
+		}
+	}
+	if one := entryBytes(&machine.Entry{Records: make([]machine.Record, 1)}); tl.bytes != 2*one {
+		t.Errorf("%d bytes are held, want those of two entries, %d", tl.bytes, 2*one)
+	}
+}

@@ -1,0 +1,159 @@
+package grpcapi
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// withDeletions keeps everything in a real store, which deletes.
+func withDeletions(t *testing.T) func(*Config, *house.Config) {
+	s, err := store.Open(store.Options{Dir: filepath.Join(t.TempDir(), "db"), MinFree: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(_ *Config, c *house.Config) { c.Store, c.Archive, c.Subscriptions, c.Deletions = s, s, s, s }
+}
+
+// cancelled starts a run and ends it.
+func (r *rig) cancelled(ctx context.Context) string {
+	r.t.Helper()
+	run := r.startOnly(ctx).GetRun().GetRunId()
+	if _, err := r.runs.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: run}); err != nil {
+		r.t.Fatal(err)
+	}
+	return run
+}
+
+func (r *rig) remove(ctx context.Context, run string) {
+	r.t.Helper()
+	if _, err := r.runs.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestDeletedRunIsNotRemembered: what is held of recent commits for followers of
+// everything goes with the run, and what follows it is read.
+func TestDeletedRunIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, withDeletions(t)), testContext(t)
+	r.register(ctx)
+	w, err := r.engine.Watches.Watch(ctx, watch.Request{
+		Call: runtime.Call{Principal: runtime.Principal{Name: "reader", Scopes: runtime.ScopeAdmin}}, Follow: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	gone, kept := r.cancelled(ctx), r.cancelled(ctx)
+	r.remove(ctx, gone)
+	for told := 0; told < 2; {
+		page, err := w.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Records {
+			if told++; page.Records[i].RunID != kept {
+				t.Fatalf("record %d of %s, which was deleted", page.Records[i].Record.Seq, page.Records[i].RunID)
+			}
+		}
+	}
+}
+
+// TestWebhookPassesOverADeletedRun: what was read before the run was deleted is not sent,
+// and the webhook stands behind it.
+func TestWebhookPassesOverADeletedRun(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, withTokens, withDeletions(t)), testContext(t)
+	ctx = as(ctx, "admin")
+	r.register(ctx)
+	kept, gone := r.cancelled(ctx), r.cancelled(ctx)
+	sub := &machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}, Owner: "admin"}
+	feed, err := r.server.RecordFeed(ctx, sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	page, err := feed.watch.Next(ctx)
+	if err != nil || len(page.Records) != 4 {
+		t.Fatalf("%d records, %v", len(page.Records), err)
+	}
+	r.remove(ctx, gone)
+	events, err := feed.deliveries(ctx, &page)
+	if err != nil || len(events) != 4 {
+		t.Fatalf("events %v, %v", events, err)
+	}
+	for i, event := range events {
+		row := &page.Records[i]
+		if event.After != row.Cursor.Position || (event.ID != "") != (row.RunID == kept) {
+			t.Errorf("event %d of run %s is %q at %d", i, row.RunID, event.ID, event.After)
+		}
+	}
+}
+
+// toldStream is a reader that does something when it was told the first record.
+type toldStream struct {
+	grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]
+	first func()
+	runs  []string
+}
+
+func (s *toldStream) SendMsg(m any) error {
+	var item pawlv1.StreamTransitionsResponse
+	if err := proto.Unmarshal(m.(sent.Message), &item); err != nil {
+		return err
+	}
+	if len(s.runs) == 0 {
+		s.first()
+	}
+	s.runs = append(s.runs, item.GetRecord().GetRunId())
+	return nil
+}
+
+// TestStreamPassesOverADeletedRun: a stream of everything goes on behind a run that was
+// deleted since its records were read; that of the run itself ends with the reason.
+func TestStreamPassesOverADeletedRun(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, withDeletions(t)), testContext(t)
+	r.register(ctx)
+	before, gone, after := r.cancelled(ctx), r.cancelled(ctx), r.cancelled(ctx)
+	call := runtime.Call{Principal: runtime.Principal{Name: "reader", Scopes: runtime.ScopeAdmin}}
+	show := newShower(r.server.runs, call)
+	pump := func(to *toldStream, filter watch.Filter) error {
+		w, err := r.engine.Watches.Watch(ctx, watch.Request{Call: call, Filter: filter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		show.one = filter.RunID != ""
+		return streamEnd(ctx, r.server.runs.pump(ctx, w, show, to))
+	}
+	all := &toldStream{first: func() { r.remove(ctx, gone) }}
+	if err := pump(all, watch.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(all.runs, before) || !slices.Contains(all.runs, after) || all.runs[len(all.runs)-1] != after {
+		t.Errorf("told of %v, want %s and %s", all.runs, before, after)
+	}
+	one := &toldStream{first: func() { r.remove(ctx, after) }}
+	if err := pump(one, watch.Filter{RunID: after}); !machine.IsDeleted(err) {
+		t.Errorf("the stream of a run that was deleted: %v", err)
+	}
+}

@@ -380,8 +380,8 @@ func TestDeletesAtRandom(t *testing.T) {
 		var ended []string
 		for n := range 60 {
 			run := runID(n + 1)
-			switch {
-			case n%4 == 0:
+			switch n % 4 {
+			case 0:
 				w.live(run)
 			default:
 				w.start(run)

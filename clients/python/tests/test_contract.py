@@ -49,6 +49,7 @@ BY_HAND: dict[str, tuple[type, ...]] = {
 EXEMPT: dict[str, str] = {
     "CountRunsResponse.counts": "count_runs makes a mapping of them",
     "ShowTurnResponse.turn": "show_turn returns it",
+    "ShowTurnResponse.redacted": "the marks stand in the texts of the turn",
     "ListRunsResponse.runs": "list_runs yields them",
     "ListRunsResponse.next_page_token": "list_runs reads page after page",
     "ListTransitionsResponse.records": "Run.records yields them",

@@ -7,6 +7,8 @@ import (
 )
 
 // What is the system's own.
+//
+//nolint:staticcheck // the names of package unix, which this stands for
 const (
 	LOCK_EX     = syscall.LOCK_EX
 	LOCK_NB     = syscall.LOCK_NB

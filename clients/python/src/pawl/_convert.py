@@ -214,6 +214,7 @@ def record_from_proto(
         kind=kind,
         body=from_proto(getattr(message, form)) if form else None,
         snapshot=snapshot,
+        redacted=message.redacted,
     )
 
 

@@ -48,6 +48,7 @@ def _snapshot(message: Any) -> Snapshot:
         goal=message.goal,
         request_id=message.request_id,
         budgets=optional(message, "budgets"),
+        redacted=message.redacted,
     )
 
 

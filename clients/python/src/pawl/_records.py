@@ -312,7 +312,8 @@ class Record:
     `seq` is dense per run from 1 over all kinds; `prev_seq` is the seq of the previous
     record under the filter of the stream, 0 for the first. `body` is None, with kind
     UNSPECIFIED, for a kind that a newer server knows and this client does not.
-    `snapshot` is the run as of this record, where it was asked for.
+    `snapshot` is the run as of this record, where it was asked for. `redacted`: marks stand
+    for its sensitive values, since the caller lacks the scope values:sensitive.
     """
 
     run_id: str
@@ -327,3 +328,4 @@ class Record:
     kind: RecordKind
     body: Body | None
     snapshot: Snapshot | None = None
+    redacted: bool = False

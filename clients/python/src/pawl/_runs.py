@@ -81,6 +81,7 @@ class Step:
     `bodies_omitted`: they are left out because the steps of one answer hold 16 MiB at
     most; a request of the same key is answered with them.
     `remote` is what is known of a delegation's other side; None: nothing, or a tool.
+    `redacted`: bodies are not told, since the caller lacks the scope values:sensitive.
     """
 
     step: int
@@ -97,6 +98,7 @@ class Step:
     idempotency_key: str
     bodies_omitted: bool
     remote: Remote | None
+    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +237,8 @@ class Snapshot:
     `variables` are those that it was started with, defaults applied, and `goal` the text
     of its first input, else its variable "goal"; None and "" unless they were asked for.
     `budgets` are those that hold for it and `request_id` the caller's own id of its start,
-    "" if none was given; a snapshot that comes with a record has neither.
+    "" if none was given; a snapshot that comes with a record has neither. `redacted`: marks
+    stand for its sensitive values, since the caller lacks the scope values:sensitive.
     """
 
     run: RunInfo
@@ -244,6 +247,7 @@ class Snapshot:
     goal: str = ""
     request_id: str = ""
     budgets: RunBudgets | None = None
+    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,10 +363,12 @@ class OutputChunk:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """The caller as the sidecar knows it: its principal ("anonymous" without
-    authentication) and its scopes. A holder of admin has every other one as well."""
+    authentication) and its scopes. A holder of admin has every other one as well.
+    `namespaces` are those that exist for it; calls that name none mean the first."""
 
     principal: str
     scopes: tuple[str, ...]
+    namespaces: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

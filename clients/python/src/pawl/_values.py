@@ -224,10 +224,12 @@ class ArtifactHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """An artifact with its value: a str for text, bytes for data, else the JSON value."""
+    """An artifact with its value: a str for text, bytes for data, else the JSON value.
+    `redacted`: a mark stands in its place, since the caller lacks the scope values:sensitive."""
 
     head: ArtifactHead
     value: ArtifactLike
+    redacted: bool = False
 
     @property
     def name(self) -> str:

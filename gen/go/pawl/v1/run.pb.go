@@ -1121,7 +1121,10 @@ type Step struct {
 	// same payload is answered with them, and its records have them.
 	BodiesOmitted bool `protobuf:"varint,13,opt,name=bodies_omitted,json=bodiesOmitted,proto3" json:"bodies_omitted,omitempty"`
 	// What is known of a delegation's other side; unset: nothing yet, or a tool.
-	Remote        *Remote `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
+	Remote *Remote `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
+	// True: payload_json, result_json and error are not told, since the caller lacks the
+	// scope values:sensitive.
+	Redacted      bool `protobuf:"varint,31,opt,name=redacted,proto3" json:"redacted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1252,6 +1255,13 @@ func (x *Step) GetRemote() *Remote {
 		return x.Remote
 	}
 	return nil
+}
+
+func (x *Step) GetRedacted() bool {
+	if x != nil {
+		return x.Redacted
+	}
+	return false
 }
 
 // RunFilter selects runs; all fields that are set must hold.
@@ -3872,7 +3882,10 @@ func (x *ShowTurnRequest) GetTurnSeq() uint64 {
 type ShowTurnResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The turn, never with a token.
-	Turn          *GetTurnResponse `protobuf:"bytes,1,opt,name=turn,proto3" json:"turn,omitempty"`
+	Turn *GetTurnResponse `protobuf:"bytes,1,opt,name=turn,proto3" json:"turn,omitempty"`
+	// True: a sensitive value stands as "[redacted]" or {"redacted":true} in here, since the
+	// caller lacks the scope values:sensitive.
+	Redacted      bool `protobuf:"varint,2,opt,name=redacted,proto3" json:"redacted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3912,6 +3925,13 @@ func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
 		return x.Turn
 	}
 	return nil
+}
+
+func (x *ShowTurnResponse) GetRedacted() bool {
+	if x != nil {
+		return x.Redacted
+	}
+	return false
 }
 
 // SetArtifactsRequest is a write without a transition.
@@ -6270,7 +6290,10 @@ type GetRunResponse struct {
 	Goal string `protobuf:"bytes,5,opt,name=goal,proto3" json:"goal,omitempty"`
 	// The caller's own id of the start (RFC-103's external request id): request_id of
 	// StartRun or ForkRun, the message's id where it is an A2A task. Empty: none was given.
-	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// True: a sensitive value stands as "[redacted]" or {"redacted":true} in here, since the
+	// caller lacks the scope values:sensitive.
+	Redacted      bool `protobuf:"varint,7,opt,name=redacted,proto3" json:"redacted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6345,6 +6368,13 @@ func (x *GetRunResponse) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *GetRunResponse) GetRedacted() bool {
+	if x != nil {
+		return x.Redacted
+	}
+	return false
 }
 
 // ListRunsRequest asks for a page of runs.
@@ -8612,7 +8642,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x12max_artifact_bytes\x18\x02 \x01(\x03R\x10maxArtifactBytes\x123\n" +
 	"\x16max_run_artifact_bytes\x18\x03 \x01(\x03R\x13maxRunArtifactBytes\x12*\n" +
 	"\x11max_message_bytes\x18\x04 \x01(\x03R\x0fmaxMessageBytes\x12*\n" +
-	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\xdd\x03\n" +
+	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\xf9\x03\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -8631,7 +8661,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\x12'\n" +
 	"\x0fidempotency_key\x18\f \x01(\tR\x0eidempotencyKey\x12%\n" +
 	"\x0ebodies_omitted\x18\r \x01(\bR\rbodiesOmitted\x12'\n" +
-	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\"\xe9\x04\n" +
+	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\x12\x1a\n" +
+	"\bredacted\x18\x1f \x01(\bR\bredacted\"\xe9\x04\n" +
 	"\tRunFilter\x12\x1c\n" +
 	"\x04pack\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12C\n" +
 	"\bstatuses\x18\x02 \x03(\x0e2\x12.pawl.v1.RunStatusB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\bstatuses\x12\x1e\n" +
@@ -8869,9 +8900,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x0fShowTurnRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
-	"\bturn_seq\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\"@\n" +
+	"\bturn_seq\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\"\\\n" +
 	"\x10ShowTurnResponse\x12,\n" +
-	"\x04turn\x18\x01 \x01(\v2\x18.pawl.v1.GetTurnResponseR\x04turn\"\xc5\x02\n" +
+	"\x04turn\x18\x01 \x01(\v2\x18.pawl.v1.GetTurnResponseR\x04turn\x12\x1a\n" +
+	"\bredacted\x18\x02 \x01(\bR\bredacted\"\xc5\x02\n" +
 	"\x13SetArtifactsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12@\n" +
@@ -9073,7 +9105,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x15\n" +
 	"\x06at_seq\x18\x03 \x01(\x04R\x05atSeq\x12+\n" +
 	"\x11include_artifacts\x18\x04 \x01(\bR\x10includeArtifacts\x12+\n" +
-	"\x11include_variables\x18\x05 \x01(\bR\x10includeVariables\"\xea\x01\n" +
+	"\x11include_variables\x18\x05 \x01(\bR\x10includeVariables\"\x86\x02\n" +
 	"\x0eGetRunResponse\x12\x1e\n" +
 	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\x12/\n" +
 	"\tartifacts\x18\x02 \x03(\v2\x11.pawl.v1.ArtifactR\tartifacts\x12%\n" +
@@ -9081,7 +9113,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\abudgets\x18\x04 \x01(\v2\x13.pawl.v1.RunBudgetsR\abudgets\x12\x12\n" +
 	"\x04goal\x18\x05 \x01(\tR\x04goal\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\"\x82\x02\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12\x1a\n" +
+	"\bredacted\x18\a \x01(\bR\bredacted\"\x82\x02\n" +
 	"\x0fListRunsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12*\n" +
 	"\x06filter\x18\x02 \x01(\v2\x12.pawl.v1.RunFilterR\x06filter\x121\n" +

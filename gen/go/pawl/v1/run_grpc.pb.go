@@ -73,10 +73,10 @@ const (
 //
 // Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
 // with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
-// makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
-// RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-// happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
-// imported to be looked at).
+// makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
+// OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
+// knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+// (IMPORTED: the run was imported to be looked at).
 //
 // A refused request changes nothing and uses up no id, except where its RPC says
 // otherwise. The order of checks: request, run, id, terminal, authority,
@@ -117,7 +117,8 @@ type RunServiceClient interface {
 	// edges, budgets, artifacts, variables and the number of messages. Scope runs:read
 	// or runs:write.
 	//
-	// Errors: NOT_FOUND (RECORD_NOT_FOUND).
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND), PERMISSION_DENIED (SENSITIVE_VALUES: the pack of
+	// a run calls values sensitive, and the caller lacks values:sensitive).
 	DiffRuns(ctx context.Context, in *DiffRunsRequest, opts ...grpc.CallOption) (*DiffRunsResponse, error)
 	// Proves a run's journal: its hash chain over the stored bytes, and that its inputs,
 	// replayed through the state machine, make exactly these records and this state.
@@ -129,7 +130,8 @@ type RunServiceClient interface {
 	// Streams one portable file of a run: its pack, its journal as stored, the blobs that
 	// it refers to. gRPC only. Scope runs:read.
 	//
-	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
+	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF), PERMISSION_DENIED (SENSITIVE_VALUES, as of
+	// DiffRuns).
 	ExportRun(ctx context.Context, in *ExportRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunResponse], error)
 	// Stores a run out of such a file, and its pack under its digest, to be shown,
 	// compared and forked. The run is never driven: every input is
@@ -723,10 +725,10 @@ type RunService_GetBlobClient = grpc.ServerStreamingClient[GetBlobResponse]
 //
 // Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
 // with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
-// makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
-// RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-// happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
-// imported to be looked at).
+// makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
+// OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
+// knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+// (IMPORTED: the run was imported to be looked at).
 //
 // A refused request changes nothing and uses up no id, except where its RPC says
 // otherwise. The order of checks: request, run, id, terminal, authority,
@@ -767,7 +769,8 @@ type RunServiceServer interface {
 	// edges, budgets, artifacts, variables and the number of messages. Scope runs:read
 	// or runs:write.
 	//
-	// Errors: NOT_FOUND (RECORD_NOT_FOUND).
+	// Errors: NOT_FOUND (RECORD_NOT_FOUND), PERMISSION_DENIED (SENSITIVE_VALUES: the pack of
+	// a run calls values sensitive, and the caller lacks values:sensitive).
 	DiffRuns(context.Context, *DiffRunsRequest) (*DiffRunsResponse, error)
 	// Proves a run's journal: its hash chain over the stored bytes, and that its inputs,
 	// replayed through the state machine, make exactly these records and this state.
@@ -779,7 +782,8 @@ type RunServiceServer interface {
 	// Streams one portable file of a run: its pack, its journal as stored, the blobs that
 	// it refers to. gRPC only. Scope runs:read.
 	//
-	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
+	// Errors: FAILED_PRECONDITION (ARCHIVE_OFF), PERMISSION_DENIED (SENSITIVE_VALUES, as of
+	// DiffRuns).
 	ExportRun(*ExportRunRequest, grpc.ServerStreamingServer[ExportRunResponse]) error
 	// Stores a run out of such a file, and its pack under its digest, to be shown,
 	// compared and forked. The run is never driven: every input is

@@ -233,7 +233,7 @@ class RunLimits(_message.Message):
     def __init__(self, max_transitions: _Optional[int] = ..., max_artifact_bytes: _Optional[int] = ..., max_run_artifact_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., max_queued_inputs: _Optional[int] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "remote")
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "remote", "redacted")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +248,7 @@ class Step(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     BODIES_OMITTED_FIELD_NUMBER: _ClassVar[int]
     REMOTE_FIELD_NUMBER: _ClassVar[int]
+    REDACTED_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -262,7 +263,8 @@ class Step(_message.Message):
     idempotency_key: str
     bodies_omitted: bool
     remote: _record_pb2.Remote
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ...) -> None: ...
+    redacted: bool
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ...) -> None: ...
 
 class RunFilter(_message.Message):
     __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before", "run_id_prefix")
@@ -730,10 +732,12 @@ class ShowTurnRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ...) -> None: ...
 
 class ShowTurnResponse(_message.Message):
-    __slots__ = ("turn",)
+    __slots__ = ("turn", "redacted")
     TURN_FIELD_NUMBER: _ClassVar[int]
+    REDACTED_FIELD_NUMBER: _ClassVar[int]
     turn: GetTurnResponse
-    def __init__(self, turn: _Optional[_Union[GetTurnResponse, _Mapping]] = ...) -> None: ...
+    redacted: bool
+    def __init__(self, turn: _Optional[_Union[GetTurnResponse, _Mapping]] = ..., redacted: bool = ...) -> None: ...
 
 class SetArtifactsRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "artifacts", "write_id", "expected_seq", "turn_token")
@@ -1123,20 +1127,22 @@ class GetRunRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., at_seq: _Optional[int] = ..., include_artifacts: bool = ..., include_variables: bool = ...) -> None: ...
 
 class GetRunResponse(_message.Message):
-    __slots__ = ("run", "artifacts", "variables_json", "budgets", "goal", "request_id")
+    __slots__ = ("run", "artifacts", "variables_json", "budgets", "goal", "request_id", "redacted")
     RUN_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     VARIABLES_JSON_FIELD_NUMBER: _ClassVar[int]
     BUDGETS_FIELD_NUMBER: _ClassVar[int]
     GOAL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REDACTED_FIELD_NUMBER: _ClassVar[int]
     run: Run
     artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Artifact]
     variables_json: str
     budgets: RunBudgets
     goal: str
     request_id: str
-    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., variables_json: _Optional[str] = ..., budgets: _Optional[_Union[RunBudgets, _Mapping]] = ..., goal: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    redacted: bool
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., variables_json: _Optional[str] = ..., budgets: _Optional[_Union[RunBudgets, _Mapping]] = ..., goal: _Optional[str] = ..., request_id: _Optional[str] = ..., redacted: bool = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ("namespace", "filter", "order", "page_size", "page_token")

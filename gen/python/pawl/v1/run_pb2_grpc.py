@@ -41,10 +41,10 @@ class RunServiceStub(object):
 
     Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
-    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
-    RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-    happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
-    imported to be looked at).
+    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
+    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
+    knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+    (IMPORTED: the run was imported to be looked at).
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,
@@ -230,10 +230,10 @@ class RunServiceServicer(object):
 
     Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
-    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
-    RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-    happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
-    imported to be looked at).
+    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
+    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
+    knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+    (IMPORTED: the run was imported to be looked at).
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,
@@ -294,7 +294,8 @@ class RunServiceServicer(object):
         edges, budgets, artifacts, variables and the number of messages. Scope runs:read
         or runs:write.
 
-        Errors: NOT_FOUND (RECORD_NOT_FOUND).
+        Errors: NOT_FOUND (RECORD_NOT_FOUND), PERMISSION_DENIED (SENSITIVE_VALUES: the pack of
+        a run calls values sensitive, and the caller lacks values:sensitive).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -316,7 +317,8 @@ class RunServiceServicer(object):
         """Streams one portable file of a run: its pack, its journal as stored, the blobs that
         it refers to. gRPC only. Scope runs:read.
 
-        Errors: FAILED_PRECONDITION (ARCHIVE_OFF).
+        Errors: FAILED_PRECONDITION (ARCHIVE_OFF), PERMISSION_DENIED (SENSITIVE_VALUES, as of
+        DiffRuns).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -846,10 +848,10 @@ class RunService(object):
 
     Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
     with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
-    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW, QUEUE_FULL with
-    RetryInfo, BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody knows whether it
-    happened; repeat it with the same id), FAILED_PRECONDITION (IMPORTED: the run was
-    imported to be looked at).
+    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
+    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
+    knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
+    (IMPORTED: the run was imported to be looked at).
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -168,6 +169,10 @@ func TestRogueReceiver(t *testing.T) {
 				}
 				go func() {
 					defer conn.Close()
+					// An answer that comes before its request is none.
+					if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+						return
+					}
 					for _, err := io.WriteString(conn, head); err == nil; {
 						_, err = io.WriteString(conn, more)
 					}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -309,25 +308,12 @@ func getBlob(ctx context.Context, client pawlv1.RunServiceClient, ref string) (a
 	return all, err
 }
 
-// filesOf is what the files of a directory hold, but for the note of who locks it.
+// filesOf is [damage.Digest] of a directory.
 func filesOf(t *testing.T, dir string) map[string][32]byte {
 	t.Helper()
-	files, err := os.ReadDir(dir)
+	sums, err := damage.Digest(dir, inspect.WithFile)
 	if err != nil {
 		t.Fatal(err)
-	}
-	sums := map[string][32]byte{}
-	for _, f := range files {
-		if f.Name() == "LOCK" {
-			continue
-		}
-		err := inspect.WithFile(dir, f.Name(), func(data []byte) error {
-			sums[f.Name()] = sha256.Sum256(data)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	return sums
 }

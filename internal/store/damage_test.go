@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -217,25 +216,12 @@ func isRefusal(err error) machine.Code {
 	return 0
 }
 
-// digest is what the files of a directory hold, but for the note of who locks it.
+// digest is [damage.Digest] of a directory.
 func digest(t *testing.T, dir string) map[string][32]byte {
 	t.Helper()
-	files, err := os.ReadDir(dir)
+	sums, err := damage.Digest(dir, inspect.WithFile)
 	if err != nil {
 		t.Fatal(err)
-	}
-	sums := map[string][32]byte{}
-	for _, f := range files {
-		if f.Name() == "LOCK" {
-			continue
-		}
-		err := inspect.WithFile(dir, f.Name(), func(data []byte) error {
-			sums[f.Name()] = sha256.Sum256(data)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	return sums
 }

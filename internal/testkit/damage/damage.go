@@ -1,6 +1,7 @@
 package damage
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -92,3 +93,26 @@ func kindOf(file string) string {
 
 // Do hurts the directory.
 func (h Hurt) Do(dir string) error { return ways[h.How](filepath.Join(dir, h.File), h.At, h.Size) }
+
+// Digest is what the files of a directory hold, but for the note of who locks it. with shows
+// the bytes of a file.
+func Digest(dir string, with func(dir, file string, read func([]byte) error) error) (map[string][sha256.Size]byte, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string][sha256.Size]byte{}
+	for _, f := range files {
+		if f.Name() == "LOCK" {
+			continue
+		}
+		err := with(dir, f.Name(), func(data []byte) error {
+			sums[f.Name()] = sha256.Sum256(data)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sums, nil
+}

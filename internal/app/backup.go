@@ -41,13 +41,13 @@ func Backup(ctx context.Context, data Data, to string, full bool) (done BackupDo
 	if err != nil {
 		return done, err
 	}
-	var after *backup.Header
+	after := ""
 	if n := len(files); n > 0 && !full {
 		h, err := readBackup(files[n-1])
 		if err != nil {
 			return done, err
 		}
-		after, done.Follows = &h, files[n-1]
+		after, done.Follows = h.ID, files[n-1]
 	}
 	s, err := openExisting(data, false)
 	if err != nil {

@@ -7,29 +7,52 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/backup"
+	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Backup writes what the store holds at this moment, or what is new since the backup
-// after; at is Unix nanoseconds. The store works on meanwhile; what is superseded or
+// Backup writes what the store holds at this moment, or what is new since the backup of
+// the id after; at is Unix nanoseconds. The store works on meanwhile; what is superseded or
 // deleted from now on takes its room until the backup is written. Errors:
 // [backup.ErrForeign], those of the writer.
-func (s *Store) Backup(ctx context.Context, after *backup.Header, at int64, out io.Writer) (backup.Header, error) {
+func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Writer) (h backup.Header, err error) {
+	err = s.hold(func(ts uint64, view backup.View) error {
+		h, err = backup.Take(ctx, backup.Source{Format: FormatVersion, Epoch: s.epoch, Group: ts, View: view, Note: s.note}, after, at, out)
+		return err
+	})
+	return h, err
+}
+
+// hold keeps the last synced group readable for as long as do lasts; view reads at it, in
+// as many pages as the caller likes.
+func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
 	ts, err := s.reads.begin()
 	if err != nil {
-		return backup.Header{}, err
+		return err
 	}
 	defer s.reads.end(ts)
-	h, err := backup.Next(after, FormatVersion, s.epoch, ts, at)
-	if err != nil {
-		return h, err
-	}
-	return h, backup.Write(ctx, func(read func(txn *badger.Txn) error) error {
+	return do(ts, func(read func(txn *badger.Txn) error) error {
 		txn := s.db.NewTransactionAt(ts, false)
 		defer txn.Discard()
 		return layout.Typed(read(txn))
-	}, h, out)
+	})
+}
+
+// put stores rows that have no conditions, synced.
+func (s *Store) put(ctx context.Context, ops []layout.Op) error {
+	return s.write(ctx, &Writes{entry: -1, ops: ops})
+}
+
+// note stores marks of backups. A disk that is nearly full is backed up all the same.
+func (s *Store) note(ctx context.Context, ops []layout.Op) error {
+	err := s.put(ctx, ops)
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Reason == host.DiskLow {
+		s.opts.Logger.Warn("the disk is nearly full: no backup can follow on this one", "error", err)
+		return nil
+	}
+	return err
 }
 
 // Restore makes a store in opts.Dir, which must be empty or absent, of a chain of backups
@@ -40,8 +63,6 @@ func Restore(ctx context.Context, opts Options, n int, open func(i int) (io.Read
 	if err != nil {
 		return err
 	}
-	err = backup.Restore(ctx, backup.Target{Format: FormatVersion, View: s.view, Write: func(ctx context.Context, ops []layout.Op) error {
-		return s.write(ctx, &Writes{entry: -1, ops: ops})
-	}}, n, open)
+	err = backup.Restore(ctx, backup.Target{Format: FormatVersion, View: s.view, Write: s.put}, n, open)
 	return errors.Join(err, s.Close())
 }

@@ -4,25 +4,28 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/backup"
+	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-func (w *world) backup(after *backup.Header) ([]byte, *backup.Header) {
+func (w *world) backup(after string) ([]byte, string) {
 	w.t.Helper()
 	var out bytes.Buffer
 	h, err := w.store.Backup(context.Background(), after, testTime, &out)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return out.Bytes(), &h
+	return out.Bytes(), h.ID
 }
 
 // restored makes a store of a chain of backups.
@@ -55,7 +58,7 @@ func sameRows(t *testing.T, got, want *Store) {
 	of := func(s *Store) map[string]string {
 		out := map[string]string{}
 		for _, row := range rows(t, s) {
-			if row.Key[0] != layout.KindFormat && row.Key[0] != layout.KindWatermark {
+			if !bytes.ContainsRune([]byte{layout.KindFormat, layout.KindWatermark, layout.KindBackup}, rune(row.Key[0])) {
 				out[string(row.Key)] = string(row.Value)
 			}
 		}
@@ -95,7 +98,7 @@ func TestBackupChain(t *testing.T) {
 	}
 	w.do(runID(20), machine.SendInput{Parts: []machine.Part{{Kind: machine.PartText, Text: "late"}}})
 	w.end(runID(20))
-	first, after := w.backup(nil)
+	first, after := w.backup("")
 	w.live(runID(10))
 	w.end(runID(10))
 	w.delete(runID(2))
@@ -153,13 +156,87 @@ func hexOf(sum [32]byte) string {
 	return string(out)
 }
 
-// TestBackupForeign: a backup follows only on one of the same store.
+// TestBackupForeign: a backup follows only on one of the store's own past: not on another
+// store's, nor on what a copy of it has made since, nor where a restored or repaired one
+// stands otherwise than the chain says.
 func TestBackupForeign(t *testing.T) {
 	t.Parallel()
+	ctx := context.Background()
+	take := func(s *Store, after string) (string, []byte, error) {
+		var out bytes.Buffer
+		h, err := s.Backup(ctx, after, testTime, &out)
+		return h.ID, out.Bytes(), err
+	}
+	foreign := func(what string, s *Store, after string) {
+		t.Helper()
+		if _, _, err := take(s, after); !errors.Is(err, backup.ErrForeign) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	one, other := newWorld(t, openTemp(t)), newWorld(t, openTemp(t))
-	_, after := one.backup(nil)
-	if _, err := other.store.Backup(context.Background(), after, testTime, io.Discard); !errors.Is(err, backup.ErrForeign) {
-		t.Errorf("of another store: %v", err)
+	one.live(runID(1))
+	first, file := one.backup("")
+	foreign("of another store", other.store, file)
+	dir := one.store.opts.Dir
+	if err := one.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	same := func(at string) *Store {
+		return openTemp(t, func(o *Options) { o.Dir = at })
+	}
+	here, there := same(dir), same(copied)
+	// What both have made before they parted both may follow on.
+	second, secondFile, err := take(here, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside, _, err := take(there, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign("a copy's", here, aside)
+	foreign("of whom the copy was made", there, second)
+	s, err := restored(t, first, secondFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign("of whom this was restored", s, second)
+	if _, err := here.Repair(ctx, one.graphs); err != nil {
+		t.Fatal(err)
+	}
+	foreign("before a repair", here, second)
+	if _, err := here.Check(ctx, one.graphs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBackupsAreForgotten: the newest marks are kept.
+func TestBackupsAreForgotten(t *testing.T) {
+	t.Parallel()
+	s, ctx := openTemp(t), context.Background()
+	var ops []layout.Op
+	for n := range 1100 {
+		ops = append(ops, layout.Op{Key: layout.BackupKey(fmt.Sprint(n)), Value: codec.EncodeNumber(0)})
+	}
+	if err := s.put(ctx, ops); err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.Backup(ctx, "", testTime, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := 0
+	for _, row := range rows(t, s) {
+		if row.Key[0] == layout.KindBackup {
+			marks++
+		}
+	}
+	if _, err := s.Backup(ctx, h.ID, testTime, io.Discard); err != nil || marks != 1000 {
+		t.Errorf("%d marks, the newest: %v", marks, err)
 	}
 }
 
@@ -167,7 +244,7 @@ func TestBackupForeign(t *testing.T) {
 func TestChangedBackupIsRefused(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
-	file, _ := w.backup(nil)
+	file, _ := w.backup("")
 	if _, err := backup.Read(bytes.NewReader(file), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +286,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		w.end(runID(n + 1))
 	}
 	var files [][]byte
-	var after *backup.Header
-	next := 100
+	after, next := "", 100
 	for round := range 3 {
 		before := map[string]uint64{}
 		for run, st := range w.runs {
@@ -229,7 +305,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, files = &h, append(files, out.Bytes())
+		after, files = h.ID, append(files, out.Bytes())
 		s, err := restored(t, files...)
 		if err != nil {
 			t.Fatal(err)

@@ -43,6 +43,8 @@ type committer struct {
 	acks chan error
 	stop chan struct{}
 	done chan struct{}
+	// abandoned is closed when a commit is under way that never ends.
+	abandoned chan struct{}
 
 	cursors map[uint32]uint64
 	recent  recent
@@ -65,7 +67,7 @@ func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
 		queue: make(chan *request, queueLength),
 		acks:  make(chan error, 1),
 		stop:  make(chan struct{}),
-		done:  make(chan struct{}),
+		done:  make(chan struct{}), abandoned: make(chan struct{}),
 		fresh: newFresh(),
 		recent: recent{
 			now: make(map[string]uint64), before: make(map[string]uint64),
@@ -96,6 +98,8 @@ func (c *committer) submit(ctx context.Context, w *Writes) error {
 		return err
 	case <-c.done:
 		return r.outcome()
+	case <-c.abandoned:
+		return c.store.failure()
 	case <-ctx.Done():
 		return fmt.Errorf("commit goes on without its caller: %w", ctx.Err())
 	}
@@ -316,7 +320,7 @@ func (c *committer) settle(err error) (*group, error) {
 		c.store.reads.publish(c.ts, c.tails(g))
 		c.marks.synced()
 		c.store.stats.add(g)
-		c.store.census.synced(c.ts, g)
+		c.store.census.Synced(c.ts, g.ops())
 	}
 	return g, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // TestCommitErrorIsIndeterminate: after any error of the commit itself nobody
@@ -179,6 +180,51 @@ func TestFreeSpaceThatNobodyKnows(t *testing.T) {
 	var refusal *machine.Refusal
 	if _, err := Open(Options{Dir: t.TempDir(), FreeSpace: func(string) (int64, error) { return 1 << 20, nil }}); !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" {
 		t.Fatalf("opened without room: %v", err)
+	}
+}
+
+// TestCloseWhileNothingCanBeFlushed: writers for whom there is no room, because no memtable
+// can be flushed, do not keep a store from closing; they hear that nobody knows.
+func TestCloseWhileNothingCanBeFlushed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir, MemTableSize: 8 << 20, MinFree: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Where tables would be made stand directories.
+	for id := range 2000 {
+		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprintf("%06d.sst", id+1)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const writers, each = 400, 10
+	value := make([]byte, 15<<10)
+	answers := make(chan error, writers)
+	for n := range writers {
+		go func() {
+			var ops []layout.Op
+			for i := range each {
+				ops = append(ops, layout.Op{Key: layout.PieceKey(0, [16]byte{byte(n), byte(n >> 8)}, i), Value: value})
+			}
+			answers <- s.put(context.Background(), ops)
+		}()
+	}
+	waitFor(t, "a flush fails", func() bool { return len(s.log.Unflushed) > 0 })
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "without flushing") {
+		t.Fatalf("closed: %v", err)
+	}
+	unknown := 0
+	for range writers {
+		err := <-answers
+		if errors.Is(err, machine.ErrIndeterminate) {
+			unknown++
+		} else if err != nil && !errors.Is(err, ErrClosed) {
+			t.Errorf("a writer heard %v", err)
+		}
+	}
+	if unknown == 0 {
+		t.Error("there was room for all")
 	}
 }
 

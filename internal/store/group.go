@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -312,4 +313,17 @@ func (g *group) last() *inspect.Place {
 		}
 	}
 	return nil
+}
+
+// ops are what the group stores, but for its cursors and watermarks.
+func (g *group) ops() iter.Seq[*layout.Op] {
+	return func(yield func(*layout.Op) bool) {
+		for _, r := range g.requests {
+			for i := range r.w.ops {
+				if !yield(&r.w.ops[i]) {
+					return
+				}
+			}
+		}
+	}
 }

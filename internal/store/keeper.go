@@ -29,11 +29,6 @@ func startKeeper(s *Store) *keeper {
 	return k
 }
 
-func (k *keeper) end() {
-	k.cancel()
-	<-k.done
-}
-
 func (k *keeper) run(ctx context.Context) {
 	defer close(k.done)
 	discard := time.NewTicker(discardInterval)

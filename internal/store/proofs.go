@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/archive"
+	"github.com/pawl-dev/pawl/internal/store/backup"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -19,7 +20,12 @@ func (s *Store) Check(ctx context.Context, graphs check.Graphs) (check.Report, e
 // Repair makes every row anew that follows from entries and is not as they make it; see
 // [check.Rebuild]. Open the store with Options.Repair.
 func (s *Store) Repair(ctx context.Context, graphs check.Graphs) (check.Repair, error) {
-	return check.Rebuild(ctx, s.view, func(ops []layout.Op) error { return s.write(ctx, &Writes{entry: -1, ops: ops}) }, graphs)
+	done, err := check.Rebuild(ctx, s.view, func(ops []layout.Op) error { return s.put(ctx, ops) }, graphs)
+	if err == nil {
+		// Rows of any kind may be gone, of which a backup that follows would not tell.
+		err = backup.Forget(ctx, s.view, s.put)
+	}
+	return done, err
 }
 
 // Prove proves the journal of one run; see [check.Prove].

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/census"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
@@ -37,7 +38,7 @@ type Store struct {
 	marks *marks
 	stats stats
 	// census is fed by the committer.
-	census census
+	census census.Census
 
 	// What Badger takes in one transaction.
 	maxTree int64
@@ -432,9 +433,19 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
-	s.keeper.end()
+	// What failed before was tried again meanwhile, and is if it has to be.
+	if len(s.log.Unflushed) > 0 {
+		s.log.Log.Debug("a flush failed before the close", "error", <-s.log.Unflushed)
+	}
+	s.keeper.cancel()
 	close(s.committer.stop)
-	<-s.committer.done
+	for _, done := range []<-chan struct{}{s.keeper.done, s.committer.done} {
+		if err := s.unlessUnflushed(done); err != nil {
+			s.fail(fmt.Errorf("%w: %w", machine.ErrIndeterminate, err))
+			close(s.committer.abandoned)
+			return err
+		}
+	}
 	s.reads.shut()
 	if err := s.head.Look(); err != nil {
 		return fmt.Errorf("store closed: %w", err)
@@ -450,15 +461,24 @@ func (s *Store) close() error {
 // closeFlushed closes the database, unless it cannot flush its memtable: it would try for
 // ever, and the log holds everything. The lock then stays until the process ends.
 func (s *Store) closeFlushed() error {
-	// What failed before was tried again meanwhile, and is if it has to be.
-	if len(s.log.Unflushed) > 0 {
-		s.log.Log.Debug("a flush failed before the close", "error", <-s.log.Unflushed)
+	closed := make(chan struct{})
+	var err error
+	go func() {
+		defer close(closed)
+		err = s.closeDatabase()
+	}()
+	if unflushed := s.unlessUnflushed(closed); unflushed != nil {
+		return unflushed
 	}
-	closed := make(chan error, 1)
-	go func() { closed <- s.closeDatabase() }()
+	return err
+}
+
+// unlessUnflushed waits for what Badger has under way, unless it cannot flush a memtable:
+// then it has no room for writes either, and tries for ever.
+func (s *Store) unlessUnflushed(done <-chan struct{}) error {
 	select {
-	case err := <-closed:
-		return err
+	case <-done:
+		return nil
 	case err := <-s.log.Unflushed:
 		return fmt.Errorf("store closed without flushing, nothing that was acknowledged is lost: %w", err)
 	}

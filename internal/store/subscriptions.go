@@ -36,7 +36,11 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 		// The letters of one that had the key before are not those of this one.
 		w.expects = append(w.expects, undropped(letters, machine.ErrSubscriptionChanged))
 		if sub.Run != "" {
-			w.expects = append(w.expects, expect{key: layout.DeletedKey(sub.Namespace, sub.Run), miss: machine.ErrSubscriptionChanged})
+			kept, err := s.keptOf(sub.Namespace, sub.Run)
+			if err != nil {
+				return fmt.Errorf("subscription %q: %w", sub.ID, err)
+			}
+			w.expects = append(w.expects, expect{key: layout.DeletedKey(sub.Namespace, sub.Run), value: kept, miss: machine.ErrSubscriptionChanged})
 		}
 	}
 	if letter == nil {
@@ -52,6 +56,20 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 	}
 	s.opts.Logger.Warn("the oldest dead letters were removed for a new one", "subscription", sub.ID, "run", sub.Run, "removed", len(old))
 	return nil
+}
+
+// keptOf is what a subscription of a run expects to be kept of deletions: nothing, or, of a
+// run that was imported after it was deleted, what is kept of that. Another deletion makes
+// it another.
+func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
+	err = s.view(func(txn *badger.Txn) error {
+		if !layout.There(txn, ns, run) {
+			return nil
+		}
+		kept, err = layout.Get(txn, layout.DeletedKey(ns, run))
+		return err
+	})
+	return kept, err
 }
 
 // Bounds of the dead letters of one subscription: for a new one the oldest go.

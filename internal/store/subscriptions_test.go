@@ -70,3 +70,30 @@ func TestSubscriptions(t *testing.T) {
 		t.Fatalf("dropped, but %+v, %v", letters, err)
 	}
 }
+
+// TestSubscriptionOfAnImportedRun: a run that was deleted and imported again takes
+// subscriptions; one that is gone does not.
+func TestSubscriptionOfAnImportedRun(t *testing.T) {
+	t.Parallel()
+	w, ctx := travelWorld(t), context.Background()
+	w.live(runID(20))
+	w.end(runID(20))
+	file := w.export(runID(20))
+	sub := machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionPush, Run: runID(20), ID: "a"}}
+	for _, there := range []bool{false, true, false} {
+		if there {
+			if _, _, err := w.importInto(w.store, 0, file); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.delete(runID(20))
+		}
+		err := w.store.PutSubscription(ctx, sub, nil)
+		if there && err != nil || !there && !errors.Is(err, machine.ErrSubscriptionChanged) {
+			t.Errorf("there %t: %v", there, err)
+		}
+	}
+	if left, err := w.store.Subscriptions(ctx, 0, machine.SubscriptionPush, ""); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

@@ -16,7 +16,7 @@ import (
 // digest of what came before, so that no change passes.
 func FuzzRead(f *testing.F) {
 	var whole bytes.Buffer
-	h, err := Next(nil, 2, [16]byte{1}, 7, 1)
+	h, err := next(Source{Format: 2, Epoch: [16]byte{1}, Group: 7}, "", 0, 1)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -55,11 +55,11 @@ func TestEndOfContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	view := func(func(txn *badger.Txn) error) error { return ctx.Err() }
-	h, err := Next(nil, 2, [16]byte{1}, 7, 1)
+	h, err := next(Source{Format: 2, Epoch: [16]byte{1}, Group: 7}, "", 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(ctx, view, h, &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
+	if err := write(ctx, view, h, &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
 }

@@ -31,40 +31,32 @@ type Header struct {
 	At int64 `json:"at"`
 }
 
-// ErrForeign: the backup to follow on is not of this store.
-var ErrForeign = errors.New("the backup is of another store")
+// ErrForeign: the backup to follow on is not of this store's past.
+var ErrForeign = errors.New("this store has not made the backup that this one is to follow on")
 
 // ErrInvalid marks a file that is no whole backup, or the wrong one.
 var ErrInvalid = errors.New("not a whole backup")
 
-// Next is the header of the backup that follows on after, nil = of everything.
-func Next(after *Header, format uint32, epoch [16]byte, group uint64, at int64) (Header, error) {
+// next is the header of the backup that follows on parent, which goes up to since; "" and 0
+// = of everything.
+func next(from Source, parent string, since uint64, at int64) (Header, error) {
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return Header{}, err
 	}
-	h := Header{Form: formVersion, Format: format, ID: hex.EncodeToString(id[:]), Epoch: hex.EncodeToString(epoch[:]), Group: group, At: at}
-	if after == nil {
-		return h, nil
-	}
-	if after.Epoch != h.Epoch || after.Group > group {
-		return h, fmt.Errorf("%w: %s up to group %d, this is %s at group %d", ErrForeign, after.Epoch, after.Group, h.Epoch, group)
-	}
-	h.Parent, h.Since = after.ID, after.Group
-	return h, nil
+	return Header{
+		Form: formVersion, Format: from.Format, ID: hex.EncodeToString(id[:]), Parent: parent,
+		Epoch: hex.EncodeToString(from.Epoch[:]), Since: since, Group: from.Group, At: at,
+	}, nil
 }
 
-// ParseHeader reads a header; nil for none.
-func ParseHeader(raw []byte) (*Header, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	var h Header
+// parseHeader reads a header.
+func parseHeader(raw []byte) (h Header, err error) {
 	if err := json.Unmarshal(raw, &h); err != nil {
-		return nil, fmt.Errorf("%w: its header: %w", ErrInvalid, err)
+		return h, fmt.Errorf("%w: its header: %w", ErrInvalid, err)
 	}
 	if h.Form != formVersion {
-		return nil, fmt.Errorf("%w: its form is %d, this program reads %d", ErrInvalid, h.Form, formVersion)
+		return h, fmt.Errorf("%w: its form is %d, this program reads %d", ErrInvalid, h.Form, formVersion)
 	}
-	return &h, nil
+	return h, nil
 }

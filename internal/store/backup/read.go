@@ -61,14 +61,10 @@ func (r *reader) header() (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	h, err := ParseHeader(payload)
-	if err == nil && (kind != frameHeader || h == nil) {
-		err = fmt.Errorf("%w: it has no header", ErrInvalid)
+	if kind != frameHeader {
+		return Header{}, fmt.Errorf("%w: it has no header", ErrInvalid)
 	}
-	if err != nil {
-		return Header{}, err
-	}
-	return *h, nil
+	return parseHeader(payload)
 }
 
 func (r *reader) read(into []byte) error {
@@ -106,7 +102,7 @@ func (r *reader) unpack(payload []byte) error {
 		if op.Key, page, err = field(page); err == nil {
 			op.Value, page, err = field(page)
 		}
-		if err == nil && (len(op.Key) < 5 || len(op.Key) > layout.MaxKey || layout.Kinds[op.Key[0]].Row == "") && (len(op.Key) < 1 || op.Key[0] != layout.KindPack) {
+		if err == nil && (len(op.Key) < 5 || len(op.Key) > layout.MaxKey || !carried(op.Key[0])) && (len(op.Key) < 1 || op.Key[0] != layout.KindPack) {
 			err = fmt.Errorf("%w: a row of no known kind: %x", ErrInvalid, op.Key)
 		}
 		if err != nil {

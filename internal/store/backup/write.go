@@ -38,6 +38,12 @@ var stable = []byte{
 	layout.KindRunID, layout.KindCallerID, layout.KindBlobRef, layout.KindCursor, layout.KindBlobPiece, layout.KindPack,
 }
 
+// carried: rows of the kind are in backups. The format's and the marks of backups are each
+// store's own.
+func carried(kind byte) bool {
+	return layout.Kinds[kind].Row != "" && kind != layout.KindBackup
+}
+
 // end says what a backup had.
 type end struct {
 	Rows   int64  `json:"rows"`
@@ -48,15 +54,42 @@ type end struct {
 // View reads the store at the timestamp of the backup.
 type View func(read func(txn *badger.Txn) error) error
 
-// Write writes a backup. Each read of the store is short, however slow out is.
-func Write(ctx context.Context, view View, h Header, out io.Writer) error {
+// Source is the store that is backed up, at one moment.
+type Source struct {
+	Format uint32
+	Epoch  [16]byte
+	// Group is the last commit that View shows.
+	Group uint64
+	View  View
+	// Note stores marks.
+	Note func(ctx context.Context, ops []layout.Op) error
+}
+
+// Take writes a backup: of what is new since the backup of the id after, or of everything
+// for "". at is Unix nanoseconds. Errors: [ErrForeign], those of the source and of out.
+func Take(ctx context.Context, from Source, after string, at int64, out io.Writer) (Header, error) {
+	since, err := sinceOf(from.View, after)
+	if err != nil {
+		return Header{}, err
+	}
+	h, err := next(from, after, since, at)
+	if err == nil {
+		err = note(ctx, from, h)
+	}
+	if err != nil {
+		return h, err
+	}
+	return h, write(ctx, from.View, h, out)
+}
+
+// write writes a backup. Each read of the store is short, however slow out is.
+func write(ctx context.Context, view View, h Header, out io.Writer) error {
 	w := &writer{out: out, sum: sha256.New()}
 	if err := w.begin(h); err != nil {
 		return err
 	}
 	for kind := range layout.Kinds {
-		// The format's own row is that of each store.
-		if layout.Kinds[kind].Row == "" {
+		if !carried(byte(kind)) {
 			continue
 		}
 		since := uint64(0)

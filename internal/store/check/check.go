@@ -62,7 +62,7 @@ func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 	var report Report
 	err := view(func(txn *badger.Txn) error {
 		c := &Checker{Ended: ctx.Err, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
-		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted} {
+		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups} {
 			if err := step(); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -18,6 +19,16 @@ func (c *Checker) namespaces() error {
 			return &Fault{Row: "namespace", Detail: err.Error()}
 		}
 		taken[number] = ns
+		return nil
+	})
+}
+
+// backups checks that the marks of backups can be read.
+func (c *Checker) backups() error {
+	return c.Each([]byte{layout.KindBackup}, func(key, value []byte) error {
+		if _, err := codec.DecodeNumber(value); err != nil {
+			return &Fault{Row: layout.RowName(key), Detail: err.Error()}
+		}
 		return nil
 	})
 }

@@ -48,6 +48,8 @@ const (
 	KindDrop = 'v' // v <prefix>               rows under the prefix are being removed
 
 	KindDeleted = 'D' // D <run>                  what is kept of a run that was deleted
+
+	KindBackup = 'B' // B <id>                   backup that others may follow on; in namespace 0
 )
 
 // MaxKey bounds a key in bytes: keys are held in memory, and Badger takes 65 000.
@@ -270,6 +272,9 @@ func Dropped(key []byte) ([]byte, error) {
 	}
 	return append(Prefix(nil, key[5], binary.BigEndian.Uint32(key[1:])), key[6:]...), nil
 }
+
+// BackupKey is the key of the mark of a backup.
+func BackupKey(id string) []byte { return AppendName(Prefix(nil, KindBackup, 0), id) }
 
 // NamespaceKey is the key of a namespace's number.
 func NamespaceKey(ns string) []byte { return AppendName(Prefix(nil, KindNamespace, 0), ns) }

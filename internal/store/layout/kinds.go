@@ -56,6 +56,8 @@ var Kinds = [256]keyKind{
 	KindDeadLetter:   {Row: "dead letter"},
 	KindDrop:         {Row: "removal", Guarded: true},
 	KindDeleted:      {Row: "deleted run", Guarded: true},
+
+	KindBackup: {Row: "mark of a backup"},
 }
 
 // Guard refuses a precondition on a key that nobody keeps: it would be judged by

@@ -1,9 +1,10 @@
-package store
+package census
 
 import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"iter"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
@@ -11,11 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// census counts the runs of each namespace by status. It is derived: the rows of the
+// View reads the store at its last synced group.
+type View func(read func(txn *badger.Txn) error) error
+
+// Census counts the runs of each namespace by status. It is derived: the rows of the
 // status index are counted when somebody asks first, and every group that is synced
 // afterwards adds what it changed. A count costs a hundred thousand rows nothing, and
-// nothing of it is stored.
-type census struct {
+// nothing of it is stored. The zero value is ready.
+type Census struct {
 	mu     sync.Mutex
 	spaces map[uint32]*tally
 }
@@ -41,27 +45,25 @@ type statusChange struct {
 	ts uint64
 }
 
-// statusIndex is the name of the index that is counted.
-const statusIndex = "status"
+// StatusIndex is the name of the index that is counted.
+const StatusIndex = "status"
 
-// synced takes over a group's changes, after its timestamp was published.
-func (c *census) synced(ts uint64, g *group) {
+// Synced takes over what a group has stored, after its timestamp was published.
+func (c *Census) Synced(ts uint64, ops iter.Seq[*layout.Op]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.spaces) == 0 {
 		return
 	}
-	for _, r := range g.requests {
-		for i := range r.w.ops {
-			if change, ok := statusChangeOf(&r.w.ops[i]); ok {
-				change.ts = ts
-				c.apply(change)
-			}
+	for op := range ops {
+		if change, ok := statusChangeOf(op); ok {
+			change.ts = ts
+			c.apply(change)
 		}
 	}
 }
 
-func (c *census) apply(change statusChange) {
+func (c *Census) apply(change statusChange) {
 	t := c.spaces[change.ns]
 	switch {
 	case t == nil:
@@ -93,15 +95,15 @@ func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
 // indexValueAt is where the name of an index begins in its keys.
 const indexValueAt = 1 + 4
 
-var statusName = layout.AppendName(nil, statusIndex)
+var statusName = layout.AppendName(nil, StatusIndex)
 
-// count returns the runs of a namespace by status, as of the last synced group or
-// later. The first caller counts; others wait for it, or until ctx ends.
-func (c *census) count(ctx context.Context, s *Store, ns uint32, statuses []string) (int, error) {
+// Count returns how many runs of a namespace have one of the statuses, as of the last
+// synced group or later. The first caller counts; others wait for it, or until ctx ends.
+func (c *Census) Count(ctx context.Context, view View, ns uint32, statuses []string) (int, error) {
 	for {
 		t, mine := c.tallyOf(ns)
 		if mine {
-			c.fill(ctx, s, ns, t)
+			c.fill(ctx, view, ns, t)
 		}
 		select {
 		case <-t.counted:
@@ -118,7 +120,7 @@ func (c *census) count(ctx context.Context, s *Store, ns uint32, statuses []stri
 	}
 }
 
-func (c *census) sum(t *tally, statuses []string) int {
+func (c *Census) sum(t *tally, statuses []string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
@@ -129,7 +131,7 @@ func (c *census) sum(t *tally, statuses []string) int {
 }
 
 // tallyOf returns the namespace's count; mine: the caller has to fill it.
-func (c *census) tallyOf(ns uint32) (t *tally, mine bool) {
+func (c *Census) tallyOf(ns uint32) (t *tally, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t = c.spaces[ns]; t != nil {
@@ -143,11 +145,11 @@ func (c *census) tallyOf(ns uint32) (t *tally, mine bool) {
 	return t, true
 }
 
-// fill counts the rows. The namespace is known to synced by now, so a group that the
+// fill counts the rows. The namespace is known to Synced by now, so a group that the
 // snapshot does not have is among the missed ones.
-func (c *census) fill(ctx context.Context, s *Store, ns uint32, t *tally) {
+func (c *Census) fill(ctx context.Context, view View, ns uint32, t *tally) {
 	runs, ts := make(map[string]int), uint64(0)
-	err := s.view(func(txn *badger.Txn) error {
+	err := view(func(txn *badger.Txn) error {
 		ts = txn.ReadTs()
 		return countStatuses(ctx, txn, ns, runs)
 	})
@@ -169,7 +171,7 @@ func (c *census) fill(ctx context.Context, s *Store, ns uint32, t *tally) {
 const contextEvery = 4096
 
 func countStatuses(ctx context.Context, txn *badger.Txn, ns uint32, runs map[string]int) error {
-	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), statusIndex)
+	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), StatusIndex)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	n := 0

@@ -1,0 +1,100 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// A store remembers the backups that it has made, so that one follows only on another of
+// its own past: a copy of the directory that went another way does not know what the first
+// has made since, and a restored one knows none.
+
+// maxMarks is how many backups a store remembers.
+const maxMarks = 1000
+
+type mark struct {
+	key []byte
+	// group is up to where the backup goes.
+	group uint64
+}
+
+// sinceOf is up to where the backup of an id goes, 0 for "".
+func sinceOf(view View, id string) (since uint64, err error) {
+	if id == "" {
+		return 0, nil
+	}
+	err = view(func(txn *badger.Txn) error {
+		value, err := layout.Get(txn, layout.BackupKey(id))
+		if err == nil && value == nil {
+			err = fmt.Errorf("%w: %s is of another store, of a copy of this one that went another way, or forgotten; take one of everything", ErrForeign, id)
+		}
+		if err != nil {
+			return err
+		}
+		since, err = codec.DecodeNumber(value)
+		return err
+	})
+	return since, err
+}
+
+// note remembers a backup before it is written, and forgets the oldest. The mark is behind
+// the group that the backup ends with: who has it has all that the backup is of.
+func note(ctx context.Context, from Source, h Header) error {
+	marks, err := marksOf(from.View)
+	if err != nil {
+		return err
+	}
+	ops := []layout.Op{{Key: layout.BackupKey(h.ID), Value: codec.EncodeNumber(h.Group)}}
+	slices.SortFunc(marks, func(a, b mark) int { return cmp.Compare(a.group, b.group) })
+	for _, old := range marks[:max(0, len(marks)+1-maxMarks)] {
+		ops = append(ops, layout.Op{Key: old.key, Delete: true})
+	}
+	return from.Note(ctx, ops)
+}
+
+// Forget forgets every backup: nothing may follow on one.
+func Forget(ctx context.Context, view View, write func(ctx context.Context, ops []layout.Op) error) error {
+	var ops []layout.Op
+	err := eachMark(view, func(item *badger.Item) error {
+		ops = append(ops, layout.Op{Key: item.KeyCopy(nil), Delete: true})
+		return nil
+	})
+	if err != nil || len(ops) == 0 {
+		return err
+	}
+	return write(ctx, ops)
+}
+
+func marksOf(view View) (marks []mark, err error) {
+	err = eachMark(view, func(item *badger.Item) error {
+		value, err := layout.CopyOf(item)
+		if err != nil {
+			return err
+		}
+		group, err := codec.DecodeNumber(value)
+		marks = append(marks, mark{key: item.KeyCopy(nil), group: group})
+		return err
+	})
+	return marks, err
+}
+
+func eachMark(view View, visit func(item *badger.Item) error) error {
+	p := []byte{layout.KindBackup}
+	return view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		defer it.Close()
+		for it.Rewind(); layout.Has(it, p); it.Next() {
+			if err := visit(it.Item()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

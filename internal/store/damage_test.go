@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/space"
 	"github.com/pawl-dev/pawl/internal/testkit/damage"
 )
 
@@ -323,13 +324,13 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 	if err := errors.Join(err, discard.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := inspect.WholeGarbage(s.opts.Dir, collectRatio); err != nil {
+	if err := inspect.WholeGarbage(s.opts.Dir, space.DeadRatio); err != nil {
 		t.Fatal(err)
 	}
 	if err := damage.Flip(log, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.collectOne(); !errors.Is(err, layout.ErrDamaged) {
+	if err := s.space.CollectOne(); !errors.Is(err, layout.ErrDamaged) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(log); err != nil {

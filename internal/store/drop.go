@@ -43,7 +43,7 @@ var errDropped = errors.New("the rows are removed")
 func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 	mark := layout.DropKey(p)
 	for {
-		ops, more, err := s.keysUnder(p, dropPage, dropBytes)
+		ops, freed, more, err := s.keysUnder(p, dropPage, dropBytes)
 		if err != nil {
 			return err
 		}
@@ -60,6 +60,9 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 		if errors.Is(err, errDropped) {
 			return nil
 		}
+		if err == nil {
+			s.space.Removed(freed)
+		}
 		if err != nil || !more {
 			return err
 		}
@@ -67,8 +70,8 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 }
 
 // keysUnder lists keys under a prefix, at most limit of them and of about so many
-// bytes, and whether there are more.
-func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, more bool, err error) {
+// bytes, what their rows take on disk, and whether there are more.
+func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, taken int64, more bool, err error) {
 	size := 0
 	err = s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
@@ -77,17 +80,17 @@ func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, more bool
 			if more = len(ops) == limit || size >= most; more {
 				return nil
 			}
-			size += len(it.Item().Key())
+			size, taken = size+len(it.Item().Key()), taken+it.Item().EstimatedSize()
 			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil)})
 		}
 		return nil
 	})
-	return ops, more, err
+	return ops, taken, more, err
 }
 
 // dropMarked ends the removals that were broken off.
 func (s *Store) dropMarked(ctx context.Context) error {
-	marks, _, err := s.keysUnder([]byte{layout.KindDrop}, math.MaxInt, math.MaxInt)
+	marks, _, _, err := s.keysUnder([]byte{layout.KindDrop}, math.MaxInt, math.MaxInt)
 	if err != nil {
 		return err
 	}

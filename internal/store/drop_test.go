@@ -36,7 +36,7 @@ func fill(t *testing.T, s *Store, n int, row func(i int) layout.Op) {
 
 func count(t *testing.T, s *Store, kind byte) int {
 	t.Helper()
-	ops, _, err := s.keysUnder([]byte{kind}, 1<<30, 1<<30)
+	ops, _, _, err := s.keysUnder([]byte{kind}, 1<<30, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

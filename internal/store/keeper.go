@@ -2,17 +2,16 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/space"
 )
 
 // keeper does the chores that no caller waits for and that write no row: the discard
-// timestamp, the head file, value-log collection, a look at all checksums. Compaction is
-// Badger's own.
+// timestamp, the head file, room on disk, a look at all checksums.
 type keeper struct {
 	store  *Store
 	cancel context.CancelFunc
@@ -50,7 +49,7 @@ func (k *keeper) run(ctx context.Context) {
 			k.damaged(k.store.head.Sync())
 			k.drop(ctx)
 		case <-gc.C:
-			k.collect(ctx)
+			k.reclaim(ctx)
 		case <-scrub.C:
 			k.damaged(k.store.scrub(ctx))
 		}
@@ -77,31 +76,32 @@ func (k *keeper) damaged(err error) {
 	}
 }
 
-// collectRatio is the part of a value-log file that must be dead.
-const collectRatio = 0.5
-
-// collect rewrites value-log files of which half is dead, until none is left or
-// the store closes. It writes, so it keeps away from a full disk.
-func (k *keeper) collect(ctx context.Context) {
-	for ctx.Err() == nil && k.store.disk.Check(0) == nil {
-		err := k.store.collectOne()
-		if errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected) {
-			return
-		}
-		if err != nil {
-			k.store.opts.Logger.Warn("value log not collected", "error", err)
-			return
-		}
+// reclaim gives room on disk back. It writes, so it keeps away from a full disk.
+func (k *keeper) reclaim(ctx context.Context) {
+	if err := k.store.space.Reclaim(ctx); err != nil {
+		k.store.opts.Logger.Warn("room on disk is not given back", "error", err)
 	}
 }
 
-// collectOne rewrites one file, and says in the HEAD file that it is at it.
-func (s *Store) collectOne() error {
-	if err := inspect.WholeGarbage(s.opts.Dir, collectRatio); err != nil {
-		return err
-	}
-	if err := s.head.Collect(true); err != nil {
-		return err
-	}
-	return errors.Join(s.db.RunValueLogGC(collectRatio), s.head.Collect(false))
+// newSpace makes the room of what is given back.
+func newSpace(s *Store) (*space.Room, error) {
+	deleted := false
+	err := s.view(func(txn *badger.Txn) error {
+		deleted = anyUnder(txn, []byte{layout.KindDeleted})
+		return nil
+	})
+	return space.New(space.Config{
+		Dir: s.opts.Dir, DB: s.db, Synced: s.reads.durable, Collecting: s.head.Collect, Before: deleted,
+		Prove: func(ctx context.Context) error {
+			err := s.scrub(ctx)
+			if err != nil {
+				s.fail(err)
+			}
+			return err
+		},
+		Fits: func(bytes int64) bool {
+			free, err := s.opts.FreeSpace(s.opts.Dir)
+			return err == nil && free >= s.opts.MinFree+bytes
+		},
+	}), err
 }

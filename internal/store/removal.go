@@ -30,7 +30,11 @@ func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
 	if c.Mark != nil {
 		w.expects = []expect{{key: c.Mark, such: present, miss: removal.ErrEnded}}
 	}
-	return s.write(ctx, w)
+	err := s.write(ctx, w)
+	if err == nil {
+		s.space.Removed(c.Bytes)
+	}
+	return err
 }
 
 // dropRun ends a removal of a run that was broken off.

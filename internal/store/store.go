@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/removal"
+	"github.com/pawl-dev/pawl/internal/store/space"
 )
 
 // FormatVersion of the whole store, see docs/adr/0030-format-2.md and FORMAT.md. A store
@@ -47,6 +48,7 @@ type Store struct {
 	committer *committer
 	keeper    *keeper
 	remover   *removal.Remover
+	space     *space.Room
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -201,6 +203,9 @@ func (s *Store) start(found *inspect.Acked) error {
 	s.reads = newReads(ts, cursors)
 	s.committer = newCommitter(s, ts, cursors)
 	go s.committer.run()
+	if s.space, err = newSpace(s); err != nil {
+		return err
+	}
 	s.keeper = startKeeper(s)
 	return s.tidy(context.Background())
 }

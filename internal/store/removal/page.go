@@ -52,6 +52,8 @@ type page struct {
 	most  int
 	ops   []layout.Op
 	bytes int
+	// freed is about what the rows take on disk.
+	freed int64
 	// refs are the references to blobs that go.
 	refs map[[32]byte]bool
 	gaps *gaps
@@ -91,6 +93,7 @@ func (p *page) under(ctx context.Context, prefix []byte, at *position) (more boo
 		}
 		key := it.Item().KeyCopy(nil)
 		p.remove(key)
+		p.freed += it.Item().EstimatedSize()
 		if key[0] != layout.KindEntry {
 			continue
 		}

@@ -23,6 +23,8 @@ type Change struct {
 	Head []byte
 	Last uint64
 	Mark []byte
+	// Bytes is about what the rows that go take on disk.
+	Bytes int64
 }
 
 // ErrEnded is what a write answers when the mark is gone: somebody else has ended the
@@ -122,6 +124,7 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 		page := newPage(txn, ns, run, r.Rows)
 		more, err = page.fill(ctx, &position{})
 		c.Ops = append(append(c.Ops, layout.Op{Key: layout.DeletedKey(ns, run), Value: codec.EncodeDeleted(&d)}), page.ops...)
+		c.Bytes = page.freed
 		return err
 	})
 	if err != nil {
@@ -238,7 +241,7 @@ func (r *Remover) page(ctx context.Context, ns uint32, run string, at *position)
 	err = r.View(func(txn *badger.Txn) error {
 		page := newPage(txn, ns, run, r.Rows)
 		more, err = page.fill(ctx, at)
-		c.Ops = page.ops
+		c.Ops, c.Bytes = page.ops, page.freed
 		return err
 	})
 	if err != nil {

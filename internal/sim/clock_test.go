@@ -11,6 +11,8 @@ import (
 type clock struct {
 	mu   sync.Mutex
 	skew time.Duration
+	// ahead is the furthest that it ever was.
+	ahead time.Duration
 	born time.Time
 }
 
@@ -31,4 +33,5 @@ func (c *clock) jump(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.skew += d
+	c.ahead = max(c.ahead, c.skew)
 }

@@ -29,13 +29,14 @@ func (w *world) heal() {
 	w.note("faults are over")
 	w.healing = true
 	w.knobs.late = 0
-	ahead := max(w.nodes[0].clock.skew, w.nodes[1].clock.skew, 0)
+	// What was put off until a wall clock's time is due by the one that was furthest ahead.
+	ahead := max(w.nodes[0].clock.ahead, w.nodes[1].clock.ahead)
 	for _, n := range w.nodes {
 		n.disk.SetFaults(func(f *disk.Faults) { *f = disk.Faults{Free: plenty, Sync: time.Millisecond} })
 		n.wires.mu.Lock()
 		n.wires.late = 0
 		n.wires.mu.Unlock()
-		n.clock.skew = ahead
+		n.clock.jump(ahead - n.clock.skew)
 		n.start()
 	}
 	for range int(healTime / healLook) {

@@ -135,8 +135,22 @@ func (n *node) crash(p *process, power bool) {
 	n.buried.Go(p.bury)
 }
 
-// hooks see the groups of the committer.
-func (n *node) hooks() store.Hooks { return store.Hooks{} }
+// hooks tell the disk which groups callers know of.
+func (n *node) hooks() store.Hooks {
+	life := n.disk.Life()
+	of := func(note func()) func(store.Group) {
+		return func(store.Group) {
+			if n.disk.Life() == life {
+				note()
+			}
+		}
+	}
+	settled := of(n.disk.Settled)
+	return store.Hooks{Answered: of(n.disk.Answered), AfterCommit: func(g store.Group) error {
+		settled(g)
+		return nil
+	}}
+}
 
 // settleTime is how long the simulator lets pass at most between two looks.
 const settleTime = 5 * time.Millisecond

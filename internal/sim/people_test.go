@@ -181,7 +181,7 @@ func (pp *people) act(k kind, n *node, dice *rand.Rand) {
 func (pp *people) start(n *node, dice *rand.Rand) {
 	id, execution := pp.id(), pick(dice, machine.Workers, machine.Workers, machine.Caller)
 	input := []machine.Part{{Kind: machine.PartText, Text: id}}
-	pp.ask(n, "start "+id, func(ctx context.Context, p *process) (runtime.Answer, error) {
+	pp.askSeen(n, "start "+id, callSeen{object: n.name, id: id, who: driver.Principal, command: machine.Start{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 		answer, err := p.house.StartRun(ctx, runtime.StartRequest{Call: driver, Pack: "sim", RequestID: id, Execution: execution, Input: input})
 		if err == nil && p.ctx.Err() == nil && !answer.Duplicate {
 			pp.runs[n] = append(pp.runs[n], answer.RunID)
@@ -196,7 +196,7 @@ func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
 	name := fmt.Sprintf("%s %s of %s", k, id, run[len(run)-4:])
 	ref := runtime.RunRef{Call: approver, RunID: run}
 	event, artifacts := pick(dice, "Approved", "Rejected", "Taken", "Round", "Closed", "Again"), writes(dice)
-	seen := callSeen{object: n.name + "/" + run, principal: ref.Principal.Name, id: id}
+	seen := callSeen{object: n.name + "/" + run, who: ref.Principal, id: id}
 	var do func(ctx context.Context, p *process) (runtime.Answer, error)
 	switch k {
 	case "emit":
@@ -250,7 +250,7 @@ func writes(dice *rand.Rand) []machine.ArtifactWrite {
 // decide answers a gate by what was seen of it: of two who do, one is too late.
 func (pp *people) decide(n *node, run, id, event string) {
 	ref := runtime.RunRef{Call: approver, RunID: run}
-	seen := callSeen{object: n.name + "/" + run, principal: ref.Principal.Name}
+	seen := callSeen{object: n.name + "/" + run, who: ref.Principal}
 	pp.call(n, "decide "+id, func(ctx context.Context, p *process) error {
 		read := pp.history.begins(seen)
 		s, err := p.house.StateAt(ctx, ref, 0)
@@ -286,12 +286,12 @@ func (pp *people) drive(n *node, run string, dice *rand.Rand) {
 			event = ""
 		}
 		if step && len(turn.Events) > 0 {
-			pp.ask(n, "request "+id, func(ctx context.Context, p *process) (runtime.Answer, error) {
+			pp.askSeen(n, "request "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.RequestSteps{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 				return p.house.RequestSteps(ctx, runtime.StepsRequest{TurnCall: call, Requests: []machine.StepRequest{{Key: id, Tool: "charge", Payload: []byte(`{}`)}}})
 			})
 			return nil
 		}
-		pp.ask(n, "complete "+id, func(ctx context.Context, p *process) (runtime.Answer, error) {
+		pp.askSeen(n, "complete "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.CompleteTurn{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 			return p.house.CompleteTurn(ctx, runtime.CompleteRequest{TurnCall: call, Event: event, Usage: machine.Usage{InputTokens: 10}})
 		})
 		return nil
@@ -308,7 +308,7 @@ func (pp *people) resolve(n *node, run, id string, back uint32) {
 			return err
 		}
 		step := s.LastStep - back
-		pp.ask(n, "resolve "+id, func(ctx context.Context, p *process) (runtime.Answer, error) {
+		pp.askSeen(n, "resolve "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.ResolveStep{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 			return p.house.ResolveStep(ctx, runtime.ResolveRequest{RunRef: ref, Step: step, OK: true, Result: []byte(`"by hand"`), ID: id})
 		})
 		return nil
@@ -328,7 +328,8 @@ func (pp *people) answer(n *node, run, id string, who runtime.Call) {
 				continue
 			}
 			step := s.Steps[i].Step
-			pp.ask(n, "answer "+id+" of "+who.Principal.Name, func(ctx context.Context, p *process) (runtime.Answer, error) {
+			seen := callSeen{object: n.name + "/" + run, id: id, who: who.Principal, command: machine.SendInput{Step: step}}
+			pp.askSeen(n, "answer "+id+" of "+who.Principal.Name, seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
 				return p.house.SendInput(ctx, runtime.InputRequest{RunRef: ref, Step: step, MessageID: id, Parts: []machine.Part{{Kind: machine.PartText, Text: "yes"}}})
 			})
 			break

@@ -18,6 +18,9 @@ type Disk struct {
 	// synced on are lost with the power.
 	log    []*Group
 	synced int
+	// settled and answered say up to which group the store knows that it is synced, and
+	// up to which its callers were answered.
+	settled, answered int
 	// life counts crashes; handles of an earlier life reach nothing.
 	life   int
 	locked bool
@@ -85,6 +88,15 @@ func Of(path string) (d *Disk, name string) {
 	return At(filepath.Dir(path)), filepath.Base(path)
 }
 
+// Above reports whether a directory has disks in it. It is there, and nothing in it is lost.
+func Above(path string) (found bool) {
+	disks.Range(func(dir, _ any) bool {
+		found = found || filepath.Dir(dir.(string)) == path
+		return !found
+	})
+	return found
+}
+
 // SetFaults says how the disk is from now on.
 func (d *Disk) SetFaults(set func(f *Faults)) {
 	d.mu.Lock()
@@ -142,16 +154,30 @@ func (d *Disk) unborn(dice *rand.Rand) {
 	}
 }
 
-// Rot takes away the last group that was synced, if there is one that somebody may have been
-// told of; heal gives it back.
+// Settled notes that the store knows of the sync of its last group.
+func (d *Disk) Settled() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.settled = d.synced
+}
+
+// Answered notes that the callers of the group that settled last were answered.
+func (d *Disk) Answered() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answered = d.settled
+}
+
+// Rot takes away the last group whose callers were answered, if there is one, and what came
+// after it; heal gives all back.
 func (d *Disk) Rot() (heal func(), lost bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	log, synced := d.log, d.synced
-	if synced < 2 {
+	log, synced, left := d.log, d.synced, d.answered-1
+	if left < 1 {
 		return func() {}, false
 	}
-	d.log, d.synced = log[:synced-1:synced-1], synced-1
+	d.log, d.synced = log[:left:left], left
 	files := maps.Clone(d.files)
 	return func() {
 		d.mu.Lock()

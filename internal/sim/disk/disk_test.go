@@ -57,3 +57,30 @@ func write(t *testing.T, f *disk.Handle, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestRotTakesWhatWasAnswered: what callers know of is taken away and given back; a group
+// that is synced alone nobody need miss.
+func TestRotTakesWhatWasAnswered(t *testing.T) {
+	t.Parallel()
+	d := disk.New(t.Name())
+	defer disk.Forget(t.Name())
+	for ts := range uint64(3) {
+		if err := d.Append(d.Life(), &disk.Group{TS: ts + 1}, true); err != nil {
+			t.Fatal(err)
+		}
+		if ts == 1 {
+			d.Settled()
+		}
+	}
+	if _, lost := d.Rot(); lost {
+		t.Fatal("a group was taken that nobody was told of")
+	}
+	d.Answered()
+	heal, lost := d.Rot()
+	if groups := len(d.Image()); !lost || groups != 1 {
+		t.Fatalf("%d groups are left, lost %v", groups, lost)
+	}
+	if heal(); len(d.Image()) != 3 {
+		t.Fatal("the groups are not given back")
+	}
+}

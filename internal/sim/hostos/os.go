@@ -23,8 +23,9 @@ const (
 
 // Errors are os's.
 var (
-	ErrNotExist = os.ErrNotExist
-	ErrExist    = os.ErrExist
+	ErrNotExist   = os.ErrNotExist
+	ErrExist      = os.ErrExist
+	ErrPermission = os.ErrPermission
 )
 
 // FileInfo and DirEntry are os's.
@@ -84,6 +85,9 @@ func (f *File) Linked() bool { return f.handle == nil || f.handle.Linked() }
 // Open opens a directory, or a file to be looked at: a file is only read whole.
 func Open(path string) (*File, error) {
 	d, name := disk.Of(path)
+	if d == nil && disk.Above(path) {
+		return opened(&File{path: path}), nil
+	}
 	if d == nil {
 		return nil, fs.ErrNotExist
 	}

@@ -109,6 +109,10 @@ sim-long: ## Simulate a million seeds
 sim-mutants: ## Build in each known fault and have the simulator find it
 	.ci/sim-mutants
 
+.PHONY: trust
+trust: ## Try every promise of docs/guarantees.md, as much as fits ten minutes (PAWL_KILLS, PAWL_CUTS, SEEDS ... for more)
+	$(GO) run ./internal/trust
+
 .PHONY: damage
 damage: ## Damage data directories DAMAGE times and start the sidecar on each
 	PAWL_DAMAGE=$(DAMAGE) $(GO) test ./e2e -run TestDamagedDirectory -count=1 -timeout 120m -v

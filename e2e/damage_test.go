@@ -23,6 +23,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/testkit/damage"
 )
 
@@ -65,7 +66,7 @@ func TestDamagedDirectory(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(table)) {
 		t.Logf("%-12s %v", kind, table[kind])
 	}
-	t.Logf("damage: %d trials, %v", trials, ends)
+	testkit.Tried(t, trials, fmt.Sprintf("damages: %v", ends))
 }
 
 // victim is a sidecar whose directory is hurt again and again, and what was in it.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
 const killClients = 16
@@ -91,7 +92,8 @@ func underCrashes(t *testing.T, crashes, clients int, connect func() pawlv1.RunS
 	}
 	over.Store(true)
 	wg.Wait()
-	t.Logf("%d crashes, %d runs, %d acknowledged changes", crashes, len(drivers), acked.Load())
+	testkit.Tried(t, crashes, "crashes")
+	t.Logf("%d runs, %d acknowledged changes", len(drivers), acked.Load())
 	return drivers
 }
 

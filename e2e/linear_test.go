@@ -19,6 +19,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
 const (
@@ -357,6 +358,7 @@ func (l *linear) judge(t *testing.T, clients []*linearClient) {
 	if result := porcupine.CheckOperationsTimeout(hookModel(), ofHooks, patience); result != porcupine.Ok {
 		t.Errorf("the history of the webhooks is %v", result)
 	}
+	testkit.Tried(t, len(ofRuns)+len(ofHooks), "calls that race")
 	t.Logf("linear: %d calls about runs and %d about webhooks have an order, %d without an answer; %v", len(ofRuns), len(ofHooks), lost, refused)
 }
 

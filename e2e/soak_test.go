@@ -13,6 +13,7 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -73,6 +74,7 @@ func TestSoak(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.stderr.String())
 	}
 	s.check()
+	testkit.Tried(t, len(samples), "restarts")
 	t.Logf("soak: %v, %d restarts, %d runs ended, %d deleted, %d changes of drivers acknowledged, %d steps executed, %d records read",
 		time.Since(began).Round(time.Second), len(samples), s.ended.Load(), s.gone.Load(), s.acked.Load(), s.steps.Load(), s.read.Load())
 }

@@ -53,6 +53,7 @@ var decoders = map[string]decoder{
 	"internal/store/codec":           {fuzz: []string{"FuzzDecodeEntry", "FuzzDecodeHead", "FuzzDecodeRows"}},
 	"internal/store/inspect":         {fuzz: []string{"FuzzInspect"}},
 	"internal/store/runfile":         {fuzz: []string{"FuzzReader"}},
+	"internal/trust":                 {own: "reads what the go command says of our tests"},
 }
 
 // decodes finds the libraries that turn bytes into values.

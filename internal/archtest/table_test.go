@@ -115,6 +115,7 @@ var table = []rule{
 	{dir: "internal/sim/hostos", may: []string{"internal/sim/disk"}},
 	{dir: "internal/sim/hostunix", may: []string{"internal/sim/hostos"}},
 	{dir: "internal/sim/build"},
+	{dir: "internal/trust"},
 	{dir: "internal/archtest"},
 	{dir: "cmd/sidecar", all: true, wire: true},
 	{dir: "e2e", all: true, wire: true},

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/space"
+	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/testkit/damage"
 )
 
@@ -142,6 +143,7 @@ func (p *populated) tryAll(t *testing.T, trials int) {
 	for _, kind := range slices.Sorted(maps.Keys(table)) {
 		t.Logf("%-12s %v", kind, table[kind])
 	}
+	testkit.Tried(t, trials, "damages")
 }
 
 // judge opens a damaged directory and reads everything. It returns "refused",

@@ -131,6 +131,7 @@ lint: $(TOOLS) ## Lint Go and proto files, and compare the wire contract with it
 	$(BUF) lint
 	$(BUF) breaking proto --against proto/baseline.binpb
 	$(TOOLBIN)/golangci-lint run ./...
+	$(TOOLBIN)/golangci-lint run --build-tags sim ./internal/sim/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME

@@ -13,7 +13,7 @@ type clock struct {
 	skew time.Duration
 	// ahead is the furthest that it ever was.
 	ahead time.Duration
-	born time.Time
+	born  time.Time
 }
 
 func newClock() *clock { return &clock{born: time.Now()} }

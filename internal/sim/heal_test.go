@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	goruntime "runtime"
 	"slices"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,7 @@ func (w *world) heal() {
 	for _, n := range w.nodes {
 		n.disk.SetFaults(func(f *disk.Faults) { *f = disk.Faults{Free: plenty, Sync: time.Millisecond} })
 		n.wires.mu.Lock()
-		n.wires.late = 0
+		n.wires.late, n.wires.repeat = 0, false
 		n.wires.mu.Unlock()
 		n.clock.jump(ahead - n.clock.skew)
 		n.start()
@@ -46,7 +47,7 @@ func (w *world) heal() {
 		for _, n := range w.nodes {
 			n.start()
 		}
-		if w.failed() != nil || w.quiet() {
+		if w.failed() != nil || w.quiet() && w.rests() {
 			break
 		}
 	}
@@ -124,10 +125,16 @@ func (w *world) quiet() bool {
 	return true
 }
 
-// final proves what must be true when nothing happens any more.
-func (w *world) final() {
+// rests: all runs have ended, and nobody begins another one: what was under way to the
+// other node may.
+func (w *world) rests() bool {
 	time.Sleep(3 * time.Second)
 	w.look()
+	return w.quiet()
+}
+
+// final proves what must be true when nothing happens any more.
+func (w *world) final() {
 	for i, o := range w.oracles {
 		for _, run := range slices.Sorted(maps.Keys(o.states)) {
 			if s := o.states[run]; !s.Status.Terminal() {
@@ -140,9 +147,35 @@ func (w *world) final() {
 	w.receivers.final()
 	w.linearizable()
 	for _, r := range w.readers {
-		r.complete(w.oracle(r.node).journal)
+		r.complete(w.oracle(r.node))
 	}
 	synctest.Wait()
+	w.bounded()
+}
+
+// maxGoroutines are those of two sidecars with everybody around them, when nothing is under way.
+const maxGoroutines = 700
+
+// Of one seed in heapEvery the heap is measured, which takes a collection of garbage. What
+// is reachable then is of both sidecars and of what the simulator remembers.
+const (
+	heapEvery = 25
+	maxHeap   = 40 << 20
+)
+
+// bounded: what is held in the end does not follow from what happened.
+func (w *world) bounded() {
+	if w.seed%heapEvery == 0 {
+		goruntime.GC()
+		var m goruntime.MemStats
+		if goruntime.ReadMemStats(&m); m.HeapAlloc > maxHeap {
+			w.fail("memory is bounded", "%d bytes are reachable, %d may be", m.HeapAlloc, maxHeap)
+		}
+	}
+	if n := goruntime.NumGoroutine(); n > maxGoroutines {
+		stacks := make([]byte, 1<<20)
+		w.fail("memory is bounded", "%d goroutines, of which some:\n%s", n, stacks[:goruntime.Stack(stacks, true)])
+	}
 }
 
 // prove has the store prove itself: every row is as the entries make it.

@@ -236,7 +236,7 @@ func (l *line) settled(calls []*callSeen) (out []*callSeen) {
 // made is the entry that a call says that it made, by its id or, without one that is
 // stored, by its record.
 func (l *line) made(c *callSeen) (place int, ok bool) {
-	if !c.heard || c.refused != "" || c.duplicate {
+	if !c.heard || c.refused != "" || c.duplicate || c.first == 0 {
 		return 0, false
 	}
 	if place, ok = l.ids[keyOf(c.command, c.id)]; !ok && !c.ignored {

@@ -29,6 +29,8 @@ type node struct {
 
 	mu   sync.Mutex
 	live *process
+	// booting: somebody starts a process; a machine has one.
+	booting bool
 	// buried counts processes that end in the background.
 	buried sync.WaitGroup
 	// lives counts processes.
@@ -39,7 +41,7 @@ func newNode(w *world, name string) *node {
 	n := &node{world: w, name: name, dir: fmt.Sprintf("/sim/%s", name), clock: newClock()}
 	n.disk = disk.New(n.dir)
 	n.disk.SetFaults(func(f *disk.Faults) { f.Free, f.Sync = plenty, w.knobs.sync })
-	n.wires = wires{late: w.knobs.late, dice: rand.New(rand.NewPCG(w.seed, 7))}
+	n.wires = wires{late: w.knobs.late, repeat: true, dice: rand.New(rand.NewPCG(w.seed, 7))}
 	return n
 }
 
@@ -52,13 +54,32 @@ func (n *node) process() *process {
 	return n.live
 }
 
+// begin takes the node to boot it; false: it lives, or somebody does. What begins ends with end.
+func (n *node) begin() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.live != nil || n.booting {
+		return false
+	}
+	n.booting = true
+	return true
+}
+
+func (n *node) end() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.booting = false
+}
+
 // start boots the node if it is down.
 func (n *node) start() {
-	if n.process() != nil {
+	if !n.begin() {
 		return
 	}
+	defer n.end()
 	p, err := n.boot()
-	if full(err) {
+	// A process whose disk fails while it starts ends, and is started again.
+	if full(err) || errors.Is(err, machine.ErrIndeterminate) {
 		n.world.later(time.Second, n.start)
 		return
 	}
@@ -86,6 +107,10 @@ func (n *node) rot() {
 	}
 	n.crash(p, false)
 	n.buried.Wait()
+	if !n.begin() {
+		return
+	}
+	defer n.end()
 	heal, lost := n.disk.Rot()
 	defer heal()
 	if !lost {
@@ -151,6 +176,3 @@ func (n *node) hooks() store.Hooks {
 		return nil
 	}}
 }
-
-// settleTime is how long the simulator lets pass at most between two looks.
-const settleTime = 5 * time.Millisecond

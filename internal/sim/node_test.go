@@ -33,7 +33,7 @@ type process struct {
 	peers  *grpc.ClientConn
 	halt   context.CancelFunc
 	// ctx ends with the process: nothing of it is answered then.
-	ctx  context.Context //nolint:containedctx // the life of a process, not of a call
+	ctx  context.Context
 	loop chan error
 }
 

@@ -31,12 +31,16 @@ type oracle struct {
 	spent map[string]*spent
 	// acked are the hashes of entries that callers were told of.
 	acked map[place][32]byte
+	// deleting are the runs whose deletion was asked for, deleted those of which that was
+	// acknowledged.
+	deleting, deleted map[string]bool
 }
 
 func newOracle(w *world, n *node) *oracle {
 	return &oracle{
 		world: w, node: n, states: map[string]*machine.State{}, graphs: map[string]*machine.Graph{},
 		ids: map[string]uint64{}, turns: map[string]uint64{}, spent: map[string]*spent{}, acked: map[place][32]byte{},
+		deleting: map[string]bool{}, deleted: map[string]bool{},
 	}
 }
 
@@ -54,6 +58,9 @@ func (o *oracle) acknowledged(name string, a *runtime.Answer) {
 	}
 	entry, err := p.store.Entry(context.Background(), 0, a.RunID, a.Entry.First)
 	if p.ctx.Err() != nil {
+		return
+	}
+	if machine.IsDeleted(err) && o.deleting[a.RunID] {
 		return
 	}
 	if err != nil || entry.Hash != a.Entry.Hash {
@@ -82,8 +89,11 @@ func (o *oracle) look() {
 			return
 		}
 		for i := range entries {
+			o.gap(entries[i].Cursor - 1)
 			o.take(&entries[i])
+			o.read = entries[i].Cursor
 		}
+		o.gap(at)
 		o.read = at
 		if len(entries) == 0 {
 			break
@@ -94,8 +104,21 @@ func (o *oracle) look() {
 	}
 }
 
+// gap: of what is passed over up to a cursor the runs were deleted.
+func (o *oracle) gap(to uint64) {
+	for c := o.read + 1; c <= to; c++ {
+		if int(c) > len(o.journal) || !o.deleting[o.journal[c-1].RunID] {
+			o.world.fail("nothing acknowledged is lost", "%s: commit %d is passed over", o.node.name, c)
+			return
+		}
+	}
+}
+
 // take proves the entry at the next cursor.
 func (o *oracle) take(e *machine.Entry) {
+	if o.deleted[e.RunID] {
+		o.world.fail("what was deleted stays deleted", "%s: commit %d of %s", o.node.name, e.Cursor, e.RunID)
+	}
 	if e.Cursor == 0 || int(e.Cursor) > len(o.journal)+1 {
 		o.world.fail("cursors are dense", "%s: %d after %d", o.node.name, e.Cursor, len(o.journal))
 		return
@@ -185,6 +208,7 @@ func (o *oracle) once(e *machine.Entry) {
 type spent struct {
 	visits       map[string]int
 	total, calls int
+	tokens       int64
 }
 
 // The bounds of testdata/pack.json.
@@ -209,7 +233,17 @@ func (o *oracle) bounded(e *machine.Entry) {
 			s.total++
 		case *machine.StepRequested:
 			s.calls++
+		case *machine.TurnCompleted:
+			s.tokens += b.Usage.InputTokens + b.Usage.OutputTokens
+		case *machine.TurnFailed:
+			s.tokens += b.Usage.InputTokens + b.Usage.OutputTokens
+		case *machine.StepResolved:
+			s.tokens += b.Usage.InputTokens + b.Usage.OutputTokens
 		}
+	}
+	if state := o.states[e.RunID]; state != nil && (state.Tokens != s.tokens || state.ToolCalls != s.calls || state.TotalVisits != s.total) {
+		o.world.fail("totals are those of the records", "%s: %s has %d tokens, %d calls, %d visits, its records have %d, %d, %d",
+			o.node.name, e.RunID, state.Tokens, state.ToolCalls, state.TotalVisits, s.tokens, s.calls, s.total)
 	}
 	for state, most := range maxVisits {
 		if s.visits[state] > most {

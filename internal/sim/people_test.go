@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
 // people start runs, answer, decide, cancel, and repeat what they have asked for before: by
@@ -35,7 +36,7 @@ type ask struct {
 	node *node
 	name string
 	do   func(ctx context.Context, p *process) (runtime.Answer, error)
-	// seen is what the history has of each call; without an object it has nothing.
+	// seen is what the history has of each call.
 	seen callSeen
 	// first is the answer that was acknowledged first.
 	first *runtime.Answer
@@ -103,13 +104,8 @@ func told(err error) string {
 	return err.Error()
 }
 
-// ask makes a call that can be repeated.
-func (pp *people) ask(n *node, name string, do func(ctx context.Context, p *process) (runtime.Answer, error)) {
-	pp.askSeen(n, name, callSeen{}, do)
-}
-
-// askSeen is ask for a call that the history takes.
-func (pp *people) askSeen(n *node, name string, seen callSeen, do func(ctx context.Context, p *process) (runtime.Answer, error)) {
+// ask makes a call that can be repeated and that the history takes.
+func (pp *people) ask(n *node, name string, seen callSeen, do func(ctx context.Context, p *process) (runtime.Answer, error)) {
 	a := &ask{node: n, name: name, do: do, seen: seen}
 	pp.asked = append(pp.asked, a)
 	pp.again(a)
@@ -117,19 +113,21 @@ func (pp *people) askSeen(n *node, name string, seen callSeen, do func(ctx conte
 
 func (pp *people) again(a *ask) {
 	pp.call(a.node, a.name, func(ctx context.Context, p *process) error {
-		seen := &callSeen{}
-		if a.seen.object != "" {
-			seen = pp.history.begins(a.seen)
-		}
+		seen := pp.history.begins(a.seen)
+		o := pp.world.oracle(a.node)
+		gone := a.first != nil && o.deleted[a.first.RunID]
 		answer, err := a.do(ctx, p)
 		if p.ctx.Err() != nil {
 			return nil
+		}
+		if gone && err == nil && answer.Disposition != machine.IgnoredUnknownRun {
+			pp.world.fail("what was deleted stays deleted", "%s of run %s is answered with record %d", a.name, answer.RunID, answer.Entry.First)
 		}
 		seen.answered(&answer)
 		pp.history.ends(seen, err)
 		pp.compare(a, &answer, err)
 		if err == nil {
-			pp.world.oracle(a.node).acknowledged(a.name, &answer)
+			o.acknowledged(a.name, &answer)
 		}
 		return err
 	})
@@ -139,6 +137,7 @@ func (pp *people) again(a *ask) {
 func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
 	switch {
 	case err != nil && (a.first == nil || passing(err)):
+	case (machine.IsDeleted(err) || answer.Disposition == machine.IgnoredUnknownRun) && pp.world.oracle(a.node).deleting[a.first.RunID]:
 	case err != nil:
 		pp.world.fail("an id has one answer", "%s was answered with record %d, its repeat with %v", a.name, a.first.Entry.First, err)
 	case a.first == nil:
@@ -170,18 +169,95 @@ func (pp *people) act(k kind, n *node, dice *rand.Rand) {
 		pp.subscribe(k, n, dice)
 		return
 	}
+	if k == "delete" {
+		pp.remove(n, dice)
+		return
+	}
 	runs := pp.runs[n]
 	if len(runs) == 0 {
 		return
 	}
 	run := runs[max(0, len(runs)-1-dice.IntN(4))]
+	if k == "crowd" {
+		pp.crowd(n, run, dice)
+		return
+	}
 	pp.steer(k, n, run, dice)
+}
+
+// crowd is several who want something of one run at once, or when a commit that is begun
+// now is synced.
+func (pp *people) crowd(n *node, run string, dice *rand.Rand) {
+	for range 2 + dice.IntN(5) {
+		dice := rand.New(rand.NewPCG(dice.Uint64(), 1))
+		what := pick(dice, kind("emit"), "decide", "input", "pause", "resume", "resolve", "drive", "see", "see")
+		do := func() { pp.steer(what, n, run, dice) }
+		if dice.IntN(2) == 0 {
+			do()
+		} else {
+			pp.world.later(pp.world.knobs.sync, do)
+		}
+	}
+}
+
+// see reads what is newest, and then the runs that it is of.
+func (pp *people) see(n *node) {
+	pp.call(n, "see", func(ctx context.Context, p *process) error {
+		request := watch.Request{Call: operator, AfterCursor: pp.world.readers[n.index()].cursor, Filter: watch.Filter{Kinds: allKinds}}
+		w, err := p.house.Watch(ctx, request)
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		for {
+			page, err := w.Next(ctx)
+			if errors.Is(err, watch.ErrEnded) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for i := range page.Records {
+				pp.world.answerable(ctx, p, &page.Records[i])
+			}
+		}
+	})
+}
+
+// remove deletes a run that has ended, as far as was seen.
+func (pp *people) remove(n *node, dice *rand.Rand) {
+	o := pp.world.oracle(n)
+	var ended []string
+	for _, run := range pp.runs[n] {
+		if s := o.states[run]; s != nil && s.Status.Terminal() {
+			ended = append(ended, run)
+		}
+	}
+	if len(ended) == 0 {
+		return
+	}
+	run := ended[dice.IntN(len(ended))]
+	who := operator
+	who.Principal.Scopes |= policy.RunsDelete
+	pp.call(n, "delete "+short(run), func(ctx context.Context, p *process) error {
+		gone := o.deleted[run]
+		o.deleting[run] = true
+		_, again, err := p.house.Retain.DeleteRun(ctx, runtime.RunRef{Call: who, RunID: run})
+		if err != nil || p.ctx.Err() != nil {
+			return err
+		}
+		if gone && !again {
+			pp.world.fail("what was deleted stays deleted", "run %s is deleted a second time", run)
+		}
+		o.deleted[run] = true
+		return nil
+	})
 }
 
 func (pp *people) start(n *node, dice *rand.Rand) {
 	id, execution := pp.id(), pick(dice, machine.Workers, machine.Workers, machine.Caller)
 	input := []machine.Part{{Kind: machine.PartText, Text: id}}
-	pp.askSeen(n, "start "+id, callSeen{object: n.name, id: id, who: driver.Principal, command: machine.Start{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
+	pp.ask(n, "start "+id, callSeen{object: n.name, id: id, who: driver.Principal, command: machine.Start{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 		answer, err := p.house.StartRun(ctx, runtime.StartRequest{Call: driver, Pack: "sim", RequestID: id, Execution: execution, Input: input})
 		if err == nil && p.ctx.Err() == nil && !answer.Duplicate {
 			pp.runs[n] = append(pp.runs[n], answer.RunID)
@@ -206,6 +282,9 @@ func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
 		}
 	case "decide":
 		pp.decide(n, run, id, event)
+		return
+	case "see":
+		pp.see(n)
 		return
 	case "input":
 		seen.command = machine.SendInput{Parts: []machine.Part{{Kind: machine.PartText, Text: id}}}
@@ -237,7 +316,7 @@ func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
 		pp.drive(n, run, dice)
 		return
 	}
-	pp.askSeen(n, name, seen, do)
+	pp.ask(n, name, seen, do)
 }
 
 func writes(dice *rand.Rand) []machine.ArtifactWrite {
@@ -264,7 +343,7 @@ func (pp *people) decide(n *node, run, id, event string) {
 		pp.history.ends(read, nil)
 		seen := seen
 		seen.id, seen.command = id, machine.EmitEvent{Event: event, ExpectedSeq: s.VisitSeq}
-		pp.askSeen(n, "decided "+id, seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
+		pp.ask(n, "decided "+id, seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
 			return p.house.EmitEvent(ctx, runtime.EmitRequest{RunRef: ref, Event: event, EventID: id, ExpectedSeq: s.VisitSeq})
 		})
 		return nil
@@ -286,12 +365,12 @@ func (pp *people) drive(n *node, run string, dice *rand.Rand) {
 			event = ""
 		}
 		if step && len(turn.Events) > 0 {
-			pp.askSeen(n, "request "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.RequestSteps{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
+			pp.ask(n, "request "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.RequestSteps{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 				return p.house.RequestSteps(ctx, runtime.StepsRequest{TurnCall: call, Requests: []machine.StepRequest{{Key: id, Tool: "charge", Payload: []byte(`{}`)}}})
 			})
 			return nil
 		}
-		pp.askSeen(n, "complete "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.CompleteTurn{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
+		pp.ask(n, "complete "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.CompleteTurn{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 			return p.house.CompleteTurn(ctx, runtime.CompleteRequest{TurnCall: call, Event: event, Usage: machine.Usage{InputTokens: 10}})
 		})
 		return nil
@@ -308,7 +387,7 @@ func (pp *people) resolve(n *node, run, id string, back uint32) {
 			return err
 		}
 		step := s.LastStep - back
-		pp.askSeen(n, "resolve "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.ResolveStep{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
+		pp.ask(n, "resolve "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.ResolveStep{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 			return p.house.ResolveStep(ctx, runtime.ResolveRequest{RunRef: ref, Step: step, OK: true, Result: []byte(`"by hand"`), ID: id})
 		})
 		return nil
@@ -329,7 +408,7 @@ func (pp *people) answer(n *node, run, id string, who runtime.Call) {
 			}
 			step := s.Steps[i].Step
 			seen := callSeen{object: n.name + "/" + run, id: id, who: who.Principal, command: machine.SendInput{Step: step}}
-			pp.askSeen(n, "answer "+id+" of "+who.Principal.Name, seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
+			pp.ask(n, "answer "+id+" of "+who.Principal.Name, seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
 				return p.house.SendInput(ctx, runtime.InputRequest{RunRef: ref, Step: step, MessageID: id, Parts: []machine.Part{{Kind: machine.PartText, Text: "yes"}}})
 			})
 			break

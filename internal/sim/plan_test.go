@@ -33,13 +33,18 @@ type knobs struct {
 // action is one thing that somebody does, some time after the one before.
 type action struct {
 	after time.Duration
-	kind  kind
+	// together: with the one before, nobody waits for what becomes of that.
+	together bool
+	kind     kind
 	// node it is about, and the seed of everything else that it chooses.
 	node int
 	dice uint64
 }
 
 func (a action) String() string {
+	if a.together {
+		return fmt.Sprintf("with it %s@%d", a.kind, a.node)
+	}
 	return fmt.Sprintf("+%v %s@%d", a.after, a.kind, a.node)
 }
 
@@ -53,7 +58,7 @@ var kinds = []struct {
 }{
 	{"start", 14, false}, {"emit", 12, false}, {"decide", 6, false}, {"input", 5, false}, {"drive", 10, false},
 	{"cancel", 2, false}, {"pause", 4, false}, {"resume", 4, false}, {"resolve", 3, false}, {"again", 12, false},
-	{"answer", 6, false}, {"put webhook", 4, false}, {"delete webhook", 4, false}, {"ack", 3, false}, {"list", 3, false},
+	{"answer", 6, false}, {"crowd", 6, false}, {"delete", 4, false}, {"put webhook", 4, false}, {"delete webhook", 4, false}, {"ack", 3, false}, {"list", 3, false},
 	{"kill", 3, true}, {"power", 3, true}, {"cut", 3, true}, {"kill worker", 3, true}, {"full", 1, true},
 	{"slow disk", 2, true}, {"broken disk", 1, true}, {"rot", 1, true}, {"jump", 2, true}, {"wait", 6, false},
 }
@@ -78,7 +83,9 @@ func newPlan(seed uint64, steps int) plan {
 func newAction(dice *rand.Rand, calm bool) action {
 	a := action{node: dice.IntN(2), dice: dice.Uint64()}
 	switch dice.IntN(6) {
-	case 0, 1, 2: // at once
+	case 0:
+		a.together = true
+	case 1, 2: // at once
 	case 3, 4:
 		a.after = time.Duration(dice.IntN(30)) * time.Millisecond
 	case 5:

@@ -5,7 +5,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -23,21 +22,30 @@ type reader struct {
 	snapshots bool
 	// slow: it takes its time with each page.
 	slow bool
+	// named: the sidecar keeps its place. After a crash it goes on behind what it has
+	// acknowledged, and what it had got from there on it gets again.
+	named bool
 
 	cursor string
-	// got are the records, as "RUN/SEQ", in the order of the journal.
-	got []place
+	// got are the records in the order of the journal, each with its cursor.
+	got []read
 	at  runtime.Cursor
+	// acked is the last place whose acknowledgement was answered.
+	acked runtime.Cursor
+	// resumed: the next record is the first of a watch.
+	resumed bool
+}
+
+// read is a record that a reader got.
+type read struct {
+	place
+	at runtime.Cursor
 }
 
 // place is a record in the journal.
 type place struct {
 	run string
 	seq uint64
-}
-
-func newReader(w *world, n *node, name string, i int) *reader {
-	return &reader{world: w, node: n, name: name, snapshots: i == 0, slow: i == 1}
 }
 
 // run reads until the simulation is over.
@@ -74,16 +82,18 @@ func (r *reader) follow(p *process) {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return
 	}
-	if p.house.Health() != nil {
+	if p.house.Health() != nil || errors.Is(err, machine.ErrIndeterminate) {
 		return
 	}
 	r.world.fail("readers read on", "%s of %s behind %s: %v", r.name, r.node.name, r.cursor, err)
 }
 
 func (r *reader) read(ctx context.Context, p *process) error {
-	w, err := p.house.Watch(ctx, watch.Request{
-		Call: operator, Follow: true, AfterCursor: r.cursor, Snapshots: r.snapshots, Filter: watch.Filter{Kinds: allKinds},
-	})
+	request := watch.Request{Call: operator, Follow: true, AfterCursor: r.cursor, Snapshots: r.snapshots, Filter: watch.Filter{Kinds: allKinds}}
+	if r.named {
+		request.Consumer, request.AfterCursor, r.resumed = r.name, "", true
+	}
+	w, err := p.house.Watch(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -98,36 +108,77 @@ func (r *reader) read(ctx context.Context, p *process) error {
 		}
 		for i := range page.Records {
 			r.take(&page.Records[i])
+			r.world.answerable(ctx, p, &page.Records[i])
 		}
 		r.cursor = page.Cursor.String()
 		if r.slow && !r.world.healing {
 			time.Sleep(700 * time.Millisecond)
 		}
+		if r.named && len(page.Records)%2 == 1 {
+			r.world.people.acknowledge(r)
+		}
+	}
+}
+
+// answerable: who was shown a record is shown no older state of its run.
+func (w *world) answerable(ctx context.Context, p *process, row *runtime.RecordRow) {
+	s, err := p.house.StateAt(ctx, runtime.RunRef{Call: operator, RunID: row.RunID}, 0)
+	if err == nil && s.Seq < row.Record.Seq {
+		w.fail("what is shown is answerable", "record %d of %s was shown, and then the run at %d", row.Record.Seq, row.RunID, s.Seq)
 	}
 }
 
 // take notes a record, which must be behind the one before.
 func (r *reader) take(row *runtime.RecordRow) {
-	if c := row.Cursor; c.Position < r.at.Position || c.Position == r.at.Position && c.Index <= r.at.Index {
-		r.world.fail("readers read in order", "%s of %s: %v after %v", r.name, r.node.name, c, r.at)
+	if r.resumed {
+		r.resume(row.Cursor)
+	}
+	if !before(r.at, row.Cursor) {
+		r.world.fail("readers read in order", "%s of %s: %v after %v", r.name, r.node.name, row.Cursor, r.at)
 	}
 	r.at = row.Cursor
-	r.got = append(r.got, place{run: row.RunID, seq: row.Record.Seq})
+	r.got = append(r.got, read{place: place{run: row.RunID, seq: row.Record.Seq}, at: row.Cursor})
 	if r.snapshots && (row.Snapshot == nil || row.Snapshot.State.Seq < row.Record.Seq) {
 		r.world.fail("a snapshot is of its record", "%s/%d", row.RunID, row.Record.Seq)
 	}
 }
 
-// complete compares what was read with the journal.
-func (r *reader) complete(journal []machine.Entry) {
-	var want []place
-	for i := range journal {
-		for j := range journal[i].Records {
-			want = append(want, place{run: journal[i].RunID, seq: journal[i].Records[j].Seq})
+func before(a, b runtime.Cursor) bool {
+	return a.Position < b.Position || a.Position == b.Position && a.Index < b.Index
+}
+
+// resume forgets what is told again from a place on, which what was acknowledged is not.
+func (r *reader) resume(from runtime.Cursor) {
+	if !before(r.acked, from) {
+		r.world.fail("what was acknowledged is not told again", "%s of %s has acknowledged %v and is told %v", r.name, r.node.name, r.acked, from)
+	}
+	for len(r.got) > 0 && !before(r.got[len(r.got)-1].at, from) {
+		r.got = r.got[:len(r.got)-1]
+	}
+	r.resumed, r.at = false, runtime.Cursor{}
+	if len(r.got) > 0 {
+		r.at = r.got[len(r.got)-1].at
+	}
+}
+
+// complete compares what was read with the journal. Of runs that were deleted a reader may
+// have come too late.
+func (r *reader) complete(o *oracle) {
+	got := r.got
+	for i := range o.journal {
+		e := &o.journal[i]
+		for j := range e.Records {
+			switch want := (place{run: e.RunID, seq: e.Records[j].Seq}); {
+			case len(got) > 0 && got[0].place == want:
+				got = got[1:]
+			case !o.deleting[e.RunID]:
+				r.world.fail("readers read everything", "%s of %s has no record %d of %s", r.name, r.node.name, want.seq, want.run)
+				return
+			}
 		}
 	}
-	if !slices.Equal(r.got, want) {
-		r.world.fail("readers read everything", "%s of %s has %d of %d records", r.name, r.node.name, len(r.got), len(want))
+	if len(got) > 0 {
+		r.world.fail("readers read everything", "%s of %s has record %d of %s, which is nowhere", r.name, r.node.name, got[0].seq, got[0].run)
 	}
 }
 

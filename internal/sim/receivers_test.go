@@ -99,7 +99,7 @@ func (pp *people) subscribe(k kind, n *node, dice *rand.Rand) {
 	case "delete webhook":
 		pp.deleteWebhook(n, id)
 	case "ack":
-		pp.acknowledge(n)
+		pp.acknowledge(pp.world.readers[len(pp.world.nodes)])
 	case "list":
 		pp.call(n, "list", func(ctx context.Context, p *process) error {
 			_, err := p.house.Subscriptions.OwnSubscriptions(ctx, owner, machine.SubscriptionWebhook)
@@ -188,14 +188,17 @@ func (rs *receivers) final() {
 }
 
 // acknowledge moves a consumer on.
-func (pp *people) acknowledge(n *node) {
-	r := pp.world.readers[n.index()]
-	cursor := r.cursor
+func (pp *people) acknowledge(r *reader) {
+	cursor, at := r.cursor, r.at
 	if cursor == "" {
 		return
 	}
-	pp.call(n, "ack", func(ctx context.Context, p *process) error {
-		return p.house.Subscriptions.AckConsumer(ctx, subscription.ConsumerRef{Call: owner, Name: r.name}, cursor)
+	pp.call(r.node, "ack", func(ctx context.Context, p *process) error {
+		err := p.house.Subscriptions.AckConsumer(ctx, subscription.ConsumerRef{Call: operator, Name: r.name}, cursor)
+		if err == nil && p.ctx.Err() == nil && before(r.acked, at) {
+			r.acked = at
+		}
+		return err
 	})
 }
 

@@ -2,6 +2,8 @@
 
 package sim
 
+import "testing"
+
 // shrinkTries bounds the simulations that a shrinking takes, shakes how many interleavings
 // each shorter plan gets.
 const (
@@ -54,4 +56,25 @@ func (s *shrinker) fails(p plan) (plan, bool) {
 		}
 	}
 	return p, false
+}
+
+// TestShrink: of a plan that fails by two of its actions, in that order and in one
+// interleaving out of three, these two are left.
+func TestShrink(t *testing.T) {
+	fails := func(p plan) *violation {
+		cut := false
+		for _, a := range p.actions {
+			cut = cut || a.kind == "cut"
+			if cut && a.kind == "start" && p.shake%3 == 0 {
+				return &violation{promise: "a"}
+			}
+		}
+		return &violation{promise: "another"}
+	}
+	p := newPlan(1, 60)
+	p.actions[20].kind, p.actions[50].kind = "cut", "start"
+	short := shrink(p, "a", fails)
+	if len(short.actions) != 2 || fails(short).promise != "a" {
+		t.Errorf("%d actions are left:\n%s", len(short.actions), short)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 )
 
 // wires are the open transports to one node. They are cut by the simulator, and late as
@@ -23,7 +24,9 @@ type wires struct {
 	open []*wire
 	// late is the longest time that what was written is under way.
 	late time.Duration
-	dice *rand.Rand
+	// repeat: messages come twice now and then.
+	repeat bool
+	dice   *rand.Rand
 }
 
 var errDown = errors.New("connection refused")
@@ -59,6 +62,17 @@ func (ws *wires) delay() time.Duration {
 	return time.Duration(ws.dice.Int64N(int64(ws.late)))
 }
 
+// twice makes a call a second time now and then, as one does whose answer was lost.
+func (ws *wires) twice(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	ws.mu.Lock()
+	again := ws.repeat && ws.dice.IntN(6) == 0
+	ws.mu.Unlock()
+	if message, ok := reply.(proto.Message); ok && again {
+		_ = invoke(ctx, method, req, message.ProtoReflect().New().Interface(), conn, opts...)
+	}
+	return invoke(ctx, method, req, reply, conn, opts...)
+}
+
 // cut breaks all transports.
 func (ws *wires) cut() {
 	ws.mu.Lock()
@@ -73,7 +87,7 @@ func (ws *wires) cut() {
 // dial is a client's connection to a node, whichever process it is at the time.
 func (n *node) dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+n.name,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(n.wires.twice),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: time.Second}),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			p := n.process()

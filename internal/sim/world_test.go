@@ -130,11 +130,14 @@ func run(p plan, keep bool) (out outcome) {
 		if w.failed() != nil {
 			break
 		}
-		time.Sleep(a.after)
+		if !a.together {
+			w.look()
+			time.Sleep(a.after)
+		}
 		w.note("%s", a)
 		w.do(a)
-		w.look()
 	}
+	w.look()
 	if w.failed() == nil {
 		w.heal()
 	}
@@ -149,8 +152,9 @@ func (w *world) enter() {
 		w.workers = append(w.workers, newWorkman(w, w.nodes[i%2], fmt.Sprintf("w%d", i)))
 	}
 	for i, n := range w.nodes {
-		w.readers = append(w.readers, newReader(w, n, fmt.Sprintf("r%d", i), i))
+		w.readers = append(w.readers, &reader{world: w, node: n, name: fmt.Sprintf("r%d", i), snapshots: i == 0, slow: i == 1})
 	}
+	w.readers = append(w.readers, &reader{world: w, node: w.nodes[w.seed%2], name: "consumer", named: true})
 	for _, m := range w.workers {
 		m.start()
 	}

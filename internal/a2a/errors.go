@@ -121,7 +121,7 @@ func refused(r *machine.Refusal) *Error {
 		}
 	}
 	for key, value := range map[string]string{
-		"field": r.Field, "allowed": strings.Join(r.Allowed, ", "), "limit": number(r.Limit), "got": number(r.Got),
+		"field": r.Field, "allowed": strings.Join(r.Allowed, ", "), "quota": r.Quota, "limit": number(r.Limit), "got": number(r.Got),
 	} {
 		if value != "" {
 			e.metadata[key] = clip(value, maxErrorValue)

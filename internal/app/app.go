@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -81,7 +82,12 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s, namespaces)))
 	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 4)}
 	conf := houseConfig(opts, s)
-	conf.Namespaces = namespaces
+	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
+	quotas, err := readQuotas(opts.config, conf.Namespaces.Names())
+	if err != nil {
+		return nil, err
+	}
+	conf.Quotas.Replace(quotas)
 	if err = watching.attach(opts, s, &conf.Config); err != nil {
 		return nil, err
 	}

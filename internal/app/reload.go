@@ -42,14 +42,16 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 func (a *app) reload(ctx context.Context) {
 	rights, err := readRights(a.opts.config)
 	remotes, remotesErr := readRemotes(a.opts.config.Remotes())
-	if err = errors.Join(err, remotesErr); err == nil {
+	quotas, quotasErr := readQuotas(a.opts.config, a.engine.Namespaces())
+	if err = errors.Join(err, remotesErr, quotasErr); err == nil {
 		err = a.server.SetRights(rights)
 	}
 	a.audited("reload", err)
 	if err != nil {
-		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates and keys stay as they were", "error", err)
+		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys and quotas stay as they were", "error", err)
 		return
 	}
+	a.engine.Quotas.Replace(quotas)
 	if a.sends != nil {
 		a.sends.directory.agents.Replace(remotes)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -100,6 +101,9 @@ func (f figures) Work() work.Stats { return f.House.Work.Stats() }
 func (f figures) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
 	return f.Delegations.Outbox(ctx, kind, limit)
 }
+
+// Quotas implements [telemetry.Source].
+func (f figures) Quotas() []allowance.Figure { return f.House.Quotas.Figures() }
 
 // start counts and exports until stop.
 func (o *observers) start(rooms *house.House, s *store.Store) {

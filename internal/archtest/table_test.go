@@ -29,6 +29,7 @@ const (
 	renderDir   = "internal/runtime/render"
 	registryDir = "internal/runtime/registry"
 	queryDir    = "internal/runtime/query"
+	allowDir    = "internal/runtime/allowance"
 	cacheDir    = "internal/cache"
 	genDir      = "gen"
 	// Rooms of what leaves.
@@ -40,7 +41,7 @@ const (
 // way, and what the table says more.
 func room(more ...string) []string {
 	return append([]string{
-		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, "internal/policy", "internal/pack", "internal/prompt",
+		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, "internal/policy", "internal/pack", "internal/prompt",
 	}, more...)
 }
 
@@ -56,10 +57,11 @@ var table = []rule{
 	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
 	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true, badger: true},
 	// Below the way: what it calls to decide.
+	{dir: allowDir, may: []string{machineDir, cacheDir}},
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
-	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},
@@ -69,20 +71,20 @@ var table = []rule{
 	{dir: "internal/runtime/work", may: room(cacheDir)},
 	{dir: registryDir, may: room()},
 	{dir: queryDir, may: room()},
-	{dir: "internal/house", may: []string{"internal/runtime", registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
+	{dir: "internal/house", may: []string{"internal/runtime", allowDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
 	{dir: "internal/openapi", may: []string{genDir}},
 	// What leaves, and the rooms that keep it.
 	{dir: "internal/deliver", may: []string{machineDir}},
 	{dir: delegationDir, may: room()},
 	{dir: subscriptionDir, may: room("internal/runtime/watch")},
-	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{cacheDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/redact", "internal/grpcapi/sent", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/trail", "internal/audit", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, allowDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
+	{dir: "internal/grpcapi", may: []string{cacheDir, allowDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/redact", "internal/grpcapi/sent", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/trail", "internal/audit", "internal/grpcapi/gateway"}, wire: true},
 	{dir: "internal/grpcapi/sent", may: []string{cacheDir}},
 	{dir: "internal/grpcapi/redact", may: []string{"internal/pack", "internal/runtime", machineDir, genDir}, wire: true},
 	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault", "internal/grpcapi/oidc"}, wire: true},
-	{dir: "internal/grpcapi/quota", may: []string{machineDir, cacheDir, "internal/grpcapi/door"}, wire: true},
+	{dir: "internal/grpcapi/quota", may: []string{machineDir, allowDir, cacheDir, "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/trail", may: []string{"internal/audit", "internal/runtime", machineDir, genDir, "internal/grpcapi/door", "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/oidc", may: []string{"internal/runtime", machineDir, "internal/policy", "internal/secretfile", cacheDir}},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},

@@ -93,6 +93,10 @@ type Config struct {
 	// OIDCFile says which issuers' JSON web tokens count, and what they give; "" = none.
 	OIDCFile string `yaml:"oidc_file" json:"oidc_file"`
 
+	// QuotasFile says how much of the sidecar namespaces and principals may have; "" = no
+	// bounds of their own. It is read again at SIGHUP.
+	QuotasFile string `yaml:"quotas_file" json:"quotas_file"`
+
 	// Audit is a directory for a line of each call that changes something or is refused;
 	// created when absent. "" = none.
 	Audit string `yaml:"audit" json:"audit"`

@@ -21,6 +21,7 @@ func FuzzFile(f *testing.F) {
 		}
 		c, begin := Default(), time.Now()
 		_ = readFile(path, &c)
+		_, _ = ReadQuotas(path)
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Fatalf("%d bytes took %v", len(raw), took)
 		}

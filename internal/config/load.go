@@ -48,17 +48,20 @@ func fileName(flags *pflag.FlagSet, env Lookup) string {
 	return path
 }
 
-func readFile(path string, c *Config) error {
+func readFile(path string, c *Config) error { return readYAML("config file", path, c) }
+
+// readYAML reads a file of settings into what into points to.
+func readYAML(what, path string, into any) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("config file: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	if info.Size() > maxFileBytes {
-		return fmt.Errorf("config file %s: %d bytes, at most %d", path, info.Size(), maxFileBytes)
+		return fmt.Errorf("%s %s: %d bytes, at most %d", what, path, info.Size(), maxFileBytes)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("config file: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	if len(strings.TrimSpace(string(raw))) == 0 {
 		return nil
@@ -67,7 +70,7 @@ func readFile(path string, c *Config) error {
 	if f := source.BoundYAML(raw, source.Limits{Bytes: maxFileBytes, Depth: 32, Scalar: 64 << 10, Nodes: 10_000}); f != nil {
 		return &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}
 	}
-	if err := yaml.UnmarshalWithOptions(raw, c, yaml.DisallowUnknownField()); err != nil {
+	if err := yaml.UnmarshalWithOptions(raw, into, yaml.DisallowUnknownField()); err != nil {
 		return &Error{Faults: []Fault{{Field: path, Message: strings.TrimSpace(yaml.FormatError(err, false, true))}}}
 	}
 	return nil

@@ -44,7 +44,7 @@ func benchInterceptors(b *testing.B, protected bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, door.NewAuthenticator(operations(), door.AuthState{Tokens: set}), quota.New(1e9, 1e9), validator)
+	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, door.NewAuthenticator(operations(), door.AuthState{Tokens: set}), quota.New(1e9, 1e9, nil), validator)
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+goodSecret))
 	ctx = grpc.NewContextWithServerTransportStream(ctx, namedStream{})
 	req := &pawlv1.EmitEventRequest{RunId: "01J00000000000000000000001", Event: "Again", EventId: "e", Artifacts: []*pawlv1.ArtifactWrite{text("note", "x")}}

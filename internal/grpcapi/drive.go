@@ -30,7 +30,7 @@ type driver struct {
 
 // Drive implements pawl.v1.RunService.
 func (s *runService) Drive(stream driveServer) error {
-	leave, err := s.streams.enter()
+	leave, err := s.streams.Enter(stream.Context(), "")
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (d *driver) receive(reading, ctx context.Context) error {
 			return err
 		}
 		if in.GetNamespace() != "" {
-			making = withNamespace(making, in.GetNamespace())
+			making = door.WithSpace(making, in.GetNamespace())
 		}
 		d.lanes.take(making, in.GetCommands(), receivedBytes(ctx))
 	}

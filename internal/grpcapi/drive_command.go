@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -92,7 +94,7 @@ func (c *commander) dispatch(ctx context.Context, in *pawlv1.DriveCommand, out *
 // refuse is finish for a command that is none. It counts against what a principal may
 // ask for like one.
 func (c *commander) refuse(ctx context.Context, err error) error {
-	if limited := c.limit.Admit(ctx); limited != nil {
+	if limited := c.limit.Admit(ctx, cmp.Or(door.SpaceIn(ctx), door.SpaceHome(ctx))); limited != nil {
 		err = limited
 	}
 	return c.finish(ctx, err)

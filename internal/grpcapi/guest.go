@@ -78,14 +78,14 @@ func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *
 		return ctx, p, err
 	}
 	ctx = door.WithCaller(ctx, p)
-	return ctx, p, s.limit.Admit(ctx)
+	return ctx, p, s.limit.Admit(ctx, "")
 }
 
 // Stay takes a place among the calls that stay open. Its context ends when the
 // server drains or the caller loses its right to the method; the cause says
 // which. leave gives the place back.
 func (s *Server) Stay(ctx context.Context, method string) (stay context.Context, leave func(), err error) {
-	free, err := s.runs.streams.enter()
+	free, err := s.runs.streams.Enter(ctx, "")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -55,11 +55,7 @@ func outerChain(edge *edge) []grpc.UnaryServerInterceptor {
 
 // innerChain is what it passes behind that.
 func innerChain(limit *quota.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
-	out := []grpc.UnaryServerInterceptor{door.UnaryWithin}
-	if limit != nil {
-		out = append(out, limit.Unary)
-	}
-	return append(out, mwvalidate.UnaryServerInterceptor(validator))
+	return []grpc.UnaryServerInterceptor{door.UnaryWithin, limit.Unary, mwvalidate.UnaryServerInterceptor(validator)}
 }
 
 func streamChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
@@ -72,10 +68,7 @@ func streamChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, val
 	if logsCalls(edge.log) {
 		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
-	out = append(out, mwauth.StreamServerInterceptor(auth.Admit), door.StreamWithin)
-	if limit != nil {
-		out = append(out, limit.Stream)
-	}
+	out = append(out, mwauth.StreamServerInterceptor(auth.Admit), door.StreamWithin, limit.Stream)
 	// A fault of one request of a stream of many must not end it: the services check
 	// them themselves.
 	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(), (&pawlv1.DriveRequest{}).ProtoReflect().Type(),

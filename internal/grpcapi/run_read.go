@@ -120,7 +120,7 @@ func (s *runService) ListTransitions(ctx context.Context, in *pawlv1.ListTransit
 
 // WaitRun implements pawl.v1.RunService.
 func (s *runService) WaitRun(ctx context.Context, in *pawlv1.WaitRunRequest) (*pawlv1.WaitRunResponse, error) {
-	leave, err := s.streams.enter()
+	leave, err := s.streams.Enter(ctx, in.GetNamespace())
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -35,7 +36,7 @@ type runService struct {
 	// draining is closed when streams have to end because the server does.
 	draining <-chan struct{}
 	// streams bounds the streams and waits that are open at once.
-	streams  *openStreams
+	streams  *quota.Streams
 	settings *convert.SettingsCache
 	tally    *tally
 	// sent are the records that were sent lately, as bytes.

@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,30 +16,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
-// openStreams bounds the calls that stay open while nothing happens.
-type openStreams struct {
-	limit int64
-	open  atomic.Int64
-}
-
-// enter takes a place; the caller gives it back by the returned function.
-func (o *openStreams) enter() (leave func(), err error) {
-	leave = func() { o.open.Add(-1) }
-	if o.open.Add(1) <= o.limit {
-		return leave, nil
-	}
-	leave()
-	return nil, &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: "MAX_STREAMS", Limit: o.limit, RetryAfter: int64(time.Second),
-		Message: "too many streams and waits are open",
-	}
-}
-
 // StreamTransitions implements pawl.v1.RunService. The engine reads a page at a
 // time from its journal and holds nothing open while this waits for a slow
 // reader, which therefore gets everything, late, and holds up nobody.
 func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stream grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
-	leave, err := s.streams.enter()
+	leave, err := s.streams.Enter(stream.Context(), in.GetNamespace())
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -15,7 +16,7 @@ func (s *Server) registerServices(validator protovalidate.Validator) {
 	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{packs: s.cfg.House.Registry})
 	s.runs = &runService{
 		engine: s.cfg.House.Engine, views: s.cfg.House.Views, blobs: s.cfg.House.Blobs, travel: s.cfg.House.Travel, retain: s.cfg.House.Retain, watches: s.cfg.House.Watches, work: s.cfg.House.Work, auth: s.auth, draining: s.draining,
-		streams: &openStreams{limit: int64(s.cfg.MaxStreams)}, settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: s.cfg.House.Views},
+		streams: quota.NewStreams(s.cfg.MaxStreams, s.cfg.House.Quotas), settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: s.cfg.House.Views},
 	}
 	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/deliver/delegation"
 	"github.com/pawl-dev/pawl/internal/deliver/subscription"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
@@ -63,6 +64,9 @@ type House struct {
 	// Registry takes packs and tells them.
 	*registry.Registry
 
+	// Quotas says who may have how much, to all of them.
+	Quotas *allowance.Book
+
 	Blobs         *blob.Room
 	Delegations   *delegation.Room
 	Subscriptions *subscription.Room
@@ -74,12 +78,15 @@ type House struct {
 // New builds the way, then the rooms over it; nothing is started. All faults of the
 // configuration are reported at once.
 func New(cfg Config) (*House, error) {
+	if cfg.Quotas == nil {
+		cfg.Quotas = allowance.New(cfg.Namespaces.WithDefault())
+	}
 	engine, err := runtime.New(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
-	h := &House{Engine: engine, Registry: registry.New(registry.Config{
-		Way: engine, Store: cfg.Store, Programs: engine.Programs(), Clock: cfg.Clock, Options: cfg.Pack,
+	h := &House{Engine: engine, Quotas: cfg.Quotas, Registry: registry.New(registry.Config{
+		Way: engine, Store: cfg.Store, Programs: engine.Programs(), Clock: cfg.Clock, Options: cfg.Pack, Quotas: cfg.Quotas,
 	})}
 	h.Views = query.New(query.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Turns: engine.Turns(),
@@ -93,7 +100,7 @@ func New(cfg Config) (*House, error) {
 		Way: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
 	})
 	h.Subscriptions, errs[2] = subscription.New(subscription.Config{
-		Way: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock,
+		Way: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock, Quotas: cfg.Quotas,
 	})
 	h.Delegations, errs[3] = delegation.New(delegation.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(),
@@ -143,7 +150,7 @@ func subscriptionsOf(cfg Config) subscription.Store {
 
 func newWork(cfg Config, h *House) (*work.Room, error) {
 	conf := cfg.Work
-	conf.Way, conf.Store = h.Engine, cfg.Store
+	conf.Way, conf.Store, conf.Quotas = h.Engine, cfg.Store, cfg.Quotas
 	conf.Turns, conf.Past, conf.Packs = h.Turns(), h.Engine.Past(), h.Programs()
 	conf.Clock, conf.IDs = cfg.Clock, cfg.IDs
 	conf.Stir = func(key runtime.RunKey) { h.Stir(key) } // made after this room

@@ -41,6 +41,8 @@ type change struct {
 	start *program.Program
 	// hash is the body hash of a start; other hashes are made on the way.
 	hash [32]byte
+	// begun: it has made its run.
+	begun bool
 	// engine: the engine's own input (timers, cascades); no authority is asked.
 	engine bool
 }
@@ -243,7 +245,9 @@ var errUnknownRun = errors.New("step of an unknown run")
 // commit stores the batch and takes its state over.
 func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, error) {
 	t.e.owner.committing(t.slot)
+	t.e.runs.Committing(t.state, result.State)
 	done, err := t.e.store.Commit(ctx, result.Batch)
+	t.c.begun = t.e.runs.Committed(t.state, result.State, err == nil)
 	if err != nil {
 		return t.uncommitted(ctx, err)
 	}
@@ -260,7 +264,6 @@ func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, er
 	answer := Answer{
 		RunID: state.RunID, State: state, Entry: t.entry, Disposition: result.Disposition, Graph: t.program.Graph,
 	}
-	t.e.inflight.committed(before, state)
 	answer.Turn = t.turnAfter(before)
 	t.count()
 	if err := t.recorded(ctx, &answer); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -57,6 +58,8 @@ type Config struct {
 	MaxLabels int
 	// MaxRunsInFlight bounds the runs that have not ended. Default 1 000 000.
 	MaxRunsInFlight int
+	// Quotas bounds what namespaces and principals may have; nil = nothing does.
+	Quotas *allowance.Book
 	// MaxInputs bounds the inputs under way, commits included, when one comes that asks
 	// for new work. Default 1024.
 	MaxInputs int
@@ -77,6 +80,9 @@ func (c Config) withDefaults() Config {
 	c.MaxInputs = orDefault(c.MaxInputs, DefaultMaxInputs)
 	c.TimersInFlight = orDefault(c.TimersInFlight, DefaultTimersInFlight)
 	c.Namespaces = c.Namespaces.WithDefault()
+	if c.Quotas == nil {
+		c.Quotas = allowance.New(c.Namespaces)
+	}
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
@@ -26,7 +27,7 @@ type Engine struct {
 	owner    *runOwner
 	programs *program.Cache
 	timers   *timerShard
-	inflight *inflight
+	runs     *allowance.Runs
 	// past reads what was.
 	past *history.Reader
 	// shown renders turns.
@@ -45,7 +46,7 @@ func New(cfg Config) (*Engine, error) {
 		owner:    newRunOwner(cfg.QueueLimit, cfg.CacheBytes),
 		programs: program.NewCache(cfg.Store, cfg.Pack),
 		past:     history.New(cfg.Store),
-		inflight: newInflight(cfg.Store, cfg.MaxRunsInFlight),
+		runs:     allowance.NewRuns(cfg.Quotas, cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.shown = render.New(e.past, cfg.Clock)
 	e.terms = request.Terms{

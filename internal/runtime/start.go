@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
@@ -60,9 +61,10 @@ type Birth struct {
 func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
 	c := &change{principal: b.Principal, id: b.ID, hash: b.Hash, command: b.Command}
 	c.key = RunKey{Namespace: b.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
-	err := e.inflight.admit(ctx, e.cfg.Namespaces)
+	settle, err := e.runs.Begin(ctx, b.Namespace, b.Principal.Name, time.Unix(0, int64(e.cfg.Clock.Elapsed())))
 	var command machine.Command
 	if err == nil {
+		defer func() { settle(c.begun) }()
 		command, c.start, err = b.Prepare(ctx, c.key.ID)
 	}
 	if err != nil {

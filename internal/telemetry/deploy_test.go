@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -38,6 +39,10 @@ func (idle) Outbox(context.Context, machine.OutboxKind, int) ([]machine.OutboxRo
 
 func (idle) Followers(context.Context) (watch.Followers, error) {
 	return watch.Followers{Streams: 1, Lag: 3}, nil
+}
+
+func (idle) Quotas() []allowance.Figure {
+	return []allowance.Figure{{Namespace: "default", Resource: allowance.OpenRuns, Most: 5, Open: 1, Refused: 2}}
 }
 
 // everything makes each metric have a value.

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -23,6 +24,8 @@ type Source interface {
 	Work() work.Stats
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
 	Followers(ctx context.Context) (watch.Followers, error)
+	// Quotas are what namespaces may have and what they have.
+	Quotas() []allowance.Figure
 }
 
 // Sizes are the bytes that the store takes on disk.
@@ -63,12 +66,15 @@ var (
 	ageDesc      = gauge("pawl_outbox_age_seconds", "Age of the oldest effect that is due, by kind.", "kind")
 	watchersDesc = gauge("pawl_watchers", "Streams that follow all runs.")
 	lagDesc      = gauge("pawl_watcher_lag", "Commits that the slowest stream over all runs is behind.")
+	quotaDesc    = gauge("pawl_quota", "What a namespace may have of a resource; without a namespace, each principal.", "namespace", "resource")
+	heldOfDesc   = gauge("pawl_quota_used", "What a namespace has of a resource: open_runs, streams.", "namespace", "resource")
+	overDesc     = gauge("pawl_quota_refused_total", "Calls that a quota refused; without a namespace, those of principals.", "namespace", "resource")
 	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
 )
 
 // Describe implements [prometheus.Collector].
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, sizeDesc} {
+	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, sizeDesc, quotaDesc, heldOfDesc, overDesc} {
 		out <- d
 	}
 }
@@ -85,6 +91,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		g.work()
 		g.outbox(ctx)
 		g.store(ctx)
+		g.quotas()
 	}
 	for _, m := range g.last {
 		out <- m
@@ -146,4 +153,17 @@ func (g *gauges) store(ctx context.Context) {
 	lsm, log := g.sizes()
 	g.add(sizeDesc, float64(lsm), "lsm")
 	g.add(sizeDesc, float64(log), "log")
+}
+
+func (g *gauges) quotas() {
+	for _, f := range g.source.Quotas() {
+		labels := []string{f.Namespace, string(f.Resource)}
+		if f.Most > 0 {
+			g.add(quotaDesc, float64(f.Most), labels...)
+		}
+		if f.Resource == allowance.OpenRuns || f.Resource == allowance.Streams {
+			g.add(heldOfDesc, float64(f.Open), labels...)
+		}
+		g.last = append(g.last, prometheus.MustNewConstMetric(overDesc, prometheus.CounterValue, float64(f.Refused), labels...))
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 )
 
 // Way is what the room needs of the way of a transition.
@@ -24,12 +25,14 @@ type Journal interface {
 	Epoch() [16]byte
 }
 
-// Config is everything that a [Room] needs; all of it is required.
+// Config is everything that a [Room] needs; all but Quotas is required.
 type Config struct {
 	Way     Way
 	Store   Store
 	Journal Journal
 	Clock   runtime.Clock
+	// Quotas bounds webhooks and consumers of namespaces further; nil = nothing does.
+	Quotas *allowance.Book
 }
 
 // Room keeps subscriptions. Its owner is the wiring. Safe for concurrent use.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -77,6 +78,11 @@ func (r *Room) establish(ctx context.Context, key machine.SubscriptionKey, most 
 			if len(all) >= most {
 				return nil, limit(len(all))
 			}
+			if of := quotaOf[key.Kind]; of != "" {
+				if err := r.cfg.Quotas.Within(key.Namespace, of, len(all)+1); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return edit(before)
 	})
@@ -98,6 +104,12 @@ func (r *Room) remove(ctx context.Context, key machine.SubscriptionKey, may func
 		return err
 	}
 	return inSubscription(key, r.cfg.Store.DropSubscription(ctx, key))
+}
+
+// quotaOf is what a namespace's subscriptions of a kind count as; those of tasks are
+// bounded by their tasks.
+var quotaOf = map[machine.SubscriptionKind]allowance.Resource{
+	machine.SubscriptionWebhook: allowance.Webhooks, machine.SubscriptionConsumer: allowance.Consumers,
 }
 
 func contended(key machine.SubscriptionKey) error {

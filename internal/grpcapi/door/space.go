@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -24,6 +25,32 @@ func Within(p *Caller, req any) error {
 		return nil
 	}
 	return request.NotServed(in.GetNamespace(), p.Namespaces)
+}
+
+type spaceKey struct{}
+
+// WithSpace is for the commands of a stream, which may leave their namespace to their message.
+func WithSpace(ctx context.Context, namespace string) context.Context {
+	return context.WithValue(ctx, spaceKey{}, namespace)
+}
+
+// SpaceIn is the namespace of [WithSpace]; "" = there is none.
+func SpaceIn(ctx context.Context) string {
+	namespace, _ := ctx.Value(spaceKey{}).(string)
+	return namespace
+}
+
+// SpaceOf is the namespace that a request is about; "" = it is about none.
+func SpaceOf(ctx context.Context, req any) string {
+	if in, ok := req.(named); ok {
+		return cmp.Or(in.GetNamespace(), SpaceIn(ctx), SpaceHome(ctx))
+	}
+	return ""
+}
+
+// SpaceHome is the namespace of a caller's requests that name none.
+func SpaceHome(ctx context.Context) string {
+	return cmp.Or(CallerOf(ctx).Home(), runtime.DefaultNamespace)
 }
 
 // inSpace judges an operation that is of no namespace that a request could name.

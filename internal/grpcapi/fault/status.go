@@ -141,6 +141,9 @@ func Refused(r *machine.Refusal) *status.Status {
 func describe(r *machine.Refusal) string {
 	var b strings.Builder
 	b.WriteString(r.Error())
+	if r.Quota != "" {
+		b.WriteString("; quota " + r.Quota)
+	}
 	if r.Limit != 0 {
 		fmt.Fprintf(&b, "; limit %d", r.Limit)
 		if r.Got != 0 {
@@ -163,6 +166,7 @@ func errorInfo(r *machine.Refusal) *errdetails.ErrorInfo {
 	}
 	put("field", r.Field)
 	put("allowed", joinAllowed(r.Allowed))
+	put("quota", r.Quota)
 	put("limit", number(r.Limit))
 	put("got", number(r.Got))
 	put("seq", number(int64(r.Seq)))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -17,9 +18,12 @@ import (
 // gives it a full burst again, nothing worse.
 const maxLimiters = 10_000
 
-// Limiter admits requests per principal. The ready-made interceptor of the
+// Limiter admits calls per principal and per namespace. The ready-made interceptor of the
 // middleware library cannot say when to come back, which RetryInfo does.
 type Limiter struct {
+	// book says what the quotas are; perSecond is for principals of whom it says nothing,
+	// 0 = no bound.
+	book      *allowance.Book
 	perSecond rate.Limit
 	burst     int
 	mu        sync.Mutex
@@ -27,12 +31,9 @@ type Limiter struct {
 	buckets *cache.LRU[string, *rate.Limiter]
 }
 
-// New returns nil, which admits everything, for perSecond 0.
-func New(perSecond float64, burst int) *Limiter {
-	if perSecond == 0 {
-		return nil
-	}
-	return &Limiter{perSecond: rate.Limit(perSecond), burst: burst, buckets: cache.New[string, *rate.Limiter](maxLimiters)}
+// New admits perSecond calls of each principal, 0 = any number, and what the book says.
+func New(perSecond float64, burst int, book *allowance.Book) *Limiter {
+	return &Limiter{book: book, perSecond: rate.Limit(perSecond), burst: burst, buckets: cache.New[string, *rate.Limiter](maxLimiters)}
 }
 
 func (l *Limiter) bucket(name string) *rate.Limiter {
@@ -46,36 +47,71 @@ func (l *Limiter) bucket(name string) *rate.Limiter {
 	return b
 }
 
-// Admit takes one request from the caller's allowance.
-func (l *Limiter) Admit(ctx context.Context) error {
-	if l == nil {
-		return nil
+// Admit takes one call from the allowance of its caller and, unless that is "", of the
+// namespace that it is about: of both or of none.
+func (l *Limiter) Admit(ctx context.Context, namespace string) error {
+	name, now := door.CallerOf(ctx).Name, time.Now()
+	back, err := l.ofCaller(name, now)
+	if err != nil || namespace == "" {
+		return err
 	}
-	now := time.Now()
-	reservation := l.bucket(door.CallerOf(ctx).Name).ReserveN(now, 1)
-	wait := reservation.DelayFrom(now)
-	if wait == 0 {
-		return nil
+	if _, err = l.book.Spend(allowance.Namespace(namespace), allowance.Calls, now); err != nil {
+		back()
 	}
-	reservation.CancelAt(now)
-	return &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: "RATE_LIMITED",
-		Message: "too many requests of this principal", Limit: int64(l.perSecond), RetryAfter: int64(wait),
+	return err
+}
+
+// ofCaller takes one call of a principal.
+func (l *Limiter) ofCaller(name string, now time.Time) (back func(), err error) {
+	who := allowance.Principal(name)
+	if l.perSecond == 0 || l.book.Most(who, allowance.Calls) > 0 {
+		return l.book.Spend(who, allowance.Calls, now)
+	}
+	b := l.bucket(name)
+	if b.AllowN(now, 1) {
+		return func() { b.ReserveN(now, -1) }, nil
+	}
+	wait := time.Duration((1 - b.TokensAt(now)) / float64(l.perSecond) * float64(time.Second))
+	return nil, &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "RATE_LIMITED", Quota: "principal." + string(allowance.Calls),
+		Message: "too many requests of this principal", Limit: int64(l.perSecond), RetryAfter: int64(max(wait, time.Millisecond)),
 	}
 }
 
 // Unary is [Limiter.Admit] for unary calls.
 func (l *Limiter) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := l.Admit(ctx); err != nil {
+	if err := l.Admit(ctx, door.SpaceOf(ctx, req)); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)
 }
 
-// Stream is [Limiter.Admit] for a stream as a whole.
+// Stream is [Limiter.Admit] for a stream as a whole: for its caller before it has said
+// anything, for its namespace when its first message names it.
 func (l *Limiter) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := l.Admit(stream.Context()); err != nil {
+	if err := l.Admit(stream.Context(), ""); err != nil {
 		return err
 	}
-	return next(srv, stream)
+	return next(srv, &firstOf{ServerStream: stream, limit: l})
+}
+
+// firstOf is a stream whose first message has not been counted.
+type firstOf struct {
+	grpc.ServerStream
+	limit   *Limiter
+	counted bool
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *firstOf) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil || s.counted {
+		return err
+	}
+	s.counted = true
+	namespace := door.SpaceOf(s.Context(), m)
+	if namespace == "" {
+		return nil
+	}
+	_, err := s.limit.book.Spend(allowance.Namespace(namespace), allowance.Calls, time.Now())
+	return err
 }

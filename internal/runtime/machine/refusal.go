@@ -31,6 +31,9 @@ type Refusal struct {
 	Message string
 	// Allowed are the values that would have been taken.
 	Allowed []string
+	// Quota names the bound where it is that of one namespace or principal, for example
+	// "namespace.open_runs".
+	Quota string
 	// Limit and Got are set where a bound was passed.
 	Limit, Got int64
 	// Seq of the record that won (Aborted on expected_seq), else 0.

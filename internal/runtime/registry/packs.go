@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -86,8 +87,18 @@ func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackA
 
 // put stores a pack that was accepted; references mean nothing to anybody meanwhile.
 func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, answer *PackAnswer) (err error) {
-	if known, err := r.cfg.Store.Pack(ctx, ns, answer.Pack.ID+"@"+answer.Pack.Version); err == nil {
+	if r.cfg.Quotas.Bounded(ns, allowance.Packs) {
+		r.counting.Lock()
+		defer r.counting.Unlock()
+	}
+	known, err := r.cfg.Store.Pack(ctx, ns, answer.Pack.ID+"@"+answer.Pack.Version)
+	switch {
+	case err == nil:
 		answer.Duplicate = known.Digest == answer.Pack.Digest
+	case errors.Is(err, machine.ErrNoPack):
+		if err := r.oneMore(ctx, ns); err != nil {
+			return err
+		}
 	}
 	registered := r.cfg.Programs.Registering()
 	defer registered()
@@ -105,6 +116,24 @@ func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, ans
 	}
 	// Whatever it was: nobody knows whether the pack is stored.
 	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
+}
+
+// oneMore refuses a name above the namespace's quota.
+func (r *Registry) oneMore(ctx context.Context, ns uint32) error {
+	if !r.cfg.Quotas.Bounded(ns, allowance.Packs) {
+		return nil
+	}
+	names, after := 0, ""
+	for {
+		rows, next, err := r.cfg.Store.ListPacks(ctx, ns, after, request.MaxPageSize)
+		if err != nil {
+			return request.ListFailed("packs", err)
+		}
+		if names += len(rows); next == "" {
+			return r.cfg.Quotas.Within(ns, allowance.Packs, names+1)
+		}
+		after = next
+	}
 }
 
 func packInvalid(found []pack.Diagnostic) error {

@@ -2,9 +2,11 @@ package registry
 
 import (
 	"context"
+	"sync"
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
 )
@@ -38,12 +40,17 @@ type Config struct {
 	Clock    runtime.Clock
 	// Options say how registered documents are read.
 	Options pack.Options
+	// Quotas bounds the names of a namespace; nil = nothing does.
+	Quotas *allowance.Book
 }
 
-// Registry takes packs and tells them. It holds nothing but its configuration: what
-// references mean is the cache's, which it tells of each registration. Safe for
-// concurrent use.
-type Registry struct{ cfg Config }
+// Registry takes packs and tells them. What references mean is the cache's, which it tells
+// of each registration. Safe for concurrent use.
+type Registry struct {
+	cfg Config
+	// counting keeps registrations apart where their number is bounded.
+	counting sync.Mutex
+}
 
 // New makes a registry; it starts nothing.
 func New(cfg Config) *Registry { return &Registry{cfg: cfg} }

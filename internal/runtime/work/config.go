@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
@@ -84,6 +85,8 @@ type Config struct {
 	RestartGrace time.Duration
 	// MaxWorkers bounds the connected workers of a namespace. Default 10 000.
 	MaxWorkers int
+	// Quotas may bound them further; nil = nothing does.
+	Quotas *allowance.Book
 	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once.
 	// Default 256 each.
 	MaxWorkerTurns, MaxWorkerSteps int

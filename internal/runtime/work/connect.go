@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -119,6 +120,11 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 		return Connection{}, &machine.Refusal{
 			Code: machine.CodeResourceExhausted, Reason: "MAX_WORKERS", Message: "too many workers are connected",
 			Limit: int64(sp.room.cfg.MaxWorkers), Got: int64(len(sp.workers)) + 1, RetryAfter: int64(workRetry),
+		}
+	}
+	if old == nil {
+		if err := sp.room.cfg.Quotas.Within(sp.ns, allowance.Workers, len(sp.workers)+1); err != nil {
+			return Connection{}, err
 		}
 	}
 	sp.last++

@@ -66,7 +66,7 @@ const (
 // PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
 // violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
 // RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-// (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+// (RATE_LIMITED, QUOTA_EXCEEDED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
 // needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
 // in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
 // the limit and the allowed values where there are such.
@@ -718,7 +718,7 @@ type RunService_GetBlobClient = grpc.ServerStreamingClient[GetBlobResponse]
 // PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
 // violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
 // RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-// (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+// (RATE_LIMITED, QUOTA_EXCEEDED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
 // needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
 // in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
 // the limit and the allowed values where there are such.

@@ -34,7 +34,7 @@ class RunServiceStub(object):
     PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+    (RATE_LIMITED, QUOTA_EXCEEDED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
     needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.
@@ -223,7 +223,7 @@ class RunServiceServicer(object):
     PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+    (RATE_LIMITED, QUOTA_EXCEEDED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
     needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.
@@ -841,7 +841,7 @@ class RunService(object):
     PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+    (RATE_LIMITED, QUOTA_EXCEEDED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
     needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.

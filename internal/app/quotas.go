@@ -1,0 +1,42 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+)
+
+// readQuotas reads who may have how much; served are the namespaces that there are.
+func readQuotas(c config.Config, served []string) (*allowance.Table, error) {
+	table := &allowance.Table{}
+	if c.QuotasFile == "" {
+		return table, nil
+	}
+	file, err := config.ReadQuotas(c.QuotasFile)
+	if err != nil {
+		return nil, err
+	}
+	table.Namespace, table.Principal = bounds(file.Namespace), bounds(file.Principal)
+	table.Namespaces, table.Principals = boundsOf(file.Namespaces), boundsOf(file.Principals)
+	if err := table.Validate(served); err != nil {
+		return nil, fmt.Errorf("quotas file %s: %w", c.QuotasFile, err)
+	}
+	return table, nil
+}
+
+func bounds(from map[string]int64) allowance.Bounds {
+	to := make(allowance.Bounds, len(from))
+	for name, n := range from {
+		to[allowance.Resource(name)] = n
+	}
+	return to
+}
+
+func boundsOf(from map[string]map[string]int64) map[string]allowance.Bounds {
+	to := make(map[string]allowance.Bounds, len(from))
+	for name, b := range from {
+		to[name] = bounds(b)
+	}
+	return to
+}

@@ -1,0 +1,214 @@
+package allowance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxPrincipals bounds the principals whose rates are remembered at once. Forgetting one
+// gives it a full allowance again, nothing worse.
+const maxPrincipals = 10_000
+
+// key is one resource of one holder.
+type key struct {
+	Holder
+	resource Resource
+}
+
+// Book has the bounds in force and what is taken of those that are counted here. Safe for
+// concurrent use. The nil Book bounds nothing.
+type Book struct {
+	// names are the served namespaces by number.
+	names map[uint32]string
+	// served are the same names.
+	served map[string]bool
+	table  atomic.Pointer[Table]
+
+	mu sync.Mutex
+	// rates of namespaces are at most as many as there are namespaces.
+	spaces     map[key]*rate.Limiter
+	principals *cache.LRU[key, *rate.Limiter]
+	// open has what is taken and will be given back, refused how often there was too little.
+	open    map[key]int64
+	refused map[key]int64
+}
+
+// New makes a book for these namespaces without any bound; see [Book.Replace].
+func New(namespaces map[string]uint32) *Book {
+	b := &Book{
+		names: map[uint32]string{}, served: map[string]bool{}, spaces: map[key]*rate.Limiter{},
+		principals: cache.New[key, *rate.Limiter](maxPrincipals), open: map[key]int64{}, refused: map[key]int64{},
+	}
+	for name, number := range namespaces {
+		b.names[number], b.served[name] = name, true
+	}
+	return b
+}
+
+// Replace puts another table in force. What is held stays held, also where it is more
+// than is allowed now; nothing is added to it.
+func (b *Book) Replace(t *Table) { b.table.Store(t) }
+
+// Name is the name of a namespace's number.
+func (b *Book) Name(number uint32) string {
+	if b == nil {
+		return ""
+	}
+	return b.names[number]
+}
+
+// Most is the bound of a holder; 0 = none.
+func (b *Book) Most(h Holder, r Resource) int64 {
+	if b == nil {
+		return 0
+	}
+	return b.table.Load().of(h, r)
+}
+
+// Within refuses a count of a namespace's resource that is more than it may have. Who asks
+// keeps others from counting meanwhile.
+func (b *Book) Within(ns uint32, r Resource, count int) error {
+	h := Namespace(b.Name(ns))
+	if most := b.Most(h, r); most > 0 && int64(count) > most {
+		return b.refuse(h, r, most, int64(count), 0)
+	}
+	return nil
+}
+
+// Bounded reports whether a namespace has a bound of a resource.
+func (b *Book) Bounded(ns uint32, r Resource) bool { return b.Most(Namespace(b.Name(ns)), r) > 0 }
+
+// Spend takes one of what there is so much of in a time; back gives it back, once or not
+// at all. now may be of any clock that goes on evenly.
+func (b *Book) Spend(h Holder, r Resource, now time.Time) (back func(), err error) {
+	most := b.Most(h, r)
+	// The name of a namespace is its caller's: no rate is kept for one that is none.
+	if most == 0 || !h.principal && !b.served[h.name] {
+		return func() {}, nil
+	}
+	b.mu.Lock()
+	l := b.limiter(key{h, r}, most)
+	b.mu.Unlock()
+	if !l.AllowN(now, 1) {
+		missing := 1 - l.TokensAt(now)
+		return nil, b.refuse(h, r, most, 0, max(time.Duration(missing/float64(l.Limit())*float64(time.Second)), time.Millisecond))
+	}
+	return func() { l.ReserveN(now, -1) }, nil
+}
+
+// limiter holds as much as comes in its unit of time.
+func (b *Book) limiter(k key, most int64) *rate.Limiter {
+	every := rate.Limit(most)
+	if k.resource == Starts {
+		every /= 60
+	}
+	l := b.spaces[k]
+	if k.principal {
+		l, _ = b.principals.Get(k)
+	}
+	if l != nil && l.Limit() == every {
+		return l
+	}
+	l = rate.NewLimiter(every, int(most))
+	if k.principal {
+		b.principals.Put(k, l, 1)
+	} else {
+		b.spaces[k] = l
+	}
+	return l
+}
+
+// Enter takes a place of each holder, of all or of none; leave gives them back.
+func (b *Book) Enter(r Resource, holders ...Holder) (leave func(), err error) {
+	if b == nil {
+		return func() {}, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, h := range holders {
+		if most, got := b.Most(h, r), b.open[key{h, r}]+1; most > 0 && got > most {
+			return nil, b.refusal(h, r, most, got, time.Second)
+		}
+	}
+	for _, h := range holders {
+		b.open[key{h, r}]++
+	}
+	return sync.OnceFunc(func() { b.leave(r, holders) }), nil
+}
+
+func (b *Book) leave(r Resource, holders []Holder) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, h := range holders {
+		k := key{h, r}
+		if b.open[k]--; b.open[k] == 0 {
+			delete(b.open, k)
+		}
+	}
+}
+
+func (b *Book) refuse(h Holder, r Resource, most, got int64, wait time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refusal(h, r, most, got, wait)
+}
+
+// refusal counts a refusal and makes it; the mutex is held. Principals are counted
+// together: their names are the callers'.
+func (b *Book) refusal(h Holder, r Resource, most, got int64, wait time.Duration) error {
+	counted := h
+	if h.principal {
+		counted.name = ""
+	}
+	b.refused[key{counted, r}]++
+	reason := "QUOTA_EXCEEDED"
+	if r == Calls || r == Starts {
+		reason = "RATE_LIMITED"
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: reason, Quota: h.kind() + "." + string(r), Limit: most, Got: got, RetryAfter: int64(wait),
+		Message: fmt.Sprintf("%s %q has all of its %s", h.kind(), h.name, r),
+	}
+}
+
+// Figure is one resource of one namespace, or of all principals together.
+type Figure struct {
+	// Namespace is "" for principals.
+	Namespace string
+	Resource  Resource
+	// Most is the bound, 0 = none; Open what is taken, as far as it is counted here.
+	Most, Open, Refused int64
+}
+
+// Figures lists what is bounded, was refused or is taken, by namespace and resource.
+func (b *Book) Figures() []Figure {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []Figure
+	for _, name := range b.names {
+		for _, r := range ofNamespace {
+			k := key{Namespace(name), r}
+			out = append(out, Figure{Namespace: name, Resource: r, Most: b.table.Load().of(k.Holder, r), Open: b.open[k], Refused: b.refused[k]})
+		}
+	}
+	for _, r := range ofPrincipal {
+		out = append(out, Figure{Resource: r, Most: b.table.Load().of(Principal(""), r), Refused: b.refused[key{Principal(""), r}]})
+	}
+	out = slices.DeleteFunc(out, func(f Figure) bool { return f.Most == 0 && f.Open == 0 && f.Refused == 0 })
+	slices.SortFunc(out, func(x, y Figure) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Resource, y.Resource))
+	})
+	return out
+}

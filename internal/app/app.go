@@ -80,7 +80,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, err
 	}
 	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s, namespaces)))
-	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 4)}
+	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 5)}
 	conf := houseConfig(opts, s)
 	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
 	quotas, err := readQuotas(opts.config, conf.Namespaces.Names())
@@ -88,6 +88,9 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, err
 	}
 	conf.Quotas.Replace(quotas)
+	if conf.Retention, err = retention(opts, watching.metrics); err != nil {
+		return nil, err
+	}
 	if err = watching.attach(opts, s, &conf.Config); err != nil {
 		return nil, err
 	}
@@ -147,6 +150,7 @@ func houseConfig(opts options, s *store.Store) house.Config {
 			MaxWorkerSteps: limits.WorkerSteps,
 		},
 		WatchBytes: int64(limits.WatchBytes), Archive: s, Subscriptions: s, Deletions: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
+		Telling: opts.config.A2A,
 	}
 }
 
@@ -215,12 +219,13 @@ func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics
 func (a *app) start() {
 	var ctx context.Context
 	ctx, a.halt = context.WithCancel(context.Background())
-	a.loops = 4
+	a.loops = 5
 	a.observers.start(a.engine, a.store)
 	go func() { a.ended <- a.engine.Run(ctx) }()
 	go func() { a.ended <- a.server.Serve() }()
 	go func() { a.ended <- a.send(ctx) }()
 	go func() { a.ended <- a.engine.Blobs.Run(ctx) }()
+	go func() { a.ended <- a.engine.Retain.Run(ctx) }()
 }
 
 // stop drains and closes in this order: the server takes no new calls, ends

@@ -139,6 +139,23 @@ type Config struct {
 	// BlobGrace is how long a blob, or an unfinished upload, is kept that nothing
 	// refers to. Default 24h.
 	BlobGrace time.Duration `yaml:"blob_grace" json:"-"`
+	// Retention are the rules by which runs that have ended are deleted; Retain are more of
+	// them, a line each: "older_than=720h status=COMPLETED archive=DIR". Default none: all are
+	// kept for ever.
+	Retention []Retention `yaml:"retention" json:"retention,omitempty"`
+	Retain    []string    `yaml:"retain" json:"retain"`
+	// RetentionEvery is the pause between two looks at the rules. Default 10m.
+	RetentionEvery time.Duration `yaml:"retention_every" json:"-"`
+	// RetentionPreview only says what the rules would delete.
+	RetentionPreview bool `yaml:"retention_preview" json:"retention_preview"`
+	// ForgetDeletedAfter is how long it is known that a run was deleted, and the id that began
+	// it stays used up; 0 = for ever. Default 0.
+	ForgetDeletedAfter time.Duration `yaml:"forget_deleted_after" json:"-"`
+	// ForgetConsumersAfter is how long the place of a named consumer is kept that does not
+	// read; 0 = for ever. Default 0.
+	ForgetConsumersAfter time.Duration `yaml:"forget_consumers_after" json:"-"`
+	// ForgetLettersAfter is how long dead letters are kept; 0 = for ever. Default 0.
+	ForgetLettersAfter time.Duration `yaml:"forget_letters_after" json:"-"`
 	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string `yaml:"log_level" json:"log_level"`
 	// LogFormat is text or json. Default text.
@@ -189,6 +206,9 @@ type Limits struct {
 	RunQueue int `yaml:"run_queue" json:"run_queue"`
 	// MaxTransitions ends a run that makes more transitions. Default 10000.
 	MaxTransitions int `yaml:"max_transitions" json:"max_transitions"`
+	// DeadLetters bounds the dead letters of a namespace: the oldest go; 0 = no bound but that
+	// of each subscription. Default 0.
+	DeadLetters int `yaml:"dead_letters" json:"dead_letters"`
 	// RequestsPerSecond bounds the calls of one principal; 0 = no bound. Default 0.
 	RequestsPerSecond int `yaml:"requests_per_second" json:"requests_per_second"`
 }
@@ -205,10 +225,13 @@ func Default() Config {
 		RestartGrace: 20 * time.Second,
 		BlobGrace:    24 * time.Hour,
 		TraceSample:  0.1,
-		AuditBytes:   64 << 20,
-		LogLevel:     "info",
-		LogFormat:    "text",
-		Limits:       defaultLimits(),
+
+		RetentionEvery: 10 * time.Minute,
+
+		AuditBytes: 64 << 20,
+		LogLevel:   "info",
+		LogFormat:  "text",
+		Limits:     defaultLimits(),
 	}
 }
 
@@ -241,15 +264,23 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	type plain Config
 	return json.Marshal(struct {
 		plain
-		DataKeyAge   string `json:"data_key_age"`
-		DrainTimeout string `json:"drain_timeout"`
-		WallTime     string `json:"wall_time"`
-		MaxWallTime  string `json:"max_wall_time"`
-		Lease        string `json:"lease"`
-		StepGrace    string `json:"step_grace"`
-		RestartGrace string `json:"restart_grace"`
-		BlobGrace    string `json:"blob_grace"`
-	}{plain(c), c.DataKeyAge.String(), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(), c.RestartGrace.String(), c.BlobGrace.String()})
+		DataKeyAge           string `json:"data_key_age"`
+		DrainTimeout         string `json:"drain_timeout"`
+		WallTime             string `json:"wall_time"`
+		MaxWallTime          string `json:"max_wall_time"`
+		Lease                string `json:"lease"`
+		StepGrace            string `json:"step_grace"`
+		RestartGrace         string `json:"restart_grace"`
+		BlobGrace            string `json:"blob_grace"`
+		RetentionEvery       string `json:"retention_every"`
+		ForgetDeletedAfter   string `json:"forget_deleted_after"`
+		ForgetConsumersAfter string `json:"forget_consumers_after"`
+		ForgetLettersAfter   string `json:"forget_letters_after"`
+	}{
+		plain(c), c.DataKeyAge.String(), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(),
+		c.RestartGrace.String(), c.BlobGrace.String(), c.RetentionEvery.String(), c.ForgetDeletedAfter.String(), c.ForgetConsumersAfter.String(),
+		c.ForgetLettersAfter.String(),
+	})
 }
 
 // Secured reports whether callers are authenticated, which is what an address other

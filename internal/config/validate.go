@@ -74,6 +74,7 @@ func (c *Config) faults() []Fault {
 	}
 	c.namespaces(&l)
 	c.words(&l)
+	c.retention(&l)
 	c.Limits.faults(&l)
 	return l
 }
@@ -232,6 +233,7 @@ func (b Limits) faults(l *list) {
 	between(l, "limits.queued_inputs", b.QueuedInputs, 1, 4096)
 	between(l, "limits.run_queue", b.RunQueue, 1, 1<<16)
 	between(l, "limits.max_transitions", b.MaxTransitions, 1, 1<<31-1)
+	between(l, "limits.dead_letters", b.DeadLetters, 0, 1_000_000_000)
 	between(l, "limits.requests_per_second", b.RequestsPerSecond, 0, 1<<31-1)
 	if b.ArtifactBytes > b.MessageBytes {
 		l.add("limits.artifact_bytes", "%s is above limits.message_bytes (%s)", b.ArtifactBytes, b.MessageBytes)

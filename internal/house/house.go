@@ -43,6 +43,10 @@ type Config struct {
 	Subscriptions subscription.Store
 	// Deletions deletes runs; nil: Store does, if it can.
 	Deletions retain.Store
+	// Retention is what the operator says of what is not kept; the zero value keeps it all.
+	Retention retain.Policy
+	// Telling: agents are told what is no longer wanted of them.
+	Telling bool
 
 	// Work is what the operator says of workers; what the room needs of the way and of
 	// the store is set by [New].
@@ -111,7 +115,8 @@ func New(cfg Config) (*House, error) {
 		Live: h.Work, TailBytes: cfg.TailBytes, Bytes: cfg.WatchBytes, Heartbeat: cfg.Heartbeat,
 	})
 	h.Retain, errs[6] = retain.New(retain.Config{
-		Way: engine, Clock: cfg.Clock, Store: deletionsOf(cfg), Deleted: func(key runtime.RunKey) { h.Watches.Forget(key) },
+		Way: engine, Clock: cfg.Clock, Store: deletionsOf(cfg), Runs: cfg.Store, Archive: cfg.Archive, Policy: cfg.Retention, Telling: cfg.Telling,
+		Deleted: func(key runtime.RunKey) { h.Watches.Forget(key) },
 	})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, engine.Close())

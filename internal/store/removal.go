@@ -15,6 +15,16 @@ func (s *Store) DeleteRun(ctx context.Context, ns uint32, run string, asked mach
 	return s.remover.Run(ctx, ns, run, asked)
 }
 
+// RunBytes is about what the rows of a run take on disk; see [removal.Remover.Bytes].
+func (s *Store) RunBytes(ctx context.Context, ns uint32, run string) (int64, error) {
+	return s.remover.Bytes(ctx, ns, run)
+}
+
+// Untold: an agent was not told yet that a delegation of the run is no longer wanted.
+func (s *Store) Untold(ctx context.Context, ns uint32, run string) (bool, error) {
+	return s.remover.Untold(ctx, ns, run)
+}
+
 // ForgetDeleted forgets the runs of a namespace that were deleted before a time; see
 // [removal.Remover.Prune].
 func (s *Store) ForgetDeleted(ctx context.Context, ns uint32, before int64) (int, error) {

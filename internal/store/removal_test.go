@@ -426,3 +426,37 @@ func TestGapsOfARow(t *testing.T) {
 		t.Errorf("too many: %v", err)
 	}
 }
+
+// TestUntold: a cancellation that was not sent is seen by its run alone, and while it is there.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	w, ctx := travelWorld(t), context.Background()
+	row := machine.OutboxRow{Kind: machine.OutboxCancel, Due: testTime, RunID: runID(2), Step: 1, Attempt: 1}
+	raw(t, w.store, layout.Op{Key: layout.OutboxKey(nil, 0, &row), Value: codec.Mark})
+	for run, want := range map[string]bool{runID(1): false, runID(2): true} {
+		if got, err := w.store.Untold(ctx, 0, run); got != want || err != nil {
+			t.Errorf("%s: %v, %v", run, got, err)
+		}
+	}
+	if err := w.store.DropOutbox(ctx, row); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.store.Untold(ctx, 0, runID(2)); got || err != nil {
+		t.Errorf("told: %v, %v", got, err)
+	}
+}
+
+// TestRunBytes: what a run takes is at least its values, and nothing once it is deleted.
+func TestRunBytes(t *testing.T) {
+	t.Parallel()
+	w, ctx := newWorld(t, openTemp(t)), context.Background()
+	w.fill(1, 1, 4<<10, 20<<10, 20<<10)
+	w.fill(2, 1, 1<<10)
+	if n, err := w.store.RunBytes(ctx, 0, runID(1)); n < 44<<10 || n > 2*44<<10 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	w.delete(runID(1))
+	if n, err := w.store.RunBytes(ctx, 0, runID(1)); n != 0 || err != nil {
+		t.Errorf("deleted: %d bytes, %v", n, err)
+	}
+}

@@ -36,6 +36,9 @@ type Metrics struct {
 	refused     *prometheus.CounterVec
 	ignored     *prometheus.CounterVec
 	refusals    pairs
+	retained    *prometheus.CounterVec
+	freed       *prometheus.CounterVec
+	forgotten   *prometheus.CounterVec
 
 	causes map[machine.Cause]prometheus.Counter
 	// finals are the last states of runs, for the loop.
@@ -49,6 +52,7 @@ func NewMetrics() *Metrics {
 	m.countWork()
 	m.countDeliveries()
 	m.countAnswers()
+	m.countRetention()
 	m.timeCommits()
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.causes = map[machine.Cause]prometheus.Counter{}

@@ -68,7 +68,8 @@ export class Run extends RunTurns {
 
   /**
    * Deletes it for ever, if it has ended; again, it says the same. From then on it is
-   * RUN_DELETED to every call. Reasons: RUN_NOT_ENDED (cancel it first), RUN_NEEDED.
+   * RUN_DELETED to every call. Reasons: RUN_NOT_ENDED (cancel it first), RUN_NEEDED,
+   * AGENT_UNTOLD.
    */
   delete(options: CallOptions = {}): Promise<Plain<DeleteRunResponse>> {
     return deleteRun(this.connection, this.target, options);

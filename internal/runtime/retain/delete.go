@@ -10,10 +10,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
+// Reasons of the refusal while a parent goes on, and while an agent is not told.
+const (
+	runNeeded   = "RUN_NEEDED"
+	agentUntold = "AGENT_UNTOLD"
+)
+
 // DeleteRun deletes a run that has ended, for ever; the same run again is a duplicate.
 //
 // Errors: PERMISSION_DENIED without the scope runs:delete; FAILED_PRECONDITION
-// RUN_NOT_ENDED, RUN_NEEDED while the run that delegated to it goes on.
+// RUN_NOT_ENDED, RUN_NEEDED while the run that delegated to it goes on, AGENT_UNTOLD while
+// an agent that it delegated to was not told that it is over.
 func (r *Room) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Deleted, duplicate bool, err error) {
 	key, err := r.cfg.Way.Find(ref)
 	if err == nil {
@@ -37,7 +44,7 @@ func (r *Room) delete(ctx context.Context, key runtime.RunKey, asked machine.Del
 		return d, false, err
 	}
 	if head != nil {
-		if err := r.unneeded(ctx, key, head); err != nil {
+		if err := errors.Join(r.unneeded(ctx, key, head), r.told(ctx, key, head)); err != nil {
 			return d, false, err
 		}
 	}
@@ -69,7 +76,23 @@ func (r *Room) unneeded(ctx context.Context, key runtime.RunKey, st *machine.Sta
 		return err
 	}
 	return &machine.Refusal{
-		Code: machine.CodeFailedPrecondition, Reason: "RUN_NEEDED", Field: "run_id", Seq: st.Seq,
+		Code: machine.CodeFailedPrecondition, Reason: runNeeded, Field: "run_id", Seq: st.Seq,
 		Message: fmt.Sprintf("the run %s, which delegated to it, has not ended", parent.RunID),
+	}
+}
+
+// told refuses a run that has ended while an agent works for it that was not told so: who
+// is out of reach is given up after some minutes.
+func (r *Room) told(ctx context.Context, key runtime.RunKey, st *machine.State) error {
+	if !r.cfg.Telling || !st.Status.Terminal() || st.Imported {
+		return nil
+	}
+	untold, err := r.cfg.Store.Untold(ctx, key.Namespace, key.ID)
+	if err != nil || !untold {
+		return err
+	}
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: agentUntold, Field: "run_id", Seq: st.Seq,
+		Message: "an agent that it delegated to is not told yet that it is over: try again in some minutes",
 	}
 }

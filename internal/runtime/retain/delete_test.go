@@ -47,3 +47,29 @@ func TestUnneeded(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentsAreToldFirst: a run is refused while an agent is not told that it is over, where
+// agents are told at all.
+func TestAgentsAreToldFirst(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		telling, untold bool
+		status          machine.Status
+		want            string
+	}{
+		"untold":       {true, true, machine.Cancelled, agentUntold},
+		"told":         {true, false, machine.Cancelled, ""},
+		"nobody tells": {false, true, machine.Cancelled, ""},
+		// The store says why not.
+		"goes on": {true, true, machine.Running, ""},
+	} {
+		s := &shelf{untold: map[string]bool{"r": c.untold}}
+		s.run("r", 1, status(c.status))
+		room := &Room{cfg: Config{Way: s, Store: s, Clock: stopped{}, Telling: c.telling}}
+		_, _, err := room.delete(context.Background(), runtime.RunKey{ID: "r"}, machine.Deleted{By: "me"})
+		refusal, _ := errors.AsType[*machine.Refusal](err)
+		if got := refusal != nil; got != (c.want != "") || got && refusal.Reason != c.want || !got && len(s.deleted) != 1 {
+			t.Errorf("%s: %v, deleted %v", name, err, s.deleted)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.
 
 func wrapped(run string, err error) error {
 	if err != nil {
-		return fmt.Errorf("delete run %q: %w", run, err)
+		return fmt.Errorf("removal of run %q: %w", run, err)
 	}
 	return nil
 }
@@ -191,6 +191,15 @@ func headRows(txn *badger.Txn, ns uint32, st *machine.State) ([]layout.Op, error
 		ops = append(ops, layout.Op{Key: layout.TimerKey(nil, ns, &t), Delete: true})
 	}
 	// An ended run has no other outgoing work than cancellations that were not sent yet.
+	untold, err := untold(txn, ns, st.RunID)
+	for _, key := range untold {
+		ops = append(ops, layout.Op{Key: key, Delete: true})
+	}
+	return ops, err
+}
+
+// untold are the rows of a run's cancellations that agents were not told of yet.
+func untold(txn *badger.Txn, ns uint32, run string) (keys [][]byte, err error) {
 	p := layout.QueuePrefix(layout.QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
@@ -199,11 +208,36 @@ func headRows(txn *badger.Txn, ns uint32, st *machine.State) ([]layout.Op, error
 		if err != nil {
 			return nil, err
 		}
-		if row.RunID == st.RunID {
-			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
+		if row.RunID == run {
+			keys = append(keys, it.Item().KeyCopy(nil))
 		}
 	}
-	return ops, nil
+	return keys, nil
+}
+
+// Untold: an agent was not told yet that a delegation of the run is no longer wanted.
+func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (any bool, err error) {
+	err = r.View(func(txn *badger.Txn) error {
+		keys, err := untold(txn, ns, run)
+		any = len(keys) > 0
+		return errors.Join(err, ctx.Err())
+	})
+	return any, wrapped(run, err)
+}
+
+// Bytes is about what the rows of a run take on disk, without what they refer to.
+func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64, err error) {
+	err = r.View(func(txn *badger.Txn) error {
+		for _, p := range prefixes(ns, run) {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+			for it.Rewind(); layout.Has(it, p); it.Next() {
+				bytes += it.Item().EstimatedSize()
+			}
+			it.Close()
+		}
+		return ctx.Err()
+	})
+	return bytes, wrapped(run, err)
 }
 
 // Unfinished ends the removal of a run if one was broken off.

@@ -266,7 +266,8 @@ class AsyncRun:
     async def delete(self) -> Deletion:
         """Deletes it for ever, if it has ended; again, it says the same. From then on it is
         NotFoundError (RUN_DELETED). Raises StateError (RUN_NOT_ENDED: cancel
-        it first, RUN_NEEDED: its parent goes on)."""
+        it first, RUN_NEEDED: its parent goes on, AGENT_UNTOLD: an agent is not told
+        yet)."""
         return await self._client.call(self._client._histories.delete(self.id))
 
     async def export(self, *, timeout: float | None = None) -> bytes:

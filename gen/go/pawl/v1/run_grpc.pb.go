@@ -298,7 +298,8 @@ type RunServiceClient interface {
 	// runs:delete.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run
-	// that delegated to it has not ended).
+	// that delegated to it has not ended; AGENT_UNTOLD: an agent that it delegated to is
+	// not told yet that it is over, try again in some minutes).
 	DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error)
 	// Drives many runs over one stream: each command is the RPC of its name, with the
 	// same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
@@ -950,7 +951,8 @@ type RunServiceServer interface {
 	// runs:delete.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run
-	// that delegated to it has not ended).
+	// that delegated to it has not ended; AGENT_UNTOLD: an agent that it delegated to is
+	// not told yet that it is over, try again in some minutes).
 	DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error)
 	// Drives many runs over one stream: each command is the RPC of its name, with the
 	// same rights, checks, limits, ids and errors, and has an answer of its own. gRPC

@@ -595,7 +595,8 @@ class RunServiceServicer(object):
         runs:delete.
 
         Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run
-        that delegated to it has not ended).
+        that delegated to it has not ended; AGENT_UNTOLD: an agent that it delegated to is
+        not told yet that it is over, try again in some minutes).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

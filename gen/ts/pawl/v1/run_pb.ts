@@ -5612,7 +5612,8 @@ export const RunService: GenService<{
    * runs:delete.
    *
    * Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run
-   * that delegated to it has not ended).
+   * that delegated to it has not ended; AGENT_UNTOLD: an agent that it delegated to is
+   * not told yet that it is over, try again in some minutes).
    *
    * @generated from rpc pawl.v1.RunService.DeleteRun
    */

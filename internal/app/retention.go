@@ -1,0 +1,126 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/retain"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/telemetry"
+)
+
+// retention is what the configuration says of what is not kept; its archives are made
+// and proven to be writable. counts is nil while metrics are off.
+func retention(opts options, counts *telemetry.Metrics) (retain.Policy, error) {
+	c := opts.config
+	teller := &retentionTeller{log: opts.log, audit: opts.audit, counts: counts}
+	p := retain.Policy{
+		Every: c.RetentionEvery, Preview: c.RetentionPreview, ForgetAfter: c.ForgetDeletedAfter,
+		Before: teller.line, Tell: teller.taken, Forgot: teller.forgot,
+	}
+	if opts.audit != nil {
+		p.Ready = opts.audit.Ready
+	}
+	for i, r := range c.Rules() {
+		if r.Keep {
+			p.Rules = append(p.Rules, retain.Rule{Name: r.Name, Namespace: r.Namespace, Statuses: statusesOf(r.Status), Labels: labelsOf(r.Label)})
+			continue
+		}
+		if err := writable(r.Archive); err != nil {
+			return p, &config.Error{Faults: []config.Fault{{Field: fmt.Sprintf("retention[%d].archive", i), Message: err.Error()}}}
+		}
+		p.Rules = append(p.Rules, retain.Rule{
+			Name: r.Name, Namespace: r.Namespace, Statuses: statusesOf(r.Status), Labels: labelsOf(r.Label),
+			OlderThan: r.OlderThan, KeepNewest: r.KeepNewest, MaxBytes: int64(r.MaxBytes), Archive: r.Archive,
+		})
+	}
+	return p, nil
+}
+
+// statusesOf are the statuses of these names, which were checked.
+func statusesOf(names []string) (out []machine.Status) {
+	for _, name := range names {
+		for s := machine.Completed; s <= machine.Cancelled; s++ {
+			if s.String() == name {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+func labelsOf(labels map[string]string) (out []machine.Label) {
+	for key, value := range labels {
+		out = append(out, machine.Label{Key: key, Value: value})
+	}
+	return out
+}
+
+// writable makes a directory, "" = none, and a file in it for a moment.
+func writable(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := inspect.MakeDir(dir); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Clean(dir), ".writable-*")
+	if err != nil {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Remove(f.Name())
+}
+
+// retentionTeller tells what is not kept: log, metrics and audit.
+type retentionTeller struct {
+	log    *slog.Logger
+	audit  *audit.Log
+	counts *telemetry.Metrics
+}
+
+func (t *retentionTeller) taken(r retain.Taken) {
+	what := []any{"rule", r.Rule, "namespace", r.Namespace, "run", r.RunID, "bytes", r.Bytes}
+	switch r.Outcome {
+	case retain.Deleted:
+		t.counts.Retained(string(r.Outcome), r.Bytes, r.ArchivedBytes)
+		t.log.Debug("a run was deleted by a rule", append(what, "archive", r.Archive)...)
+		return
+	case retain.WouldDelete:
+		t.log.Info("a rule would delete a run", what...)
+	case retain.Needed:
+		t.log.Debug("a run that no rule keeps is needed", what...)
+	case retain.Unarchived:
+		t.log.Error("a run was not deleted: its archive cannot be written", append(what, "error", r.Err)...)
+	case retain.Failed:
+		t.log.Error("a run was not deleted", append(what, "error", r.Err)...)
+	}
+	t.counts.Retained(string(r.Outcome), 0, r.ArchivedBytes)
+}
+
+// line writes the line of the audit: before the deed, which a crash may repeat and its line,
+// too, but never leave without one. While none can be written nothing is deleted.
+func (t *retentionTeller) line(r retain.Taken) error {
+	if t.audit == nil {
+		return nil
+	}
+	e := audit.Entry{
+		Principal: retain.Principal, Namespace: r.Namespace, Resource: r.RunID, Method: "retention", Outcome: "OK", Note: "rule " + r.Rule,
+	}
+	if r.Archive != "" {
+		e.Note += ", archived as " + r.Archive
+	}
+	return t.audit.Add(e)
+}
+
+func (t *retentionTeller) forgot(namespace string, runs int) {
+	t.counts.Forgotten("deleted_run", runs)
+	t.log.Info("deleted runs were forgotten: the ids that began them are free", "namespace", namespace, "runs", runs)
+}

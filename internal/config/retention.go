@@ -1,0 +1,190 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Retention is one rule of what becomes of runs that have ended: which it is about, and
+// how long those are kept. Of all rules the first that is about a run decides on it.
+type Retention struct {
+	// Name is told by logs, metrics and the audit; "" = retention[N].
+	Name string `yaml:"name,omitempty" json:"name,omitempty"`
+	// Namespace, Status and Label select runs: of one namespace, in one of the statuses, with
+	// all of the labels; empty = all.
+	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	Status    []string          `yaml:"status,omitempty" json:"status,omitempty"`
+	Label     map[string]string `yaml:"label,omitempty" json:"label,omitempty"`
+	// Keep keeps them for ever; else at least one of the next three is set, and a run goes
+	// as soon as one of those that are set does not keep it.
+	Keep bool `yaml:"keep,omitempty" json:"keep,omitempty"`
+	// OlderThan is how long a run is kept after its end.
+	OlderThan time.Duration `yaml:"older_than,omitempty" json:"-"`
+	// KeepNewest is how many are kept in each namespace, those that began last.
+	KeepNewest int `yaml:"keep_newest,omitempty" json:"keep_newest,omitempty"`
+	// MaxBytes is how much the kept ones of a namespace take together, without their blobs:
+	// those that began first go.
+	MaxBytes Bytes `yaml:"max_bytes,omitempty" json:"max_bytes,omitempty"`
+	// Archive is the directory that the run's file is written to before it is deleted; "" = none.
+	Archive string `yaml:"archive,omitempty" json:"archive,omitempty"`
+}
+
+// MarshalJSON writes the duration as text, as the file has it.
+func (r Retention) MarshalJSON() ([]byte, error) {
+	type plain Retention
+	older := ""
+	if r.OlderThan != 0 {
+		older = r.OlderThan.String()
+	}
+	return json.Marshal(struct {
+		plain
+		OlderThan string `json:"older_than,omitempty"`
+	}{plain(r), older})
+}
+
+// maxRules bounds the rules of one sidecar.
+const maxRules = 100
+
+// endedStatuses are the statuses of runs that have ended.
+var endedStatuses = []string{"COMPLETED", "BUDGET_EXHAUSTED", "ESCALATED", "FAILED", "CANCELLED"}
+
+// Rules are those of the file and then those of --retain, each with its name.
+func (c *Config) Rules() []Retention {
+	rules, _ := c.rules()
+	return rules
+}
+
+func (c *Config) rules() (rules []Retention, faults []Fault) {
+	rules = slices.Clone(c.Retention)
+	for i, text := range c.Retain {
+		rule, err := readRule(text)
+		if err != nil {
+			faults = append(faults, Fault{Field: fmt.Sprintf("retain[%d]", i), Message: fmt.Sprintf("%q: %s", text, err)})
+			continue
+		}
+		rules = append(rules, rule)
+	}
+	for i := range rules {
+		if rules[i].Name == "" {
+			rules[i].Name = fmt.Sprintf("retention[%d]", i)
+		}
+	}
+	return rules, faults
+}
+
+// ruleWords read the words of a rule in one line.
+var ruleWords = map[string]func(r *Retention, value string) error{
+	"name":      func(r *Retention, v string) error { r.Name = v; return nil },
+	"namespace": func(r *Retention, v string) error { r.Namespace = v; return nil },
+	"status":    func(r *Retention, v string) error { r.Status = append(r.Status, strings.Split(v, "|")...); return nil },
+	"keep": func(r *Retention, v string) (err error) {
+		r.Keep, err = strconv.ParseBool(v)
+		return err
+	},
+	"older_than": func(r *Retention, v string) (err error) {
+		r.OlderThan, err = time.ParseDuration(v)
+		return err
+	},
+	"keep_newest": func(r *Retention, v string) (err error) {
+		r.KeepNewest, err = strconv.Atoi(v)
+		return err
+	},
+	"max_bytes": func(r *Retention, v string) error { return r.MaxBytes.Set(v) },
+	"archive":   func(r *Retention, v string) error { r.Archive = v; return nil },
+	"label": func(r *Retention, v string) error {
+		key, value, ok := strings.Cut(v, "=")
+		if !ok || key == "" {
+			return fmt.Errorf("label %q is no KEY=VALUE", v)
+		}
+		if r.Label == nil {
+			r.Label = map[string]string{}
+		}
+		r.Label[key] = value
+		return nil
+	},
+}
+
+// readRule reads a rule in one line: words NAME=VALUE, parted by spaces.
+func readRule(text string) (r Retention, err error) {
+	for word := range strings.FieldsSeq(text) {
+		name, value, ok := strings.Cut(word, "=")
+		read := ruleWords[name]
+		if !ok || read == nil {
+			return r, fmt.Errorf("%q is none of %s", word, strings.Join(slices.Sorted(maps.Keys(ruleWords)), "=, ")+"=")
+		}
+		if err := read(&r, value); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// retention checks the rules, and the ages of what is forgotten.
+func (c *Config) retention(l *list) {
+	rules, faults := c.rules()
+	*l = append(*l, faults...)
+	if len(rules) > maxRules {
+		l.add("retention", "there are %d, at most %d", len(rules), maxRules)
+	}
+	seen := map[string]bool{}
+	for i := range rules {
+		r := &rules[i]
+		field := fmt.Sprintf("retention[%d]", i)
+		if seen[r.Name] || len(r.Name) > 63 || strings.ContainsFunc(r.Name, func(c rune) bool { return c < ' ' || c > '~' }) {
+			l.add(field+".name", "%q is given twice, or no name: want at most 63 letters of ASCII", r.Name)
+		}
+		seen[r.Name] = true
+		c.selects(l, field, r)
+		c.keeps(l, field, r)
+	}
+	between(l, "retention_every", c.RetentionEvery, time.Second, 24*time.Hour)
+	age(l, "forget_deleted_after", c.ForgetDeletedAfter)
+	age(l, "forget_consumers_after", c.ForgetConsumersAfter)
+	age(l, "forget_letters_after", c.ForgetLettersAfter)
+}
+
+// age checks how long something is kept, 0 = for ever.
+func age(l *list, field string, got time.Duration) {
+	if got != 0 {
+		between(l, field, got, time.Second, longestRun)
+	}
+}
+
+// selects checks which runs a rule is about.
+func (c *Config) selects(l *list, field string, r *Retention) {
+	if served := append([]string{"default"}, c.Namespaces...); r.Namespace != "" && !slices.Contains(served, r.Namespace) {
+		l.add(field+".namespace", "%q is none of %s", r.Namespace, strings.Join(served, ", "))
+	}
+	for _, status := range r.Status {
+		oneOf(l, field+".status", status, endedStatuses...)
+	}
+	if _, empty := r.Label[""]; empty {
+		l.add(field+".label", "has an empty key")
+	}
+}
+
+// keeps checks how long it keeps them.
+func (c *Config) keeps(l *list, field string, r *Retention) {
+	bounded := r.OlderThan != 0 || r.KeepNewest != 0 || r.MaxBytes != 0
+	switch {
+	case r.Keep && (bounded || r.Archive != ""):
+		l.add(field+".keep", "keeps for ever: older_than, keep_newest, max_bytes and archive mean nothing beside it")
+	case !r.Keep && !bounded:
+		l.add(field, "says not how long: set older_than, keep_newest or max_bytes, or keep: true")
+	}
+	age(l, field+".older_than", r.OlderThan)
+	if r.KeepNewest < 0 {
+		l.add(field+".keep_newest", "%d is less than 1", r.KeepNewest)
+	}
+	data, err := filepath.Abs(c.Data)
+	archive, err2 := filepath.Abs(r.Archive)
+	if r.Archive != "" && c.Data != "" && err == nil && err2 == nil && (archive == data || strings.HasPrefix(archive, data+string(filepath.Separator))) {
+		l.add(field+".archive", "%q lies in the data directory: name one of its own", r.Archive)
+	}
+}

@@ -1,0 +1,78 @@
+package retain
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Names of archived files: the run, the beginning of its last hash, and this.
+const (
+	archiveSuffix = ".pawlrun"
+	hashLetters   = 16
+)
+
+// archived writes the file of a run that has ended into a directory of the namespace, and
+// returns when file and name are on disk. One that is there already is of the same records:
+// its name has their hash, and it got that when it was whole.
+func (r *Room) archived(ctx context.Context, dir, namespace string, key runtime.RunKey, st *machine.State) (path string, size int64, err error) {
+	dir = filepath.Join(dir, namespace)
+	if err := madeDir(dir); err != nil {
+		return "", 0, err
+	}
+	path = filepath.Join(dir, fmt.Sprintf("%s.%s%s", key.ID, hex.EncodeToString(st.PrevHash[:])[:hashLetters], archiveSuffix))
+	if info, err := os.Stat(path); err == nil {
+		// The crash that came between may have been one of the whole machine.
+		return path, info.Size(), syncDir(dir)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", 0, err
+	}
+	size, err = written(path, func(out io.Writer) error {
+		return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, out)
+	})
+	return path, size, err
+}
+
+// written makes a file that has its name only when it is whole and on disk.
+func written(path string, write func(out io.Writer) error) (size int64, err error) {
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	err = errors.Join(write(f), f.Sync())
+	if err == nil {
+		size, err = f.Seek(0, io.SeekCurrent)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, errors.Join(err, os.Remove(part))
+	}
+	return size, errors.Join(os.Rename(part, path), syncDir(filepath.Dir(path)))
+}
+
+// madeDir makes a directory whose name is on disk.
+func madeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,35 +1,45 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/cli"
 )
 
 func newBackup(p *cli.Printer) *cobra.Command {
 	var data app.Data
-	full := false
+	c, full := &client{}, false
 	cmd := &cobra.Command{
-		Use:   "backup TO --data DIR",
-		Short: "Write a backup of a data directory, or what is new since the last",
-		Long: `Writes what a data directory that no sidecar has open holds into a file in the
-directory TO: everything the first time, then what is new since the last file there
-(--full: everything again). A file has a digest of all its bytes and names the one that it
-follows on; one that is cut, changed or missing is refused. It is not encrypted, whatever
-the data directory is, and has everything: keep it as safe as that.
+		Use:   "backup TO [--addr ADDR | --data DIR]",
+		Short: "Write a backup of a sidecar's store, or what is new since the last",
+		Long: `Writes what the store of a running sidecar holds at this moment (--data: that of a
+data directory that no sidecar has open) into a file in the directory TO: everything the
+first time, then what is new since the last file there (--full: everything again). The
+sidecar works on meanwhile. A file has a digest of all its bytes and names the one that it
+follows on; one that is cut, changed or missing is refused. It has its name once it is
+whole and on disk.
 
-sidecar restore TO --data NEW makes a data directory of it.
+The file is NOT ENCRYPTED, whatever the data directory is, and has everything: keep it as
+safe as that.
 
-Exit codes: 0 done; 1 the directory or a backup is damaged; 2 it cannot be opened.`,
+sidecar restore TO --data NEW makes a data directory of it. A sidecar asks for the scope
+store:read, and makes one backup at a time.
+
+Exit codes: 0 done; 1 the directory or a backup is damaged, or the sidecar refused; 2 it
+cannot be opened or reached.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if data.Dir == "" {
-				return cli.Usage(errors.New("--data is required: the directory of a store"))
+			if err := exclusive(cmd, "data", "addr"); err != nil {
+				return err
 			}
-			done, err := app.Backup(cmd.Context(), data, args[0], full)
+			done, err := takeBackup(cmd.Context(), c, data, args[0], full)
 			if errors.Is(err, app.ErrUnusable) {
 				return cli.Usage(err)
 			}
@@ -39,9 +49,42 @@ Exit codes: 0 done; 1 the directory or a backup is damaged; 2 it cannot be opene
 			return printBackup(p, done)
 		},
 	}
-	dataFlag(cmd, &data, "directory of the store (required)")
+	dataOrTarget(cmd, &data, c)
 	cmd.Flags().BoolVar(&full, "full", false, "everything, though there are backups to follow on")
 	return cmd
+}
+
+func takeBackup(ctx context.Context, c *client, data app.Data, to string, full bool) (done app.BackupDone, err error) {
+	if data.Dir != "" {
+		return app.Backup(ctx, data, to, full)
+	}
+	err = c.store(func(store pawlv1.StoreServiceClient) error {
+		done, err = app.BackupBy(ctx, func(ctx context.Context, after string, out io.Writer) error {
+			stream, err := store.Backup(ctx, &pawlv1.BackupRequest{After: after})
+			if err != nil {
+				return err
+			}
+			return copyBackup(stream, out)
+		}, to, full)
+		return err
+	})
+	return done, err
+}
+
+// copyBackup writes what a sidecar streams.
+func copyBackup(stream grpc.ServerStreamingClient[pawlv1.BackupResponse], out io.Writer) error {
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(piece.GetData()); err != nil {
+			return err
+		}
+	}
 }
 
 func printBackup(p *cli.Printer, done app.BackupDone) error {

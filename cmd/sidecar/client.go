@@ -22,11 +22,16 @@ type client struct {
 
 // bind adds the flags of a connection to a group of commands.
 func (c *client) bind(cmd *cobra.Command) {
+	c.bindTarget(cmd)
+	cmd.PersistentFlags().StringVar(&c.namespace, "namespace", "", "namespace (default \"default\")")
+}
+
+// bindTarget adds those of a command about the sidecar as a whole.
+func (c *client) bindTarget(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.StringVar(&c.target.Addr, "addr", fromEnv("PAWL_ADDR", config.Default().Listen), "HOST:PORT or unix:PATH of the sidecar (PAWL_ADDR)")
 	fs.StringVar(&c.tokenFile, "token-file", os.Getenv("PAWL_TOKEN_FILE"), "file that holds the bearer token (PAWL_TOKEN_FILE; or the token in PAWL_TOKEN)")
 	fs.StringVar(&c.target.CA, "ca", os.Getenv("PAWL_CA"), "PEM file of the authority of the server's certificate (PAWL_CA); none: no TLS")
-	fs.StringVar(&c.namespace, "namespace", "", "namespace (default \"default\")")
 }
 
 func fromEnv(name, fallback string) string {
@@ -63,6 +68,11 @@ func (c *client) token() (string, error) {
 // runs runs a function over the run service.
 func (c *client) runs(do func(pawlv1.RunServiceClient) error) error {
 	return c.with(func(conn *grpc.ClientConn) error { return do(pawlv1.NewRunServiceClient(conn)) })
+}
+
+// store runs a function over the store service.
+func (c *client) store(do func(pawlv1.StoreServiceClient) error) error {
+	return c.with(func(conn *grpc.ClientConn) error { return do(pawlv1.NewStoreServiceClient(conn)) })
 }
 
 // packs runs a function over the pack service.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
 )
 
@@ -17,6 +20,27 @@ func dataFlag(cmd *cobra.Command, data *app.Data, usage string) {
 	cmd.Flags().StringVar(&data.Dir, "data", "", usage)
 	completeDir(cmd, "data")
 	dataKeyFlag(cmd, data)
+}
+
+// dataOrTarget adds what leads to a store: the directory of one that is stopped, or the
+// sidecar that serves it.
+func dataOrTarget(cmd *cobra.Command, data *app.Data, c *client) {
+	dataFlag(cmd, data, "directory of a store that no sidecar has open; none: ask the sidecar at --addr")
+	c.bindTarget(cmd)
+}
+
+// exclusive refuses flags that contradict each other.
+func exclusive(cmd *cobra.Command, flags ...string) error {
+	var given []string
+	for _, name := range flags {
+		if cmd.Flags().Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if len(given) < 2 {
+		return nil
+	}
+	return cli.Usage(fmt.Errorf("%s: give one of them", strings.Join(given, " and ")))
 }
 
 // dataKeyFlag adds the key alone; its variable in the environment is that of serve.

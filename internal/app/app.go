@@ -110,7 +110,9 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	if a.box, err = newOutbox(opts, a.engine, a.sends, records, watching.metrics); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
-	if a.server, err = grpcapi.New(serverConfig(opts, a.engine, a.box, watching.page(), watching.metrics)); err != nil {
+	serving := serverConfig(opts, a.engine, a.box, watching.page(), watching.metrics)
+	serving.Store = &depotOf{store: s, paced: true}
+	if a.server, err = grpcapi.New(serving); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
 	records.server = a.server

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/backup"
@@ -29,10 +28,40 @@ type BackupDone struct {
 	Bytes   int64
 }
 
+// TakeBackup writes a backup: of what is new since the backup of the id after, "" = of
+// everything.
+type TakeBackup func(ctx context.Context, after string, out io.Writer) error
+
 // Backup writes a backup of the store in data, which nobody has open, into the directory
-// to: everything if there is none yet or full is set, else what is new since the last. A
-// file that is there is whole and synced. Errors: [ErrUnusable].
+// to; see [BackupBy]. Errors: [ErrUnusable].
 func Backup(ctx context.Context, data Data, to string, full bool) (done BackupDone, err error) {
+	s, err := openExisting(data, false)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return BackupBy(ctx, (&depotOf{store: s}).Backup, to, full)
+}
+
+// BackupBy writes a backup into the directory to: everything if there is none yet or full
+// is set, else what is new since the last. A file that is there is whole and synced: what
+// take wrote is proven before it has a name. One backup at a time is written into a
+// directory. Errors: [ErrUnusable], those of take.
+func BackupBy(ctx context.Context, take TakeBackup, to string, full bool) (done BackupDone, err error) {
+	if err := inspect.MakeDir(to); err != nil {
+		return done, err
+	}
+	lock, err := inspect.LockDir(to)
+	if errors.Is(err, inspect.ErrLocked) {
+		return done, fmt.Errorf("%w: a backup is being written into %s", ErrUnusable, to)
+	}
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err := dropBroken(to); err != nil {
+		return done, err
+	}
 	files, err := backupsIn(to)
 	if err != nil {
 		return done, err
@@ -49,20 +78,45 @@ func Backup(ctx context.Context, data Data, to string, full bool) (done BackupDo
 		}
 		after, done.Follows = h.ID, files[n-1]
 	}
-	s, err := openExisting(data, false)
-	if err != nil {
-		return done, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := inspect.MakeDir(to); err != nil {
-		return done, err
-	}
 	done.File = filepath.Join(to, fmt.Sprintf("%06d%s", number, backupSuffix))
 	done.Bytes, err = writeSynced(done.File, func(out io.Writer) error {
-		_, err := s.Backup(ctx, after, time.Now().UnixNano(), out)
-		return err
+		return proven(after, out, func(out io.Writer) error { return take(ctx, after, out) })
 	})
 	return done, err
+}
+
+// proven reads what is written along: it has to be a whole backup that follows on another.
+func proven(after string, out io.Writer, write func(out io.Writer) error) error {
+	read, along := io.Pipe()
+	found := make(chan error, 1)
+	go func() {
+		h, err := backup.Read(read, nil)
+		if err == nil && h.Parent != after {
+			err = fmt.Errorf("%w: it follows on %q, not on %q", backup.ErrInvalid, h.Parent, after)
+		}
+		read.CloseWithError(err)
+		found <- err
+	}()
+	err := write(io.MultiWriter(out, along))
+	if err != nil {
+		// What is wrong with half of it is no news.
+		_ = along.CloseWithError(err)
+		<-found
+		return err
+	}
+	return errors.Join(along.Close(), <-found)
+}
+
+// broken begins the names of backups that are being written.
+const broken = ".backup-"
+
+// dropBroken removes what was broken off. Nobody else writes into the directory.
+func dropBroken(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, broken+"*"))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 // nextNumber follows on that of the last file: earlier ones may have been removed.
@@ -109,7 +163,7 @@ func readBackup(path string) (backup.Header, error) {
 
 // writeSynced makes a file that has its name only when it is whole and on disk.
 func writeSynced(path string, write func(out io.Writer) error) (size int64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".backup-*")
+	f, err := os.CreateTemp(filepath.Dir(path), broken+"*")
 	if err != nil {
 		return 0, err
 	}

@@ -236,7 +236,7 @@ func (r *operationsRig) overGRPC() []probe {
 			path := fmt.Sprintf("/%s/%s", service.FullName(), m.Name())
 			op := r.row(path)
 			names := m.Input().Fields().ByName("namespace") != nil
-			if strings.HasPrefix(path, "/pawl.") && !names {
+			if strings.HasPrefix(path, "/pawl.") && op.Space == policy.SpaceNamed && !names {
 				r.t.Errorf("the request of %s has no field namespace", path)
 			}
 			all = append(all, probe{op: op, way: "gRPC", names: names, ask: func(token, namespace string) string {
@@ -367,7 +367,11 @@ func (r *operationsRig) overGateway() []probe {
 				name = strings.TrimRight(name, "0123456789") // an additional path of the same method
 			}
 			where := "http://" + r.s.ready.HTTP + pathParameter.ReplaceAllString(path, "7")
-			all = append(all, probe{op: r.row(name), way: strings.ToUpper(verb) + " " + path, names: true, ask: func(token, namespace string) string {
+			row := r.row(name)
+			all = append(all, probe{op: row, way: strings.ToUpper(verb) + " " + path, names: row.Space == policy.SpaceNamed, ask: func(token, namespace string) string {
+				if row.Space == policy.SpaceAll {
+					return r.http(verb, where, "", token)
+				}
 				if verb == "get" || verb == "delete" {
 					return r.http(verb, where+"?namespace="+namespace, "", token)
 				}

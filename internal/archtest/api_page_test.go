@@ -38,7 +38,7 @@ func TestAPIPageIsWhole(t *testing.T) {
 func rpcsOf(t *testing.T) []string {
 	t.Helper()
 	var rpcs []string
-	for _, name := range []string{"pack", "run", "worker", "delivery"} {
+	for _, name := range []string{"pack", "run", "worker", "delivery", "store"} {
 		source, err := os.ReadFile("../../proto/pawl/v1/" + name + ".proto")
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ func services() []protoreflect.ServiceDescriptor {
 	var all []protoreflect.ServiceDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
 		pawlv1.File_pawl_v1_pack_proto, pawlv1.File_pawl_v1_run_proto, pawlv1.File_pawl_v1_record_proto,
-		pawlv1.File_pawl_v1_worker_proto, pawlv1.File_pawl_v1_delivery_proto,
+		pawlv1.File_pawl_v1_worker_proto, pawlv1.File_pawl_v1_delivery_proto, pawlv1.File_pawl_v1_store_proto,
 	} {
 		for i := range file.Services().Len() {
 			all = append(all, file.Services().Get(i))
@@ -56,10 +56,18 @@ func eachMethod(t *testing.T, check func(t *testing.T, rpc protoreflect.MethodDe
 	}
 }
 
+// ofTheStore: it is of all namespaces together, and its request has none.
+func ofTheStore(rpc protoreflect.MethodDescriptor) bool {
+	return rpc.Parent() == pawlv1.File_pawl_v1_store_proto.Services().ByName("StoreService") && rpc.Input().Fields().ByName("namespace") == nil
+}
+
 // TestRequestsCarryNamespace: the isolation boundary is part of every request.
 func TestRequestsCarryNamespace(t *testing.T) {
 	t.Parallel()
 	eachMethod(t, func(t *testing.T, rpc protoreflect.MethodDescriptor) {
+		if ofTheStore(rpc) {
+			return
+		}
 		field := rpc.Input().Fields().ByName("namespace")
 		if field == nil || field.Number() != 1 || field.Kind() != protoreflect.StringKind {
 			t.Fatalf("%s has no `string namespace = 1`", rpc.Input().Name())
@@ -76,6 +84,9 @@ func TestConstraintsCompile(t *testing.T) {
 		t.Fatal(err)
 	}
 	eachMethod(t, func(t *testing.T, rpc protoreflect.MethodDescriptor) {
+		if ofTheStore(rpc) {
+			return
+		}
 		request := dynamicpb.NewMessage(rpc.Input())
 		request.Set(rpc.Input().Fields().ByName("namespace"), protoreflect.ValueOfString("No Such"))
 		err := validator.Validate(request)
@@ -98,7 +109,7 @@ func asViolations(err error, to **protovalidate.ValidationError) bool {
 }
 
 // grpcOnly are RPCs whose streams have no form in JSON over HTTP.
-var grpcOnly = []protoreflect.Name{"Work", "Drive", "PutBlob", "GetBlob", "ExportRun", "ImportRun"}
+var grpcOnly = []protoreflect.Name{"Work", "Drive", "PutBlob", "GetBlob", "ExportRun", "ImportRun", "Backup", "CheckStore"}
 
 // TestEveryMethodHasHTTP: unary methods and StreamTransitions are served as JSON,
 // below /v1, and no two share a route.

@@ -38,7 +38,7 @@ func TestReasonsExist(t *testing.T) {
 func promised(t *testing.T) map[string]string {
 	t.Helper()
 	reasons := map[string]string{}
-	for _, name := range []string{"pack.proto", "run.proto", "worker.proto", "delivery.proto"} {
+	for _, name := range []string{"pack.proto", "run.proto", "worker.proto", "delivery.proto", "store.proto"} {
 		source, err := os.ReadFile(filepath.Join("../../proto/pawl/v1", name))
 		if err != nil {
 			t.Fatal(err)

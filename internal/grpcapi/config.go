@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/grpcapi/depot"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
@@ -18,6 +19,8 @@ import (
 type Config struct {
 	// House runs the runs: the way of a transition and its rooms. Required.
 	House *house.House
+	// Store is what is asked of the whole store at once; nil = nothing can be.
+	Store depot.Store
 	// Failed is closed when the store can no longer commit: the server then
 	// reports NOT_SERVING. nil = never.
 	Failed <-chan struct{}

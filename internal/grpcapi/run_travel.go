@@ -1,7 +1,6 @@
 package grpcapi
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +9,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -66,12 +66,12 @@ const exportPiece = 256 << 10
 func (s *runService) ExportRun(in *pawlv1.ExportRunRequest, stream grpc.ServerStreamingServer[pawlv1.ExportRunResponse]) error {
 	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_ExportRun_FullMethodName)
 	defer end()
-	out := bufio.NewWriterSize(pieces(func(piece []byte) error {
+	out := sent.Pieces(exportPiece, func(piece []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return stream.Send(&pawlv1.ExportRunResponse{Data: piece})
-	}), exportPiece)
+	})
 	if err := s.hides.Whole(ctx, refOf(ctx, in), ""); err != nil {
 		return err
 	}
@@ -79,21 +79,6 @@ func (s *runService) ExportRun(in *pawlv1.ExportRunRequest, stream grpc.ServerSt
 		return streamEnd(ctx, err)
 	}
 	return streamEnd(ctx, out.Flush())
-}
-
-// pieces sends what is written, a message for each exportPiece bytes at most.
-type pieces func([]byte) error
-
-func (send pieces) Write(b []byte) (int, error) {
-	written := 0
-	for written < len(b) {
-		piece := b[written:min(len(b), written+exportPiece)]
-		if err := send(piece); err != nil {
-			return written, err
-		}
-		written += len(piece)
-	}
-	return written, nil
 }
 
 type importRunServer = grpc.ClientStreamingServer[pawlv1.ImportRunRequest, pawlv1.ImportRunResponse]

@@ -5,6 +5,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/grpcapi/depot"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
@@ -21,13 +22,14 @@ func (s *Server) registerServices(validator protovalidate.Validator) {
 	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)
 	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
 	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: s.cfg.House.Subscriptions, sends: s.cfg.Deliveries})
+	register(s.grpc, &pawlv1.StoreService_ServiceDesc, depot.New(s.cfg.Store, s.runs.guarded))
 	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
 }
 
 // healthServices are the names that grpc.health.v1 answers for; "" is the whole.
 var healthServices = []string{
 	"", pawlv1.PackService_ServiceDesc.ServiceName, pawlv1.RunService_ServiceDesc.ServiceName,
-	pawlv1.WorkerService_ServiceDesc.ServiceName, pawlv1.DeliveryService_ServiceDesc.ServiceName,
+	pawlv1.WorkerService_ServiceDesc.ServiceName, pawlv1.DeliveryService_ServiceDesc.ServiceName, pawlv1.StoreService_ServiceDesc.ServiceName,
 }
 
 // operations is [runtime.Operations] by name. What is not in it is closed to all.

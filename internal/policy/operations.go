@@ -93,6 +93,11 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.DeliveryService/ResendDeadLetter", Scopes: RunsRead | RunsWrite, Changes: true},
 	{Name: "/pawl.v1.DeliveryService/DiscardDeadLetter", Scopes: RunsRead | RunsWrite, Changes: true},
 
+	// It stays known that a backup was made; and who took everything has a line.
+	{Name: "/pawl.v1.StoreService/Backup", Scopes: StoreRead, Changes: true, Space: SpaceAll},
+	{Name: "/pawl.v1.StoreService/CheckStore", Scopes: StoreRead, Space: SpaceAll},
+	{Name: "/pawl.v1.StoreService/GetStoreStats", Scopes: StoreRead, Space: SpaceAll},
+
 	{Name: "/lf.a2a.v1.A2AService/SendMessage", Scopes: RunsWrite, Changes: true, Space: SpaceDefault},
 	{Name: "/lf.a2a.v1.A2AService/SendStreamingMessage", Scopes: RunsWrite, Changes: true, Space: SpaceDefault},
 	{Name: "/lf.a2a.v1.A2AService/GetTask", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},

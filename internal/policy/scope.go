@@ -28,17 +28,19 @@ const (
 	// ValuesSensitive reads values that a pack calls sensitive; by itself it admits to
 	// nothing.
 	ValuesSensitive
+	// StoreRead reads the whole store at once: backups, proofs, figures.
+	StoreRead
 )
 
 const (
 	// AllScopes is every right.
-	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive
+	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive | StoreRead
 	// AnonymousScopes are everybody's rights while authentication is off.
 	AnonymousScopes = AllScopes &^ Admin
 )
 
 // scopeNames are in the order of the bits.
-var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive"}
+var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive", "store:read"}
 
 // Has reports whether all of want are in the set; Admin holds every right.
 func (s Scopes) Has(want Scopes) bool { return s&Admin != 0 || s&want == want }

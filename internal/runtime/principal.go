@@ -30,6 +30,7 @@ const (
 	ScopeRunsDelete     = policy.RunsDelete     // runs:delete
 
 	ScopeValuesSensitive = policy.ValuesSensitive // values:sensitive
+	ScopeStoreRead       = policy.StoreRead       // store:read
 )
 
 // Anonymous is every caller while authentication is off: all scopes but admin.

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/archive"
 	"github.com/pawl-dev/pawl/internal/store/backup"
 	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/gauge"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -15,6 +16,21 @@ import (
 // returns the first *[Fault]; see [check.Check].
 func (s *Store) Check(ctx context.Context, graphs check.Graphs) (check.Report, error) {
 	return check.Check(ctx, s.view, graphs)
+}
+
+// CheckWatched is [Store.Check] with step called for each row; see [check.Watched].
+func (s *Store) CheckWatched(graphs check.Graphs, step func(soFar *check.Report) error) (check.Report, error) {
+	return check.Watched(s.view, graphs, step)
+}
+
+// Measure counts what the store holds at this moment; step is called for each row and ends
+// it early. See [gauge.Measure].
+func (s *Store) Measure(step func() error) (stats gauge.Stats, err error) {
+	err = s.hold(func(_ uint64, view backup.View) error {
+		stats, err = gauge.Measure(gauge.View(view), step)
+		return err
+	})
+	return stats, err
 }
 
 // Repair makes every row anew that follows from entries and is not as they make it; see

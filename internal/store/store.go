@@ -405,6 +405,9 @@ func (s *Store) write(ctx context.Context, w *Writes) error {
 	return s.dropUnder(context.WithoutCancel(ctx), w.dropped)
 }
 
+// Dir is the directory that holds it.
+func (s *Store) Dir() string { return s.opts.Dir }
+
 // Epoch names this store for ever: cursors of another store are foreign.
 func (s *Store) Epoch() [16]byte { return s.epoch }
 

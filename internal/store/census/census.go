@@ -77,19 +77,27 @@ func (c *Census) apply(change statusChange) {
 
 // statusChangeOf reads a key of the status index; false for every other key.
 func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
-	if op.Key[0] != layout.KindIndex || len(op.Key) < indexValueAt {
+	if change.status, ok = StatusOf(op.Key); !ok {
 		return change, false
 	}
-	rest, ok := bytes.CutPrefix(op.Key[indexValueAt:], statusName)
-	if !ok {
-		return change, false
-	}
-	change.status, _, ok = layout.CutName(rest)
 	change.ns, change.by = binary.BigEndian.Uint32(op.Key[1:]), 1
 	if op.Delete {
 		change.by = -1
 	}
 	return change, ok
+}
+
+// StatusOf reads the status off a key of the status index; false for every other key.
+func StatusOf(key []byte) (status string, ok bool) {
+	if key[0] != layout.KindIndex || len(key) < indexValueAt {
+		return "", false
+	}
+	rest, ok := bytes.CutPrefix(key[indexValueAt:], statusName)
+	if !ok {
+		return "", false
+	}
+	status, _, ok = layout.CutName(rest)
+	return status, ok
 }
 
 // indexValueAt is where the name of an index begins in its keys.

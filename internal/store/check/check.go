@@ -59,9 +59,15 @@ func (f *Fault) Error() string {
 // With graphs nil nothing is replayed: chain, seqs, heads, cursors and owners are
 // still checked.
 func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
+	return Watched(view, graphs, func(*Report) error { return ctx.Err() })
+}
+
+// Watched is [Check] with step called for each row, which is shown how far it has come and
+// ends it early.
+func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, error) {
 	var report Report
 	err := view(func(txn *badger.Txn) error {
-		c := &Checker{Ended: ctx.Err, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
+		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
 		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups} {
 			if err := step(); err != nil {
 				return err

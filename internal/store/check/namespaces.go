@@ -25,9 +25,9 @@ func (c *Checker) namespaces() error {
 
 // backups checks that the marks of backups can be read.
 func (c *Checker) backups() error {
-	return c.Each([]byte{layout.KindBackup}, func(key, value []byte) error {
+	return c.Each([]byte{layout.KindBackup}, func(_, value []byte) error {
 		if _, err := codec.DecodeNumber(value); err != nil {
-			return &Fault{Row: layout.RowName(key), Detail: err.Error()}
+			return &Fault{Row: layout.Kinds[layout.KindBackup].Row, Detail: err.Error()}
 		}
 		return nil
 	})

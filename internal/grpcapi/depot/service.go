@@ -1,0 +1,115 @@
+package depot
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Store is the store of the sidecar. Each method reads it at one moment and ends early
+// when its context does, or what it is told to call returns an error.
+type Store interface {
+	// Backup writes a backup, of what is new since the one of the id after, "" = of
+	// everything. Errors: *machine.Refusal BACKUP_FOREIGN.
+	Backup(ctx context.Context, after string, out io.Writer) error
+	// Check proves everything, and tells now and then how far it has come.
+	Check(ctx context.Context, progress func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error)
+	// Stats counts everything.
+	Stats(ctx context.Context) (*pawlv1.StoreStats, error)
+}
+
+// Guard is a context that ends when the caller of a method loses its right to it or the
+// server drains, and what gives it back.
+type Guard func(ctx context.Context, method string) (context.Context, context.CancelFunc)
+
+// Service implements pawl.v1.StoreService.
+type Service struct {
+	pawlv1.UnimplementedStoreServiceServer
+	store Store
+	guard Guard
+	// Held by the one call that is under way.
+	backup, check, stats sync.Mutex
+}
+
+// New serves a store; nil = there is none to ask.
+func New(store Store, guard Guard) *Service { return &Service{store: store, guard: guard} }
+
+// BackupPiece bounds what one message of a backup has, bytes.
+const BackupPiece = 256 << 10
+
+// Backup implements pawl.v1.StoreService.
+func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingServer[pawlv1.BackupResponse]) error {
+	ctx, end := s.guard(stream.Context(), pawlv1.StoreService_Backup_FullMethodName)
+	defer end()
+	return s.alone(ctx, &s.backup, "a backup", func() error {
+		out := sent.Pieces(BackupPiece, func(piece []byte) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return stream.Send(&pawlv1.BackupResponse{Data: piece})
+		})
+		if err := s.store.Backup(ctx, in.GetAfter(), out); err != nil {
+			return err
+		}
+		return out.Flush()
+	})
+}
+
+// CheckStore implements pawl.v1.StoreService.
+func (s *Service) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.ServerStreamingServer[pawlv1.CheckStoreResponse]) error {
+	ctx, end := s.guard(stream.Context(), pawlv1.StoreService_CheckStore_FullMethodName)
+	defer end()
+	return s.alone(ctx, &s.check, "a check", func() error {
+		counts, fault, err := s.store.Check(ctx, func(soFar *pawlv1.CheckCounts) error {
+			return stream.Send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Progress{Progress: soFar}})
+		})
+		switch {
+		case err != nil:
+			return err
+		case fault != nil:
+			return stream.Send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Fault{Fault: fault}})
+		}
+		return stream.Send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Done{Done: counts}})
+	})
+}
+
+// GetStoreStats implements pawl.v1.StoreService.
+func (s *Service) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStatsRequest) (out *pawlv1.GetStoreStatsResponse, err error) {
+	err = s.alone(ctx, &s.stats, "a count", func() error {
+		stats, err := s.store.Stats(ctx)
+		out = &pawlv1.GetStoreStatsResponse{Stats: stats}
+		return err
+	})
+	return out, err
+}
+
+// busyFor is when somebody who was refused may ask again.
+const busyFor = 5 * time.Second
+
+// alone does something unless it is under way already. The cause of a context that ended
+// is the error: it says what ended it.
+func (s *Service) alone(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
+	if s.store == nil {
+		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STORE_OFF", Message: "this server has no store to ask"}
+	}
+	if !busy.TryLock() {
+		return &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "STORE_BUSY", RetryAfter: int64(busyFor), Limit: 1,
+			Message: what + " of the store is under way already",
+		}
+	}
+	defer busy.Unlock()
+	err := do()
+	if refusal, ok := errors.AsType[*machine.Refusal](context.Cause(ctx)); ok && err != nil {
+		return refusal
+	}
+	return err
+}

@@ -203,7 +203,7 @@ func (pp *people) crowd(n *node, run string, dice *rand.Rand) {
 // see reads what is newest, and then the runs that it is of.
 func (pp *people) see(n *node) {
 	pp.call(n, "see", func(ctx context.Context, p *process) error {
-		request := watch.Request{Call: operator, AfterCursor: pp.world.readers[n.index()].cursor, Filter: watch.Filter{Kinds: allKinds}}
+		request := watch.Request{Call: operator, AfterCursor: pp.world.readers[n.index()].place(), Filter: watch.Filter{Kinds: allKinds}}
 		w, err := p.house.Watch(ctx, request)
 		if err != nil {
 			return err

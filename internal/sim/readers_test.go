@@ -26,7 +26,8 @@ type reader struct {
 	// acknowledged, and what it had got from there on it gets again.
 	named bool
 
-	cursor string
+	// cursor is behind the last page.
+	cursor runtime.Cursor
 	// got are the records in the order of the journal, each with its cursor.
 	got []read
 	at  runtime.Cursor
@@ -89,7 +90,7 @@ func (r *reader) follow(p *process) {
 }
 
 func (r *reader) read(ctx context.Context, p *process) error {
-	request := watch.Request{Call: operator, Follow: true, AfterCursor: r.cursor, Snapshots: r.snapshots, Filter: watch.Filter{Kinds: allKinds}}
+	request := watch.Request{Call: operator, Follow: true, AfterCursor: r.place(), Snapshots: r.snapshots, Filter: watch.Filter{Kinds: allKinds}}
 	if r.named {
 		request.Consumer, request.AfterCursor, r.resumed = r.name, "", true
 	}
@@ -110,7 +111,7 @@ func (r *reader) read(ctx context.Context, p *process) error {
 			r.take(&page.Records[i])
 			r.world.answerable(ctx, p, &page.Records[i])
 		}
-		r.cursor = page.Cursor.String()
+		r.cursor = page.Cursor
 		if r.slow && !r.world.healing {
 			time.Sleep(700 * time.Millisecond)
 		}
@@ -118,6 +119,14 @@ func (r *reader) read(ctx context.Context, p *process) error {
 			r.world.people.acknowledge(r)
 		}
 	}
+}
+
+// place is where the reader goes on; "" = at the beginning.
+func (r *reader) place() string {
+	if r.cursor.Position == 0 {
+		return ""
+	}
+	return r.cursor.String()
 }
 
 // answerable: who was shown a record is shown no older state of its run.

@@ -83,7 +83,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "m12", what: "a webhook's sender is not waited for when it is removed", file: "internal/deliver/deliveries.go",
-		exchange: exchange{old: "\t\ts.stop()\n\t\t<-s.done\n", new: ""},
+		exchange: exchange{old: "\t\ts.stop()\n\t\t<-s.done\n", new: "\t\ts.stop()\n"},
 	},
 	{
 		name: "r8.1", what: "an answer over the wire has the credential's rights instead of its giver's", file: "internal/a2a/delegation.go",

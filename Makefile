@@ -14,6 +14,8 @@ KILLS ?= 50
 CUTS ?= 500
 DAMAGE ?= 1000
 LINEAR ?= 100
+# Hundredths of the crowds: 5 000 connections, 2 000 slow readers, 10 000 workers, 20 000 timers.
+CROWD ?= 100
 # How long the soak lasts.
 SOAK ?= 1h
 # Time per fuzz target.
@@ -120,6 +122,10 @@ damage: ## Damage data directories DAMAGE times and start the sidecar on each
 .PHONY: linear
 linear: ## Prove that racing calls have an order over LINEAR crashes
 	PAWL_LINEAR=$(LINEAR) $(GO) test ./e2e -run TestCallsAreLinearizable -count=1 -timeout 120m -v
+
+.PHONY: crowd
+crowd: ## Let CROWD hundredths of 5 000 connections, 2 000 slow readers, 10 000 workers and 20 000 timers come
+	PAWL_CROWD=$(CROWD) $(GO) test ./e2e -run TestCrowd -count=1 -parallel 1 -timeout 60m -v
 
 .PHONY: soak
 soak: ## Load a sidecar that is restarted each minute for SOAK, and prove that it does not grow

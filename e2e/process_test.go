@@ -193,13 +193,14 @@ func (s *sidecar) checked(more ...string) (string, error) {
 }
 
 // dial connects to the socket and keeps trying while the process is down.
-func (s *sidecar) dial() *grpc.ClientConn {
+func (s *sidecar) dial(more ...grpc.DialOption) *grpc.ClientConn {
 	s.t.Helper()
 	quick := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
-	conn, err := grpc.NewClient("unix:"+s.socket,
+	conn, err := grpc.NewClient("unix:"+s.socket, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second}),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
+	}, more...)...)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -54,10 +54,22 @@ func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runti
 		return nil, err
 	}
 	rows, err := f.take(ctx, tr, entry)
-	if err != nil {
+	// A run that has ended has told all: to remember it would make each of many readers
+	// that are far behind hold every run that they passed.
+	if err != nil || ends(entry) {
 		f.tracks.Remove(entry.RunID)
 	}
 	return rows, err
+}
+
+// ends reports whether a run ends with an entry.
+func ends(entry *machine.Entry) bool {
+	for i := range entry.Records {
+		if _, ended := entry.Records[i].Body.(*machine.Ended); ended {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry) (rows []runtime.RecordRow, err error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/compact"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -96,6 +97,23 @@ func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
 	}
 	done, err := store.Migrate(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
 	if unusable(err) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return done, err
+}
+
+// Compaction says what became of a directory.
+type Compaction = store.Compaction
+
+// Compact writes the store in a directory anew without what was superseded and removed, in
+// its place or into the directory to; see [store.Compact]. Errors: [ErrUnusable].
+func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
+	opts, err := data.options()
+	if err != nil {
+		return Compaction{}, err
+	}
+	done, err := store.Compact(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
+	if unusable(err) || errors.Is(err, compact.ErrSwap) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return done, err

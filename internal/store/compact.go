@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/compact"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+)
+
+// Compaction is what became of a directory.
+type Compaction struct {
+	Dir  string
+	Rows int64
+	// Before and After are what its files take on disk.
+	Before, After int64
+}
+
+// Compact writes the store in opts.Dir, which nobody else may have open, anew without what
+// was superseded and removed: into the directory to, or, with "", beside it, from where the
+// new one takes its place in one step. Everything is proven before that; graphs are those of
+// the new store's packs. Broken off at any moment the directory holds what it held: the next
+// call removes what was begun. It is the same store; rows have the versions that they had.
+//
+// Errors: [ErrLocked], [ErrFormat], *machine.Refusal DISK_LOW, [compact.ErrSwap].
+func Compact(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (out Compaction, err error) {
+	dir := filepath.Clean(opts.Dir)
+	out.Dir = to
+	if to == "" {
+		out.Dir = dir
+	}
+	if err = compactInto(ctx, opts, to, graphs, &out); err != nil {
+		err = fmt.Errorf("compact %s: %w", dir, err)
+	}
+	return out, err
+}
+
+func compactInto(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs, out *Compaction) (err error) {
+	old, found, err := openOld(opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, old.lock.Release()) }()
+	at := compact.Place{From: filepath.Clean(opts.Dir), To: to, Free: old.opts.FreeSpace, Spare: old.opts.MinFree}
+	if at.Swap = to == ""; at.Swap {
+		at.To = at.From + ".compact"
+	}
+	err = old.rewrite(ctx, at, found, graphs, out)
+	if err = errors.Join(err, old.db.Close()); err == nil {
+		out.After, err = at.Settle()
+	}
+	return err
+}
+
+// rewrite makes a store of the rows of this one, and proves it.
+func (s *Store) rewrite(ctx context.Context, at compact.Place, found *inspect.Acked, graphs func(*Store) check.Graphs, out *Compaction) error {
+	ts := s.db.MaxVersion()
+	err := s.checkFormat(&ts)
+	if at.Epoch = s.epoch; err == nil {
+		out.Before, err = at.Clear()
+	}
+	if err != nil {
+		return err
+	}
+	opts := s.opts
+	opts.Dir, opts.migrating = at.To, true
+	db, err := openBadger(opts.badger(s.log))
+	if err != nil {
+		return err
+	}
+	out.Rows, err = compact.Copy(ctx, s.db, db)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	fresh, err := Open(opts)
+	if err != nil {
+		return err
+	}
+	_, err = fresh.Check(ctx, graphs(fresh))
+	return errors.Join(err, fresh.hasAcked(found), fresh.Close())
+}

@@ -91,6 +91,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	if conf.Retention, err = retention(opts, watching.metrics); err != nil {
 		return nil, err
 	}
+	conf.Ends = endsOf(opts, conf.Namespaces.Name, s, watching.metrics)
 	if err = watching.attach(opts, s, &conf.Config); err != nil {
 		return nil, err
 	}

@@ -8,8 +8,10 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/retain"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
@@ -40,6 +42,18 @@ func retention(opts options, counts *telemetry.Metrics) (retain.Policy, error) {
 		})
 	}
 	return p, nil
+}
+
+// endsOf is what the configuration says of consumers and dead letters.
+func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *telemetry.Metrics) house.Ends {
+	c := opts.config
+	return house.Ends{
+		ConsumersAfter: c.ForgetConsumersAfter, LettersAfter: c.ForgetLettersAfter, MostLetters: c.Limits.DeadLetters, Letters: s,
+		Forgot: func(ns uint32, what string, n int) {
+			counts.Forgotten(what, n)
+			opts.log.Warn("forgotten, as the settings say", "what", what, "namespace", names(ns), "number", n)
+		},
+	}
 }
 
 // statusesOf are the statuses of these names, which were checked.

@@ -45,6 +45,8 @@ type Config struct {
 	Deletions retain.Store
 	// Retention is what the operator says of what is not kept; the zero value keeps it all.
 	Retention retain.Policy
+	// Ends say how long is kept what nobody asks for; the zero value keeps it all.
+	Ends Ends
 	// Telling: agents are told what is no longer wanted of them.
 	Telling bool
 
@@ -52,6 +54,9 @@ type Config struct {
 	// the store is set by [New].
 	Work work.Config
 }
+
+// Ends say how long is kept what nobody asks for.
+type Ends = subscription.Ends
 
 // Watches is the room of those who read what happens.
 type Watches = watch.Room
@@ -104,7 +109,7 @@ func New(cfg Config) (*House, error) {
 		Way: engine, Clock: cfg.Clock, IDs: cfg.IDs, Store: cfg.Blobs, MaxBytes: cfg.MaxBlobBytes, Grace: cfg.BlobGrace,
 	})
 	h.Subscriptions, errs[2] = subscription.New(subscription.Config{
-		Way: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock, Quotas: cfg.Quotas,
+		Way: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock, Quotas: cfg.Quotas, Ends: cfg.Ends,
 	})
 	h.Delegations, errs[3] = delegation.New(delegation.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(),
@@ -116,6 +121,7 @@ func New(cfg Config) (*House, error) {
 	})
 	h.Retain, errs[6] = retain.New(retain.Config{
 		Way: engine, Clock: cfg.Clock, Store: deletionsOf(cfg), Runs: cfg.Store, Archive: cfg.Archive, Policy: cfg.Retention, Telling: cfg.Telling,
+		Also:    func(ctx context.Context) error { return h.Subscriptions.Forget(ctx) },
 		Deleted: func(key runtime.RunKey) { h.Watches.Forget(key) },
 	})
 	if err := errors.Join(errs[:]...); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/letters"
 )
 
 // tooMany is more rows than one commit of a test's store takes.
@@ -221,14 +222,14 @@ func TestDeadLettersAreBounded(t *testing.T) {
 	for range 3 {
 		bury()
 	}
-	letters, err := s.DeadLetters(ctx, key, 0, tooMany)
+	left, err := s.DeadLetters(ctx, key, 0, tooMany)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(letters) != maxLetters || letters[0].N != n-maxLetters+1 || letters[maxLetters-1].N != n {
-		t.Fatalf("%d letters, the first is %d, the newest %d", len(letters), letters[0].N, n)
+	if len(left) != letters.MostRows || left[0].N != n-letters.MostRows+1 || left[letters.MostRows-1].N != n {
+		t.Fatalf("%d letters, the first is %d, the newest %d", len(left), left[0].N, n)
 	}
-	old, err := s.oldLetters(layout.SubscriptionKey(layout.KindDeadLetter, key), letterRoom{rows: maxLetters, bytes: 20})
+	old, err := s.letters().Oldest(layout.SubscriptionKey(layout.KindDeadLetter, key), letters.MostRows, 20)
 	if err != nil || len(old) < dropPage {
 		t.Errorf("too many bytes: %d letters go, %v", len(old), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/letters"
 )
 
 // PutSubscription stores a subscription, synced. before is what it was read as, nil
@@ -26,7 +27,7 @@ func (s *Store) BuryDelivery(ctx context.Context, sub machine.Subscription, befo
 }
 
 func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
-	key, letters := layout.SubscriptionKey(layout.KindSubscription, sub.SubscriptionKey), layout.SubscriptionKey(layout.KindDeadLetter, sub.SubscriptionKey)
+	key, box := layout.SubscriptionKey(layout.KindSubscription, sub.SubscriptionKey), layout.SubscriptionKey(layout.KindDeadLetter, sub.SubscriptionKey)
 	is := expect{key: key, miss: machine.ErrSubscriptionChanged}
 	if before != nil {
 		is.value = codec.EncodeSubscription(before)
@@ -34,7 +35,7 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 	w := &Writes{ns: sub.Namespace, entry: -1, expects: []expect{is}, ops: []layout.Op{{Key: key, Value: codec.EncodeSubscription(&sub)}}}
 	if before == nil {
 		// The letters of one that had the key before are not those of this one.
-		w.expects = append(w.expects, undropped(letters, machine.ErrSubscriptionChanged))
+		w.expects = append(w.expects, undropped(box, machine.ErrSubscriptionChanged))
 		if sub.Run != "" {
 			kept, err := s.keptOf(sub.Namespace, sub.Run)
 			if err != nil {
@@ -46,7 +47,7 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 	if letter == nil {
 		return s.write(ctx, w)
 	}
-	old, err := s.oldLetters(letters, letterRoom{rows: maxLetters, bytes: maxLetterBytes})
+	old, err := s.letters().Oldest(box, letters.MostRows, letters.MostBytes)
 	if err != nil {
 		return fmt.Errorf("dead letters of %q: %w", sub.ID, err)
 	}
@@ -70,37 +71,6 @@ func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 		return err
 	})
 	return kept, err
-}
-
-// Bounds of the dead letters of one subscription: for a new one the oldest go.
-const (
-	maxLetters     = 10_000
-	maxLetterBytes = 256 << 20
-)
-
-// letterRoom is what the letters of a subscription may take.
-type letterRoom struct {
-	rows  int
-	bytes int64
-}
-
-// oldLetters are the oldest letters, which have no room beside a new one: at most a
-// page of them, the next new one removes more.
-func (s *Store) oldLetters(p []byte, room letterRoom) (old []layout.Op, err error) {
-	err = s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
-		defer it.Close()
-		rows, bytes := 1, int64(0)
-		for it.Seek(append(slices.Clone(p), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF)); layout.Has(it, p); it.Next() {
-			rows, bytes = rows+1, bytes+it.Item().ValueSize()
-			if rows > room.rows || bytes > room.bytes {
-				old = append(old, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
-			}
-		}
-		return nil
-	})
-	most := min(dropPage, dropBytes/(len(p)+8))
-	return old[max(0, len(old)-most):], err
 }
 
 // Subscription reads one; nil: there is none.
@@ -189,6 +159,18 @@ func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, af
 // DropDeadLetter removes a letter that was delivered after all, synced.
 func (s *Store) DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
 	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, ops: []layout.Op{{Key: layout.DeadLetterKey(key, n), Delete: true}}})
+}
+
+// TrimLetters removes letters of a namespace that are old or too many; see
+// [letters.Trimmer.Trim].
+func (s *Store) TrimLetters(ctx context.Context, ns uint32, before int64, most int) (int, error) {
+	return s.letters().Trim(ctx, ns, before, most)
+}
+
+func (s *Store) letters() *letters.Trimmer {
+	return &letters.Trimmer{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
+		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops})
+	}}
 }
 
 // rows visits the rows under a prefix with copies of key and value.

@@ -157,7 +157,7 @@ export class BaseClient {
    * Records of all runs behind what this consumer has acknowledged with `ack`. `consumer`
    * is a name; its first stream makes it. What was read and not acknowledged comes again
    * in the next process. A newer stream of the same consumer ends this one. Reasons:
-   * CONSUMER_TAKEN, CONSUMER_REPLACED, CONSUMER_NOT_FOUND, MAX_CONSUMERS.
+   * CONSUMER_TAKEN, CONSUMER_REPLACED, CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, MAX_CONSUMERS.
    */
   consume(consumer: string, options: ConsumeOptions = {}): AsyncGenerator<Record, void, undefined> {
     return consume(this.connection, consumer, options);
@@ -165,7 +165,7 @@ export class BaseClient {
 
   /**
    * Stores that a consumer has worked off all up to a record, or its cursor. Reasons:
-   * CONSUMER_NOT_FOUND, CURSOR_BEHIND, CURSOR_AHEAD, CURSOR_FOREIGN.
+   * CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, CURSOR_BEHIND, CURSOR_AHEAD, CURSOR_FOREIGN.
    */
   ack(
     consumer: string,

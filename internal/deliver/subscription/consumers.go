@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -51,12 +52,26 @@ func (r *Reading) Leave() { r.all.leave(r.key, r) }
 
 // consumers are the open watches of all consumers, one of each.
 type consumers struct {
+	clock runtime.Clock
+
 	mu   sync.Mutex
 	open map[machine.SubscriptionKey]*Reading
+	// left is when the last watch of others ended.
+	left map[machine.SubscriptionKey]time.Time
 }
 
-func newConsumers() *consumers {
-	return &consumers{open: make(map[machine.SubscriptionKey]*Reading)}
+func newConsumers(clock runtime.Clock) *consumers {
+	return &consumers{clock: clock, open: make(map[machine.SubscriptionKey]*Reading), left: make(map[machine.SubscriptionKey]time.Time)}
+}
+
+// seen is when a consumer read last, as far as this process knows; now: it does.
+func (c *consumers) seen(key machine.SubscriptionKey, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[key] != nil {
+		return now
+	}
+	return c.left[key]
 }
 
 // enter makes a watch the one of its consumer and ends the one before.
@@ -68,6 +83,7 @@ func (c *consumers) enter(key machine.SubscriptionKey) *Reading {
 		Code: machine.CodeAborted, Reason: "CONSUMER_REPLACED", Field: "consumer", Message: "a newer stream of the consumer was opened",
 	})
 	c.open[key] = now
+	delete(c.left, key)
 	return now
 }
 
@@ -76,6 +92,7 @@ func (c *consumers) end(key machine.SubscriptionKey, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.close(key, why)
+	delete(c.left, key)
 }
 
 // close is end for who holds the mutex.
@@ -92,6 +109,7 @@ func (c *consumers) leave(key machine.SubscriptionKey, w *Reading) {
 	defer c.mu.Unlock()
 	if c.open[key] == w {
 		delete(c.open, key)
+		c.left[key] = c.clock.Now()
 	}
 }
 
@@ -106,7 +124,7 @@ func consumerKey(ns uint32, name string) machine.SubscriptionKey {
 }
 
 // Resume says where a consumer goes on; known: there is one of that name. A refusal
-// CONSUMER_TAKEN: it is another's.
+// CONSUMER_TAKEN: it is another's; CONSUMER_EXPIRED: it did not read for too long.
 func (r *Room) Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error) {
 	sub, err := r.Subscription(ctx, consumerKey(ns, name))
 	if err != nil || sub == nil {
@@ -114,6 +132,9 @@ func (r *Room) Resume(ctx context.Context, ns uint32, name, owner string) (at ru
 	}
 	if sub.Owner != owner {
 		return at, false, taken("CONSUMER_TAKEN", "consumer", name)
+	}
+	if sub.Done {
+		return at, true, expired(sub)
 	}
 	return r.SubscriptionCursor(sub), true, nil
 }
@@ -141,7 +162,7 @@ func (r *Room) addConsumer(ctx context.Context, key machine.SubscriptionKey, own
 			return nil, nil //nolint:nilnil // it stays as it is
 		}
 		return &machine.Subscription{
-			SubscriptionKey: key, Owner: owner, CreatedAt: r.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
+			SubscriptionKey: key, Owner: owner, CreatedAt: r.cfg.Clock.Now().UnixNano(), SeenAt: r.cfg.Clock.Now().UnixNano(), After: at.Position, Index: at.Index,
 		}, nil
 	})
 	return err
@@ -150,7 +171,7 @@ func (r *Room) addConsumer(ctx context.Context, key machine.SubscriptionKey, own
 // AckConsumer stores how far a consumer has worked, synced. The position that it has
 // is no error.
 //
-// Errors: CONSUMER_NOT_FOUND, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
+// Errors: CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD, CURSOR_BEHIND,
 // SUBSCRIPTION_CONTENDED.
 func (r *Room) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) error {
 	at, err := request.ParseCursor(cursor)
@@ -165,6 +186,9 @@ func (r *Room) AckConsumer(ctx context.Context, ref ConsumerRef, cursor string) 
 	_, err = r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
 		if before == nil || !owns(ref.Call, before) {
 			return nil, absent(key.Kind, key.ID)
+		}
+		if before.Done {
+			return nil, expired(before)
 		}
 		return r.acknowledged(ctx, before, at)
 	})
@@ -188,7 +212,7 @@ func (r *Room) acknowledged(ctx context.Context, before *machine.Subscription, a
 		return nil, nil //nolint:nilnil // it stays as it is
 	}
 	sub := *before
-	sub.After, sub.Index = at.Position, at.Index
+	sub.After, sub.Index, sub.SeenAt = at.Position, at.Index, r.cfg.Clock.Now().UnixNano()
 	return &sub, nil
 }
 
@@ -199,19 +223,23 @@ func behind(sub *machine.Subscription, at runtime.Cursor) error {
 	}
 }
 
-// ListConsumers lists those of the caller by name; all of the namespace with admin.
+// ListConsumers lists those of the caller by name, without those whose place was given up;
+// all of the namespace with admin.
 func (r *Room) ListConsumers(ctx context.Context, call runtime.Call) ([]Consumer, error) {
 	subs, err := r.OwnSubscriptions(ctx, call, machine.SubscriptionConsumer)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Consumer, len(subs))
+	out := make([]Consumer, 0, len(subs))
 	for i := range subs {
 		s := &subs[i]
-		out[i] = Consumer{
+		if s.Done {
+			continue
+		}
+		out = append(out, Consumer{
 			Name: s.ID, Owner: s.Owner, At: r.SubscriptionCursor(s), CreatedAt: s.CreatedAt,
 			Connected: r.consumers.connected(s.SubscriptionKey),
-		}
+		})
 	}
 	return out, nil
 }

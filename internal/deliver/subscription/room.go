@@ -25,7 +25,7 @@ type Journal interface {
 	Epoch() [16]byte
 }
 
-// Config is everything that a [Room] needs; all but Quotas is required.
+// Config is everything that a [Room] needs; all but Quotas and Ends is required.
 type Config struct {
 	Way     Way
 	Store   Store
@@ -33,6 +33,7 @@ type Config struct {
 	Clock   runtime.Clock
 	// Quotas bounds webhooks and consumers of namespaces further; nil = nothing does.
 	Quotas *allowance.Book
+	Ends   Ends
 }
 
 // Room keeps subscriptions. Its owner is the wiring. Safe for concurrent use.
@@ -49,7 +50,10 @@ func New(cfg Config) (*Room, error) {
 	if cfg.Way == nil || cfg.Store == nil || cfg.Journal == nil || cfg.Clock == nil {
 		return nil, errors.New("subscription: configuration: Way, Store, Journal and Clock are required")
 	}
-	return &Room{cfg: cfg, consumers: newConsumers(), turns: newSubscriptionTurns()}, nil
+	if cfg.Ends.Letters == nil && (cfg.Ends.LettersAfter != 0 || cfg.Ends.MostLetters != 0) {
+		return nil, errors.New("subscription: configuration: Ends of letters need Letters")
+	}
+	return &Room{cfg: cfg, consumers: newConsumers(cfg.Clock), turns: newSubscriptionTurns()}, nil
 }
 
 // readable resolves the namespace of a caller that may read its runs.

@@ -75,11 +75,12 @@ func (r *Room) establish(ctx context.Context, key machine.SubscriptionKey, most 
 			if err != nil {
 				return nil, inSubscription(key, err)
 			}
-			if len(all) >= most {
-				return nil, limit(len(all))
+			have := kept(all)
+			if have >= most {
+				return nil, limit(have)
 			}
 			if of := quotaOf[key.Kind]; of != "" {
-				if err := r.cfg.Quotas.Within(key.Namespace, of, len(all)+1); err != nil {
+				if err := r.cfg.Quotas.Within(key.Namespace, of, have+1); err != nil {
 					return nil, err
 				}
 			}
@@ -87,6 +88,16 @@ func (r *Room) establish(ctx context.Context, key machine.SubscriptionKey, most 
 		return edit(before)
 	})
 	return sub, created, err
+}
+
+// kept counts subscriptions, without consumers whose place was given up.
+func kept(all []machine.Subscription) (n int) {
+	for i := range all {
+		if all[i].Kind != machine.SubscriptionConsumer || !all[i].Done {
+			n++
+		}
+	}
+	return n
 }
 
 // remove drops a subscription with its dead letters, if may says so of it as it is now.

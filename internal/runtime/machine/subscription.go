@@ -55,8 +55,11 @@ type Subscription struct {
 	Attempts  int
 	NextAt    int64
 	LastError string
-	// Done: nothing more will come.
+	// Done: nothing more will come; of a consumer: its place was given up.
 	Done bool
+	// SeenAt is when a consumer was seen reading, Unix nanoseconds, to within a part of the
+	// time after which it is forgotten; 0 = nobody has looked yet.
+	SeenAt int64
 	// Dead counts the dead letters ever made.
 	Dead uint64
 }

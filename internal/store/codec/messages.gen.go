@@ -2326,6 +2326,7 @@ func appendSubscription(b []byte, v *machine.Subscription) []byte {
 	b = appendString(b, 14, v.LastError)
 	b = appendBool(b, 15, v.Done)
 	b = appendUint(b, 16, uint64(v.Dead))
+	b = appendTime(b, 17, v.SeenAt)
 	return b
 }
 
@@ -2365,6 +2366,8 @@ func readSubscription(b []byte, v *machine.Subscription) error {
 			v.Done = s.bool()
 		case 16:
 			v.Dead = fit[uint64](s)
+		case 17:
+			v.SeenAt = s.time()
 		default:
 			s.unknown()
 		}

@@ -6692,6 +6692,7 @@ type Subscription struct {
 	LastError     string                 `protobuf:"bytes,14,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	Done          bool                   `protobuf:"varint,15,opt,name=done,proto3" json:"done,omitempty"`
 	Dead          uint64                 `protobuf:"varint,16,opt,name=dead,proto3" json:"dead,omitempty"`
+	SeenAt        uint64                 `protobuf:"fixed64,17,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6834,6 +6835,13 @@ func (x *Subscription) GetDone() bool {
 func (x *Subscription) GetDead() uint64 {
 	if x != nil {
 		return x.Dead
+	}
+	return 0
+}
+
+func (x *Subscription) GetSeenAt() uint64 {
+	if x != nil {
+		return x.SeenAt
 	}
 	return 0
 }
@@ -7698,7 +7706,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\x06R\x02at\x12\x16\n" +
-	"\x06pieces\x18\x04 \x01(\fR\x06pieces\"\xb8\x03\n" +
+	"\x06pieces\x18\x04 \x01(\fR\x06pieces\"\xd1\x03\n" +
 	"\fSubscription\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1d\n" +
 	"\n" +
@@ -7718,7 +7726,8 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\x0e \x01(\tR\tlastError\x12\x12\n" +
 	"\x04done\x18\x0f \x01(\bR\x04done\x12\x12\n" +
-	"\x04dead\x18\x10 \x01(\x04R\x04dead\"\x9e\x01\n" +
+	"\x04dead\x18\x10 \x01(\x04R\x04dead\x12\x17\n" +
+	"\aseen_at\x18\x11 \x01(\x06R\x06seenAt\"\x9e\x01\n" +
 	"\x12SubscriptionFilter\x12\x12\n" +
 	"\x04pack\x18\x01 \x01(\tR\x04pack\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12.\n" +

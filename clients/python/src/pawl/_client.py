@@ -240,7 +240,8 @@ class Client(Caller):
         ends this one. The rest is as for `transitions`.
 
         Raises ConflictError (CONSUMER_TAKEN: another principal's; CONSUMER_REPLACED),
-        NotFoundError (it was deleted), LimitError (MAX_CONSUMERS).
+        NotFoundError (it was deleted), StateError (CONSUMER_EXPIRED: it did not read for
+        longer than the operator keeps its place), LimitError (MAX_CONSUMERS).
         """
         return self.read(
             self._consumer(

@@ -60,7 +60,9 @@ type DeliveryServiceClient interface {
 	// Errors: NOT_FOUND (CONSUMER_NOT_FOUND), INVALID_ARGUMENT (BAD_CURSOR),
 	// OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store, CURSOR_AHEAD: a position
 	// that is yet to come, CURSOR_BEHIND: one before what was acknowledged already),
-	// ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
+	// ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row),
+	// FAILED_PRECONDITION (CONSUMER_EXPIRED: it did not read for longer than the operator
+	// keeps its place).
 	AckConsumer(ctx context.Context, in *AckConsumerRequest, opts ...grpc.CallOption) (*AckConsumerResponse, error)
 	// Forgets a consumer and its place; a stream of it ends with NOT_FOUND
 	// (CONSUMER_NOT_FOUND). Scope runs:read.
@@ -256,7 +258,9 @@ type DeliveryServiceServer interface {
 	// Errors: NOT_FOUND (CONSUMER_NOT_FOUND), INVALID_ARGUMENT (BAD_CURSOR),
 	// OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store, CURSOR_AHEAD: a position
 	// that is yet to come, CURSOR_BEHIND: one before what was acknowledged already),
-	// ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
+	// ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row),
+	// FAILED_PRECONDITION (CONSUMER_EXPIRED: it did not read for longer than the operator
+	// keeps its place).
 	AckConsumer(context.Context, *AckConsumerRequest) (*AckConsumerResponse, error)
 	// Forgets a consumer and its place; a stream of it ends with NOT_FOUND
 	// (CONSUMER_NOT_FOUND). Scope runs:read.

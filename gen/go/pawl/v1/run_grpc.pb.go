@@ -250,7 +250,9 @@ type RunServiceClient interface {
 	// (BAD_CURSOR), RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams
 	// and waits are open; MAX_CONSUMERS), ALREADY_EXISTS (CONSUMER_TAKEN: the consumer
 	// is another principal's), ABORTED (CONSUMER_REPLACED: a newer stream of the same
-	// consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile).
+	// consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile),
+	// FAILED_PRECONDITION (CONSUMER_EXPIRED: it did not read for longer than the operator
+	// keeps its place; delete it and begin anew).
 	StreamTransitions(ctx context.Context, in *StreamTransitionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamTransitionsResponse], error)
 	// Lists the records of one run, page by page. Scope runs:read or runs:write.
 	//
@@ -903,7 +905,9 @@ type RunServiceServer interface {
 	// (BAD_CURSOR), RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams
 	// and waits are open; MAX_CONSUMERS), ALREADY_EXISTS (CONSUMER_TAKEN: the consumer
 	// is another principal's), ABORTED (CONSUMER_REPLACED: a newer stream of the same
-	// consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile).
+	// consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile),
+	// FAILED_PRECONDITION (CONSUMER_EXPIRED: it did not read for longer than the operator
+	// keeps its place; delete it and begin anew).
 	StreamTransitions(*StreamTransitionsRequest, grpc.ServerStreamingServer[StreamTransitionsResponse]) error
 	// Lists the records of one run, page by page. Scope runs:read or runs:write.
 	//

@@ -132,7 +132,9 @@ class DeliveryServiceServicer(object):
         Errors: NOT_FOUND (CONSUMER_NOT_FOUND), INVALID_ARGUMENT (BAD_CURSOR),
         OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store, CURSOR_AHEAD: a position
         that is yet to come, CURSOR_BEHIND: one before what was acknowledged already),
-        ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
+        ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row),
+        FAILED_PRECONDITION (CONSUMER_EXPIRED: it did not read for longer than the operator
+        keeps its place).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

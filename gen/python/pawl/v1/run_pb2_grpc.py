@@ -502,7 +502,9 @@ class RunServiceServicer(object):
         (BAD_CURSOR), RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams
         and waits are open; MAX_CONSUMERS), ALREADY_EXISTS (CONSUMER_TAKEN: the consumer
         is another principal's), ABORTED (CONSUMER_REPLACED: a newer stream of the same
-        consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile).
+        consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile),
+        FAILED_PRECONDITION (CONSUMER_EXPIRED: it did not read for longer than the operator
+        keeps its place; delete it and begin anew).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

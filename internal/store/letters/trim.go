@@ -1,0 +1,145 @@
+package letters
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// page is how many letters one commit removes.
+const page = 1024
+
+// Trimmer removes letters of one store. Safe for concurrent use.
+type Trimmer struct {
+	// View reads at the last synced group; Write stores rows of a namespace, synced.
+	View  func(read func(txn *badger.Txn) error) error
+	Write func(ctx context.Context, ns uint32, ops []layout.Op) error
+}
+
+// box is the letters of one subscription: what their keys begin with, and how many there are.
+type box struct {
+	prefix []byte
+	n      int
+	// old is how many of the first go: they were given up too long ago, or are too many.
+	old int
+}
+
+// Trim removes, in one namespace, letters that were given up before a time, Unix
+// nanoseconds, and then the oldest of the subscription that has most, until there are at most so
+// many; 0 = any number.
+func (t *Trimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (removed int, err error) {
+	var boxes []*box
+	err = t.View(func(txn *badger.Txn) (err error) {
+		boxes, err = boxesOf(txn, ns, before)
+		return errors.Join(err, ctx.Err())
+	})
+	if err != nil {
+		return 0, fmt.Errorf("dead letters: %w", err)
+	}
+	level(boxes, most)
+	for _, b := range boxes {
+		n, err := t.remove(ctx, ns, b.prefix, b.old)
+		if removed += n; err != nil {
+			return removed, fmt.Errorf("dead letters: %w", err)
+		}
+	}
+	return removed, nil
+}
+
+// boxesOf counts the letters of each subscription; those of one are in their order.
+func boxesOf(txn *badger.Txn, ns uint32, before int64) (boxes []*box, err error) {
+	p := layout.Prefix(nil, layout.KindDeadLetter, ns)
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	var at *box
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		key := it.Item().Key()
+		if at == nil || !bytes.HasPrefix(key, at.prefix) {
+			_, rest, err := layout.ReadSubscriptionKey(key)
+			if err != nil {
+				return nil, err
+			}
+			at = &box{prefix: bytes.Clone(key[:len(key)-len(rest)])}
+			boxes = append(boxes, at)
+		}
+		if at.old == at.n && before > 0 {
+			is, err := old(it.Item(), before)
+			if err != nil {
+				return nil, err
+			}
+			if is {
+				at.old++
+			}
+		}
+		at.n++
+	}
+	return boxes, nil
+}
+
+func old(item *badger.Item, before int64) (is bool, err error) {
+	err = layout.ValueOf(item, func(v []byte) error {
+		letter, err := codec.DecodeDeadLetter(v)
+		is = letter.At < before
+		return err
+	})
+	return is, err
+}
+
+// level takes more of those who have most, until all together have at most so many.
+func level(boxes []*box, most int) {
+	left, tallest := 0, 0
+	for _, b := range boxes {
+		left, tallest = left+b.n-b.old, max(tallest, b.n-b.old)
+	}
+	if most == 0 || left <= most {
+		return
+	}
+	under := func(height int) (n int) {
+		for _, b := range boxes {
+			n += min(b.n-b.old, height)
+		}
+		return n
+	}
+	height := sort.Search(tallest, func(h int) bool { return under(h) > most }) - 1
+	more := most - under(height)
+	for _, b := range boxes {
+		if over := b.n - b.old - height; over > 0 {
+			one := min(more, 1)
+			b.old, more = b.old+over-one, more-one
+		}
+	}
+}
+
+// remove removes the first so many letters under a prefix.
+func (t *Trimmer) remove(ctx context.Context, ns uint32, prefix []byte, n int) (removed int, err error) {
+	for removed < n {
+		ops, err := t.first(ctx, prefix, min(n-removed, page))
+		if err != nil || len(ops) == 0 {
+			return removed, err
+		}
+		if err := t.Write(ctx, ns, ops); err != nil {
+			return removed, err
+		}
+		removed += len(ops)
+	}
+	return removed, nil
+}
+
+func (t *Trimmer) first(ctx context.Context, prefix []byte, n int) (ops []layout.Op, err error) {
+	err = t.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		defer it.Close()
+		for it.Rewind(); layout.Has(it, prefix) && len(ops) < n; it.Next() {
+			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
+		}
+		return ctx.Err()
+	})
+	return ops, err
+}

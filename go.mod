@@ -44,7 +44,15 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/hanwen/go-fuse/v2 v2.12.1
+require (
+	filippo.io/age v1.3.2
+	github.com/hanwen/go-fuse/v2 v2.12.1
+)
+
+require (
+	filippo.io/hpke v0.4.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+)
 
 require (
 	cel.dev/cel-go v0.32.0 // indirect

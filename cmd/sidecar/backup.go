@@ -15,7 +15,7 @@ import (
 
 func newBackup(p *cli.Printer) *cobra.Command {
 	var data app.Data
-	c, full := &client{}, false
+	c, to := &client{}, app.BackupTo{}
 	cmd := &cobra.Command{
 		Use:   "backup TO [--addr ADDR | --data DIR]",
 		Short: "Write a backup of a sidecar's store, or what is new since the last",
@@ -26,8 +26,10 @@ sidecar works on meanwhile. A file has a digest of all its bytes and names the o
 follows on; one that is cut, changed or missing is refused. It has its name once it is
 whole and on disk.
 
-The file is NOT ENCRYPTED, whatever the data directory is, and has everything: keep it as
-safe as that.
+The file is NOT ENCRYPTED, whatever the data directory is, and has everything, unless
+--recipient names who may read it: age recipients (age1..., of age-keygen). The identity
+stays where restores are made; who backs up needs none, and sidecar restore --identity
+proves the files. Each is a file of age as any other.
 
 sidecar restore TO --data NEW makes a data directory of it. A sidecar asks for the scope
 store:read, and makes one backup at a time.
@@ -36,27 +38,32 @@ Exit codes: 0 done; 1 the directory or a backup is damaged, or the sidecar refus
 cannot be opened or reached.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			to.Dir = args[0]
 			if err := exclusive(cmd, "data", "addr"); err != nil {
 				return err
 			}
-			done, err := takeBackup(cmd.Context(), c, data, args[0], full)
+			done, err := takeBackup(cmd.Context(), c, data, to)
 			if errors.Is(err, app.ErrUnusable) {
 				return cli.Usage(err)
 			}
 			if err != nil {
 				return err
 			}
+			if len(to.Recipients) == 0 {
+				p.Warnf("%s is not encrypted and has everything: keep it as safe as the sidecar's data, or give --recipient", done.File)
+			}
 			return printBackup(p, done)
 		},
 	}
 	dataOrTarget(cmd, &data, c)
-	cmd.Flags().BoolVar(&full, "full", false, "everything, though there are backups to follow on")
+	cmd.Flags().BoolVar(&to.Full, "full", false, "everything, though there are backups to follow on")
+	cmd.Flags().StringSliceVar(&to.Recipients, "recipient", nil, "age recipient that the file is encrypted for; may be repeated")
 	return cmd
 }
 
-func takeBackup(ctx context.Context, c *client, data app.Data, to string, full bool) (done app.BackupDone, err error) {
+func takeBackup(ctx context.Context, c *client, data app.Data, to app.BackupTo) (done app.BackupDone, err error) {
 	if data.Dir != "" {
-		return app.Backup(ctx, data, to, full)
+		return app.Backup(ctx, data, to)
 	}
 	err = c.store(func(store pawlv1.StoreServiceClient) error {
 		done, err = app.BackupBy(ctx, func(ctx context.Context, after string, out io.Writer) error {
@@ -65,7 +72,7 @@ func takeBackup(ctx context.Context, c *client, data app.Data, to string, full b
 				return err
 			}
 			return copyBackup(stream, out)
-		}, to, full)
+		}, to)
 		return err
 	})
 	return done, err
@@ -101,13 +108,16 @@ func printBackup(p *cli.Printer, done app.BackupDone) error {
 
 func newRestore(p *cli.Printer) *cobra.Command {
 	var data app.Data
-	upTo := ""
+	var from app.RestoreFrom
 	cmd := &cobra.Command{
 		Use:   "restore FROM --data NEW",
 		Short: "Make a data directory of backups",
 		Long: `Makes a data directory of the backups in the directory FROM: of the last that has
 everything and all that follow on it, or up to --to FILE. NEW must be empty or absent; it
 has its name only when everything in it was proven ('sidecar check').
+
+Backups that were encrypted for --recipient take --identity. With --encryption-key-file NEW
+is an encrypted directory, whatever the one was that was backed up.
 
 It is another store than the one that was backed up: what callers hold of that one's
 cursors is refused (CURSOR_FOREIGN) instead of passing over records. Named consumers and
@@ -120,7 +130,8 @@ not empty.`,
 			if data.Dir == "" {
 				return cli.Usage(errors.New("--data is required: the directory to make"))
 			}
-			report, used, err := app.Restore(cmd.Context(), args[0], upTo, data)
+			from.Dir = args[0]
+			report, used, err := app.Restore(cmd.Context(), from, data)
 			if errors.Is(err, app.ErrUnusable) {
 				return cli.Usage(err)
 			}
@@ -135,6 +146,7 @@ not empty.`,
 		},
 	}
 	dataFlag(cmd, &data, "directory to make, empty or absent (required)")
-	cmd.Flags().StringVar(&upTo, "to", "", "file of the last backup to take; default the newest")
+	cmd.Flags().StringVar(&from.Identity, "identity", "", "file of the age identity that opens encrypted backups")
+	cmd.Flags().StringVar(&from.UpTo, "to", "", "file of the last backup to take; default the newest")
 	return cmd
 }

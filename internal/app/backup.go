@@ -9,16 +9,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"filippo.io/age"
 
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/backup"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 )
 
-// backupSuffix ends the names of backups in their directory, which are in their order.
-const backupSuffix = ".pawlbackup"
+// BackupTo is where a backup goes.
+type BackupTo struct {
+	Dir string
+	// Full: everything, though there are backups to follow on.
+	Full bool
+	// Recipients are the age recipients (age1...) that it is encrypted for; none: it is not.
+	Recipients []string
+}
 
 // BackupDone says what a backup wrote.
 type BackupDone struct {
@@ -34,77 +41,93 @@ type TakeBackup func(ctx context.Context, after string, out io.Writer) error
 
 // Backup writes a backup of the store in data, which nobody has open, into the directory
 // to; see [BackupBy]. Errors: [ErrUnusable].
-func Backup(ctx context.Context, data Data, to string, full bool) (done BackupDone, err error) {
+func Backup(ctx context.Context, data Data, to BackupTo) (done BackupDone, err error) {
 	s, err := openExisting(data, false)
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return BackupBy(ctx, (&depotOf{store: s}).Backup, to, full)
+	return BackupBy(ctx, (&depotOf{store: s}).Backup, to)
 }
 
-// BackupBy writes a backup into the directory to: everything if there is none yet or full
-// is set, else what is new since the last. A file that is there is whole and synced: what
+// BackupBy writes a backup into a directory: everything if there is none yet or Full is
+// set, else what is new since the last. A file that is there is whole and synced: what
 // take wrote is proven before it has a name. One backup at a time is written into a
 // directory. Errors: [ErrUnusable], those of take.
-func BackupBy(ctx context.Context, take TakeBackup, to string, full bool) (done BackupDone, err error) {
-	if err := inspect.MakeDir(to); err != nil {
+func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDone, err error) {
+	recipients, err := recipientsOf(to.Recipients)
+	if err != nil {
 		return done, err
 	}
-	lock, err := inspect.LockDir(to)
+	if err := inspect.MakeDir(to.Dir); err != nil {
+		return done, err
+	}
+	lock, err := inspect.LockDir(to.Dir)
 	if errors.Is(err, inspect.ErrLocked) {
-		return done, fmt.Errorf("%w: a backup is being written into %s", ErrUnusable, to)
+		return done, fmt.Errorf("%w: a backup is being written into %s", ErrUnusable, to.Dir)
 	}
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	if err := dropBroken(to); err != nil {
-		return done, err
-	}
-	files, err := backupsIn(to)
-	if err != nil {
-		return done, err
-	}
-	number, err := nextNumber(files)
+	number, last, err := lastIn(to.Dir)
 	if err != nil {
 		return done, err
 	}
 	after := ""
-	if n := len(files); n > 0 && !full {
-		h, err := readBackup(files[n-1])
-		if err != nil {
+	if last != "" && !to.Full {
+		if after, err = idOf(last); err != nil {
 			return done, err
 		}
-		after, done.Follows = h.ID, files[n-1]
+		done.Follows = last
 	}
-	done.File = filepath.Join(to, fmt.Sprintf("%06d%s", number, backupSuffix))
-	done.Bytes, err = writeSynced(done.File, func(out io.Writer) error {
-		return proven(after, out, func(out io.Writer) error { return take(ctx, after, out) })
+	done.File, done.Bytes, err = writeSynced(to.Dir, func(out io.Writer) (name string, err error) {
+		var h backup.Header
+		err = sealed(out, recipients, func(out io.Writer) error {
+			h, err = proven(after, out, func(out io.Writer) error { return take(ctx, after, out) })
+			return err
+		})
+		return nameOf(number+1, h.ID, len(recipients) > 0), err
 	})
 	return done, err
 }
 
+// lastIn is the newest backup of a directory and its number, "" = there is none. What was
+// broken off is removed: nobody else writes into the directory.
+func lastIn(dir string) (number int, last string, err error) {
+	if err := dropBroken(dir); err != nil {
+		return 0, "", err
+	}
+	files, err := backupsIn(dir)
+	if err != nil || len(files) == 0 {
+		return 0, "", err
+	}
+	// It follows on that of the last file: earlier ones may have been removed.
+	last = files[len(files)-1]
+	number, _, err = numberOf(last)
+	return number, last, err
+}
+
 // proven reads what is written along: it has to be a whole backup that follows on another.
-func proven(after string, out io.Writer, write func(out io.Writer) error) error {
+func proven(after string, out io.Writer, write func(out io.Writer) error) (h backup.Header, err error) {
 	read, along := io.Pipe()
 	found := make(chan error, 1)
 	go func() {
-		h, err := backup.Read(read, nil)
+		var err error
+		h, err = backup.Read(read, nil)
 		if err == nil && h.Parent != after {
 			err = fmt.Errorf("%w: it follows on %q, not on %q", backup.ErrInvalid, h.Parent, after)
 		}
 		read.CloseWithError(err)
 		found <- err
 	}()
-	err := write(io.MultiWriter(out, along))
-	if err != nil {
+	if err := write(io.MultiWriter(out, along)); err != nil {
 		// What is wrong with half of it is no news.
 		_ = along.CloseWithError(err)
 		<-found
-		return err
+		return h, err
 	}
-	return errors.Join(along.Close(), <-found)
+	return h, errors.Join(along.Close(), <-found)
 }
 
 // broken begins the names of backups that are being written.
@@ -119,19 +142,6 @@ func dropBroken(dir string) error {
 	return err
 }
 
-// nextNumber follows on that of the last file: earlier ones may have been removed.
-func nextNumber(files []string) (int, error) {
-	if len(files) == 0 {
-		return 1, nil
-	}
-	last := files[len(files)-1]
-	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(last), backupSuffix))
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%w: %s has no number for a name", ErrUnusable, last)
-	}
-	return n + 1, nil
-}
-
 // backupsIn lists the backups of a directory in their order.
 func backupsIn(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir)
@@ -139,7 +149,7 @@ func backupsIn(dir string) (files []string, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), backupSuffix) {
+		if strings.HasSuffix(e.Name(), backupSuffix) || strings.HasSuffix(e.Name(), sealedSuffix) {
 			files = append(files, filepath.Join(dir, e.Name()))
 		}
 	}
@@ -147,43 +157,43 @@ func backupsIn(dir string) (files []string, err error) {
 	return files, err
 }
 
-// readBackup proves a file and returns its header.
-func readBackup(path string) (backup.Header, error) {
-	f, err := os.Open(path)
+// writeSynced makes a file in a directory that has its name, which write says, only when it
+// is whole and on disk.
+func writeSynced(dir string, write func(out io.Writer) (name string, err error)) (path string, size int64, err error) {
+	f, err := os.CreateTemp(dir, broken+"*")
 	if err != nil {
-		return backup.Header{}, err
-	}
-	defer f.Close()
-	h, err := backup.Read(f, nil)
-	if err != nil {
-		return h, fmt.Errorf("%s: %w", path, err)
-	}
-	return h, nil
-}
-
-// writeSynced makes a file that has its name only when it is whole and on disk.
-func writeSynced(path string, write func(out io.Writer) error) (size int64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), broken+"*")
-	if err != nil {
-		return 0, err
+		return "", 0, err
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	if err = errors.Join(write(f), f.Sync()); err == nil {
+	name, err := write(f)
+	if err = errors.Join(err, f.Sync()); err == nil {
 		size, err = f.Seek(0, io.SeekCurrent)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return 0, err
+		return "", 0, err
 	}
 	// A link, no rename: a file that came meanwhile is not replaced.
-	return size, errors.Join(os.Link(f.Name(), path), inspect.SyncDir(filepath.Dir(path)))
+	path = filepath.Join(dir, name)
+	return path, size, errors.Join(os.Link(f.Name(), path), inspect.SyncDir(dir))
+}
+
+// RestoreFrom is what a directory is made of.
+type RestoreFrom struct {
+	// Dir has the backups; UpTo names the last to take, "" = the newest.
+	Dir, UpTo string
+	// Identity is the file of the age identities that open encrypted ones.
+	Identity string
 }
 
 // Restore makes a store in data, which must be empty or absent, of the backups in a
-// directory: of the last that has everything and all after it, or up to the file of the
-// name upTo. Everything is proven before the directory has its name. Errors:
+// directory: of the last that has everything and all after it, or up to one. Everything is proven before the directory has its name. Errors:
 // [backup.ErrInvalid], [ErrUnusable], a *[CheckFault].
-func Restore(ctx context.Context, from, upTo string, data Data) (report CheckReport, used []string, err error) {
-	if used, err = chainIn(from, upTo); err != nil {
+func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, used []string, err error) {
+	ids, err := identitiesOf(from.Identity)
+	if err != nil {
+		return report, nil, err
+	}
+	if used, err = chainIn(from.Dir, from.UpTo, ids); err != nil {
 		return report, nil, err
 	}
 	final := filepath.Clean(data.Dir)
@@ -198,7 +208,7 @@ func Restore(ctx context.Context, from, upTo string, data Data) (report CheckRep
 	if err != nil {
 		return report, nil, err
 	}
-	err = store.Restore(ctx, opts, len(used), func(i int) (io.ReadCloser, error) { return os.Open(used[i]) })
+	err = store.Restore(ctx, opts, len(used), func(i int) (io.ReadCloser, error) { return openBackup(used[i], ids) })
 	if err == nil {
 		report, err = Check(ctx, data)
 	}
@@ -209,14 +219,14 @@ func Restore(ctx context.Context, from, upTo string, data Data) (report CheckRep
 }
 
 // chainIn are the files to restore, each proven, in an order that was tested.
-func chainIn(dir, upTo string) (chain []string, err error) {
+func chainIn(dir, upTo string, ids []age.Identity) (chain []string, err error) {
 	files, err := backupsIn(dir)
 	if err != nil {
 		return nil, err
 	}
 	var headers []backup.Header
 	for _, file := range files {
-		h, err := readBackup(file)
+		h, err := readBackup(file, ids)
 		if err != nil {
 			return nil, err
 		}

@@ -14,8 +14,8 @@ type Place struct {
 	// From is the directory of the store, Epoch its name; To is the new one.
 	From, To string
 	// Swap: it takes the old one's place, and To is a name of ours.
-	Swap bool
-	Epoch    [16]byte
+	Swap  bool
+	Epoch [16]byte
 	// Free tells the free bytes of a directory's file system, of which Spare are left alone.
 	Free  func(dir string) (int64, error)
 	Spare int64

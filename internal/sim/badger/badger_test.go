@@ -52,6 +52,21 @@ func TestLikeBadger(t *testing.T) {
 		compare(t, dice, c, d)
 		d.Discard()
 	}
+	a, b := sim.NewManagedWriteBatch(), db.NewManagedWriteBatch()
+	for ts := uint64(61); ts <= 70; ts++ {
+		key, value := randomKey(dice), fmt.Appendf(nil, "%d", ts)
+		if err := errors.Join(a.SetEntryAt(badger.NewEntry(key, value), ts), b.SetEntryAt(upstream.NewEntry(key, value), ts)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(a.Flush(), b.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []uint64{60, 65, 70} {
+		c, d := sim.NewTransactionAt(at, false), db.NewTransactionAt(at, false)
+		compare(t, dice, c, d)
+		d.Discard()
+	}
 	if sim.MaxVersion() != db.MaxVersion() {
 		t.Errorf("versions %d and %d", sim.MaxVersion(), db.MaxVersion())
 	}

@@ -9,11 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // agent is one member of one pack.
 type agent struct {
-	pack *pack.Pack
+	// space is the agent's namespace, "" = the default one.
+	space string
+	pack  *pack.Pack
 	// ref is how the pack was named: what a new run is started with.
 	ref    string
 	member string
@@ -23,6 +26,9 @@ type agent struct {
 // a task outlives the registration of another one.
 func (a *agent) route() string { return a.pack.ID + "/" + a.member }
 
+// tenant is how callers of any namespace name the agent.
+func (a *agent) tenant() string { return request.JoinTenant(a.space, a.route()) }
+
 func (a *agent) def() *pack.AgentDef {
 	if def := a.pack.Doc.Agents.Members[a.member]; def != nil {
 		return def
@@ -30,25 +36,27 @@ func (a *agent) def() *pack.AgentDef {
 	return &pack.AgentDef{}
 }
 
-// agentOf finds the agent that a tenant names: "PACK/AGENT", the pack with or
-// without a version; "" is the root.
-func (s *Service) agentOf(ctx context.Context, tenant string) (*agent, error) {
-	if tenant == "" {
-		return s.root(ctx)
+// agentOf finds the agent that a tenant names for a caller: "PACK/AGENT" of the caller's
+// namespace, the pack with or without a version; "" is the root.
+func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant string) (*agent, error) {
+	in := readerFor(caller)
+	_, named := request.SplitTenant(tenant)
+	if named == "" {
+		return s.root(ctx, in)
 	}
-	ref, member, ok := strings.Cut(tenant, "/")
+	ref, member, ok := strings.Cut(named, "/")
 	if !ok || ref == "" || member == "" {
-		return nil, failAt(invalidParams, "tenant", "%q is no PACK/AGENT", clip(tenant, 200))
+		return nil, failAt(invalidParams, "tenant", "%q is no [NAMESPACE:]PACK/AGENT", clip(tenant, 200))
 	}
-	return s.member(ctx, ref, member)
+	return s.member(ctx, in, ref, member)
 }
 
 // member looks a pack's agent up; "" is its entry agent. Packs are found whoever
 // asks: cards are public.
-func (s *Service) member(ctx context.Context, ref, member string) (*agent, error) {
-	p, err := s.cfg.Engine.PackNamed(ctx, reader, ref)
+func (s *Service) member(ctx context.Context, in runtime.Call, ref, member string) (*agent, error) {
+	p, err := s.cfg.Engine.PackNamed(ctx, in, ref)
 	if err != nil {
-		if r, ok := errors.AsType[*machine.Refusal](err); ok && r.Code == machine.CodeNotFound {
+		if r, ok := errors.AsType[*machine.Refusal](err); ok && r.Code == machine.CodeNotFound && r.Reason != "NAMESPACE_NOT_FOUND" {
 			return nil, noAgent(ref + "/" + member)
 		}
 		return nil, err
@@ -59,26 +67,31 @@ func (s *Service) member(ctx context.Context, ref, member string) (*agent, error
 	if !slices.Contains(p.Members(), member) {
 		return nil, noAgent(ref + "/" + member)
 	}
-	return &agent{pack: p, ref: ref, member: member}, nil
+	return &agent{space: in.Namespace, pack: p, ref: ref, member: member}, nil
 }
 
-// reader may look at packs and nothing else.
-var reader = runtime.Call{Principal: runtime.Principal{Name: "a2a", Scopes: runtime.ScopeRunsRead}}
+// readerFor may look at packs and nothing else, and only where the caller may be.
+func readerFor(caller runtime.Call) runtime.Call {
+	return runtime.Call{Namespace: caller.Namespace, Principal: runtime.Principal{
+		Name: "a2a", Scopes: runtime.ScopeRunsRead, Namespaces: caller.Principal.Namespaces,
+	}}
+}
 
-// root is the configured agent, or the entry agent of the only pack that has any.
-func (s *Service) root(ctx context.Context) (*agent, error) {
-	if s.cfg.Root != "" {
+// root is the configured agent, which is of the default namespace, or the entry agent of
+// the only pack of the namespace that has any.
+func (s *Service) root(ctx context.Context, in runtime.Call) (*agent, error) {
+	if s.cfg.Root != "" && (in.Namespace == "" || in.Namespace == runtime.DefaultNamespace) {
 		ref, member, _ := strings.Cut(s.cfg.Root, "/")
-		return s.member(ctx, ref, member)
+		return s.member(ctx, in, ref, member)
 	}
 	var only *agent
 	for token := ""; ; {
-		page, err := s.cfg.Engine.ListPacks(ctx, reader, token, 0)
+		page, err := s.cfg.Engine.ListPacks(ctx, in, token, 0)
 		if err != nil {
 			return nil, err
 		}
 		for i := range page.Packs {
-			a, err := s.member(ctx, page.Packs[i].ID, "")
+			a, err := s.member(ctx, in, page.Packs[i].ID, "")
 			if errors.As(err, new(*Error)) {
 				continue
 			}

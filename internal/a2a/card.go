@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // The bindings, as cards name them.
@@ -88,13 +89,13 @@ func (s *Service) extensions() []*a2apb.AgentExtension {
 func (s *Service) interfaces(a *agent) []*a2apb.AgentInterface {
 	var out []*a2apb.AgentInterface
 	if base := s.baseURL(); base != "" {
-		at := base + "/a2a/" + url.PathEscape(a.pack.ID) + "/" + url.PathEscape(a.member)
+		at := base + "/a2a/" + request.JoinTenant(a.space, url.PathEscape(a.pack.ID)+"/"+url.PathEscape(a.member))
 		for _, binding := range []string{bindingJSONRPC, bindingHTTP} {
 			out = append(out, &a2apb.AgentInterface{Url: at, ProtocolBinding: binding, ProtocolVersion: terms.ProtocolVersion})
 		}
 	}
 	if addr := s.grpcAddr(); addr != "" {
-		out = append(out, &a2apb.AgentInterface{Url: addr, ProtocolBinding: bindingGRPC, ProtocolVersion: terms.ProtocolVersion, Tenant: a.route()})
+		out = append(out, &a2apb.AgentInterface{Url: addr, ProtocolBinding: bindingGRPC, ProtocolVersion: terms.ProtocolVersion, Tenant: a.tenant()})
 	}
 	return out
 }
@@ -176,7 +177,7 @@ func (s *Service) extendedCard(ctx context.Context, req *a2apb.GetExtendedAgentC
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err
 	}
-	a, err := s.agentOf(ctx, req.GetTenant())
+	a, err := s.agentOf(ctx, s.caller(ctx, req.GetTenant()), req.GetTenant())
 	if err != nil {
 		return nil, err
 	}

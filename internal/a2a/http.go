@@ -18,6 +18,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Prefix is the path under which every agent is served: Prefix/PACK/AGENT.
@@ -52,6 +54,9 @@ func Takes(path string) bool {
 // slash in them may be escaped or not.
 func targetOf(path string) (target, bool) {
 	if below, ok := strings.CutPrefix(path, Prefix+"/"); ok {
+		if space, rest, _ := strings.Cut(below, "/"); strings.HasSuffix(unescape(space), ":") {
+			return target{tenant: unescape(space), rest: strings.TrimSuffix("/"+rest, "/")}, true
+		}
 		parts := strings.SplitN(below, "/", 3)
 		if len(parts) < 2 || parts[1] == "" {
 			return target{rest: path}, true
@@ -175,12 +180,18 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 		s.writeError(w, r, methodNotAllowed(r))
 		return
 	}
-	a, err := s.agentOf(r.Context(), tenant)
+	ctx, err := s.admitCard(r, tenant)
 	if err != nil {
 		s.writeError(w, r, err)
 		return
 	}
-	registered, err := s.cfg.Engine.PackRegistered(r.Context(), reader, a.ref)
+	caller := s.caller(ctx, tenant)
+	a, err := s.agentOf(ctx, caller, tenant)
+	if err != nil {
+		s.writeError(w, r, err)
+		return
+	}
+	registered, err := s.cfg.Engine.PackRegistered(ctx, readerFor(caller), a.ref)
 	if err != nil {
 		s.writeError(w, r, err)
 		return
@@ -204,6 +215,19 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 	w.Header().Set("Content-Type", mediaJSON)
 	w.Header().Set("Cache-Control", "public, max-age=60, must-revalidate")
 	http.ServeContent(w, r, "", time.Unix(0, registered), bytes.NewReader(body))
+}
+
+// admitCard lets everybody see the cards of paths that name no namespace, which are those of
+// the default one; who asks for those of a namespace has to be let into it.
+func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, error) {
+	if space, _ := request.SplitTenant(tenant); space == "" {
+		return r.Context(), nil
+	}
+	ctx, err := s.host.Admit(r, a2apb.A2AService_GetExtendedAgentCard_FullMethodName)
+	if err == nil {
+		err = s.host.Within(ctx, a2apb.A2AService_GetExtendedAgentCard_FullMethodName, &a2apb.GetExtendedAgentCardRequest{Tenant: tenant})
+	}
+	return ctx, err
 }
 
 // setTenant puts the agent of the path into a request. A request that names

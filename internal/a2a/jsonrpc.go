@@ -2,10 +2,12 @@ package a2a
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
@@ -55,14 +57,8 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 		s.refuseRPC(w, r, req.ID, err)
 		return
 	}
-	in := m.request()
-	if len(req.Params) > 0 {
-		if err := unmarshal(req.Params, in); err != nil {
-			s.refuseRPC(w, r, req.ID, failAt(invalidParams, "params", "%v", err))
-			return
-		}
-	}
-	if err := setTenant(in, tenant); err != nil {
+	in, err := s.params(ctx, m, req.Params, tenant)
+	if err != nil {
 		s.refuseRPC(w, r, req.ID, err)
 		return
 	}
@@ -92,6 +88,21 @@ func (s *Service) serveRPC(w http.ResponseWriter, r *http.Request, tenant string
 		return
 	}
 	writeJSON(w, http.StatusOK, mediaJSON, rpcResult(req.ID, data))
+}
+
+// params reads the parameters of a method, for an agent whose namespace is one of the
+// caller's.
+func (s *Service) params(ctx context.Context, m *method, raw json.RawMessage, tenant string) (proto.Message, error) {
+	in := m.request()
+	if len(raw) > 0 {
+		if err := unmarshal(raw, in); err != nil {
+			return nil, failAt(invalidParams, "params", "%v", err)
+		}
+	}
+	if err := setTenant(in, tenant); err != nil {
+		return nil, err
+	}
+	return in, s.host.Within(ctx, m.full, in)
 }
 
 // nullID is the id of an answer to what has none. Reading writes into such bytes:

@@ -16,10 +16,10 @@ type PushConfigs interface {
 	// Create keeps a configuration of a task under its id, or under a new one; the
 	// same id again replaces it. Errors: a *machine.Refusal for the URL.
 	Create(ctx context.Context, task *machine.State, config PushConfig) (PushConfig, error)
-	// Configs lists those of a run in the order of their ids.
-	Configs(ctx context.Context, run string) ([]PushConfig, error)
+	// Configs lists those of a task in the order of their ids.
+	Configs(ctx context.Context, task *machine.State) ([]PushConfig, error)
 	// Delete forgets one; one that is not there is no error.
-	Delete(ctx context.Context, run, id string) error
+	Delete(ctx context.Context, task *machine.State, id string) error
 }
 
 // PushConfig is where the events of one task are sent.
@@ -98,7 +98,7 @@ func (s *Service) getPush(ctx context.Context, in *a2apb.GetTaskPushNotification
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.cfg.Push.Configs(ctx, state.RunID)
+	all, err := s.cfg.Push.Configs(ctx, state)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *Service) listPush(ctx context.Context, in *a2apb.ListTaskPushNotificati
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.cfg.Push.Configs(ctx, state.RunID)
+	all, err := s.cfg.Push.Configs(ctx, state)
 	if err != nil {
 		return nil, err
 	}
@@ -141,5 +141,5 @@ func (s *Service) deletePush(ctx context.Context, in *a2apb.DeleteTaskPushNotifi
 	if err != nil {
 		return nil, err
 	}
-	return &emptypb.Empty{}, s.cfg.Push.Delete(ctx, state.RunID, in.GetId())
+	return &emptypb.Empty{}, s.cfg.Push.Delete(ctx, state, in.GetId())
 }

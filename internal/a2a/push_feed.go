@@ -30,7 +30,9 @@ type PushEvents struct {
 // PushEvents opens the events of a subscription behind its position. The whole
 // journal is read: what an event says depends on all before it.
 func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*PushEvents, error) {
-	caller := runtime.Call{Principal: runtime.Principal{Name: sub.Owner, Scopes: runtime.ScopeRunsRead}}
+	caller := runtime.Call{
+		Namespace: s.cfg.Engine.NamespaceName(sub.Namespace), Principal: runtime.Principal{Name: sub.Owner, Scopes: runtime.ScopeRunsRead},
+	}
 	state, err := s.cfg.Engine.StateAt(ctx, runtime.RunRef{Call: caller, RunID: sub.Run}, 0)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 		config.ID = "push-" + strings.ToLower(rand.Text())
 	}
 	sub := machine.Subscription{
-		SubscriptionKey: p.key(state.RunID, config.ID), Owner: state.Task.Owner, CreatedAt: time.Now().UnixNano(),
+		SubscriptionKey: p.key(state, config.ID), Owner: state.Task.Owner, CreatedAt: time.Now().UnixNano(),
 		URL: config.URL, Token: config.Token, Scheme: config.Scheme, Credentials: config.Credentials, After: state.Seq, Index: wholeRecord,
 	}
 	if state.Status.Terminal() {
@@ -66,27 +66,29 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 	return config, nil
 }
 
-func (p *Pushes) key(run, id string) machine.SubscriptionKey {
-	return machine.SubscriptionKey{Kind: machine.SubscriptionPush, Run: run, ID: id}
+func (p *Pushes) key(task *machine.State, id string) machine.SubscriptionKey {
+	return machine.SubscriptionKey{Namespace: task.Namespace, Kind: machine.SubscriptionPush, Run: task.RunID, ID: id}
 }
 
 // Configs implements [PushConfigs].
-func (p *Pushes) Configs(ctx context.Context, run string) ([]PushConfig, error) {
-	subs, err := p.Engine.Subscriptions(ctx, machine.SubscriptionPush, run)
+func (p *Pushes) Configs(ctx context.Context, task *machine.State) ([]PushConfig, error) {
+	subs, err := p.Engine.Subscriptions(ctx, machine.SubscriptionPush, task.RunID)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]PushConfig, len(subs))
+	out := make([]PushConfig, 0, len(subs))
 	for i := range subs {
-		s := &subs[i]
-		out[i] = PushConfig{ID: s.ID, URL: s.URL, Token: s.Token, Scheme: s.Scheme, Credentials: s.Credentials}
+		// An imported run may have the id of one of another namespace.
+		if s := &subs[i]; s.Namespace == task.Namespace {
+			out = append(out, PushConfig{ID: s.ID, URL: s.URL, Token: s.Token, Scheme: s.Scheme, Credentials: s.Credentials})
+		}
 	}
 	return out, nil
 }
 
 // Delete implements [PushConfigs].
-func (p *Pushes) Delete(ctx context.Context, run, id string) error {
-	key := p.key(run, id)
+func (p *Pushes) Delete(ctx context.Context, task *machine.State, id string) error {
+	key := p.key(task, id)
 	if err := p.Engine.Unsubscribe(ctx, key); err != nil {
 		return err
 	}

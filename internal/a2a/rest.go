@@ -92,6 +92,9 @@ func (s *Service) serveREST(w http.ResponseWriter, r *http.Request, t target) {
 	if err == nil {
 		err = setTenant(in, t.tenant)
 	}
+	if err == nil {
+		err = s.host.Within(ctx, m.full, in)
+	}
 	if err != nil {
 		s.writeError(w, r, err)
 		return

@@ -43,11 +43,11 @@ func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (ru
 	if err != nil {
 		return runtime.Answer{}, nil, err
 	}
-	m := &sending{call: c, req: req, caller: s.caller(ctx)}
+	m := &sending{call: c, req: req, caller: s.caller(ctx, req.GetTenant())}
 	if m.speaker, err = s.answers(m); err != nil {
 		return runtime.Answer{}, nil, err
 	}
-	if m.agent, err = s.agentOf(ctx, req.GetTenant()); err != nil {
+	if m.agent, err = s.agentOf(ctx, m.caller, req.GetTenant()); err != nil {
 		return runtime.Answer{}, nil, err
 	}
 	if err := s.checkSend(m); err != nil {
@@ -320,7 +320,7 @@ func askingStep(state *machine.State) uint32 {
 // taken.
 func (s *Service) eventOf(ctx context.Context, m *sending, state *machine.State) (string, error) {
 	named := m.req.GetMessage().GetMetadata().GetFields()[eventKey].GetStringValue()
-	graph, err := s.cfg.Engine.Graph(ctx, "", state)
+	graph, err := s.graph(ctx, state)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
@@ -31,6 +32,8 @@ type Engine interface {
 	PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error)
 	PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error)
 	ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (registry.PackPage, error)
+	// NamespaceName is the name of a run's namespace.
+	NamespaceName(number uint32) string
 }
 
 // Host is the server that the service is on.
@@ -41,11 +44,14 @@ type Host interface {
 	// whether the method is theirs, and whether it is too much. The context is the
 	// one to serve the request with.
 	Admit(r *http.Request, fullMethod string) (context.Context, error)
+	// Within is the rest of Admit, once the request is read: whether the namespace that it
+	// names is one of the caller's, and whether it is too much for that.
+	Within(ctx context.Context, fullMethod string, request any) error
 	// Settled is told what came of a request that was admitted.
 	Settled(ctx context.Context, fullMethod string, request any, err error)
-	// Stay takes a place among the calls that wait. Its context ends when the server
+	// Stay takes a place among the calls of a namespace that wait. Its context ends when the server
 	// drains or the caller's right is withdrawn; leave gives the place back.
-	Stay(ctx context.Context, fullMethod string) (stay context.Context, leave func(), err error)
+	Stay(ctx context.Context, fullMethod, namespace string) (stay context.Context, leave func(), err error)
 	// Addr and HTTPAddr are the bound addresses, "" = not listened on.
 	Addr() string
 	HTTPAddr() string
@@ -131,7 +137,17 @@ func (s *Service) problem(ctx context.Context, method string, err error) *Error 
 	return e
 }
 
-// caller is the principal of a call as the engine takes it.
-func (s *Service) caller(ctx context.Context) runtime.Call {
-	return runtime.Call{Principal: s.host.Principal(ctx)}
+// caller is the principal of a call to an agent as the engine takes it: in the namespace
+// that the tenant names, else in its own.
+func (s *Service) caller(ctx context.Context, tenant string) runtime.Call {
+	call := runtime.Call{Principal: s.host.Principal(ctx)}
+	if call.Namespace, _ = request.SplitTenant(tenant); call.Namespace == "" {
+		call.Namespace = call.Principal.Home()
+	}
+	return call
+}
+
+// graph is the control flow of a task's run.
+func (s *Service) graph(ctx context.Context, state *machine.State) (*machine.Graph, error) {
+	return s.cfg.Engine.Graph(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
 }

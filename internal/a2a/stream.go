@@ -27,7 +27,7 @@ type sink func(item) error
 // sendMessage answers SendMessage: at once, or when the task has ended or needs
 // its sender.
 func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
-	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendMessage_FullMethodName)
+	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendMessage_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *Service) settle(ctx context.Context, m *sending, answer runtime.Answer)
 // follow opens the run of an answer with all that has happened to it folded. A
 // run that the answer began is read from the answer.
 func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtime.Answer) (*tail, *fold, error) {
-	graph, err := s.cfg.Engine.Graph(ctx, "", answer.State)
+	graph, err := s.graph(ctx, answer.State)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,7 +115,7 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 	if s.cfg.NoStreams {
 		return noStreams()
 	}
-	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendStreamingMessage_FullMethodName)
+	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SendStreamingMessage_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
 	if err != nil {
 		return err
 	}
@@ -167,12 +167,12 @@ func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskReque
 	case seen == 0:
 		seen = state.Seq
 	}
-	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SubscribeToTask_FullMethodName)
+	stay, leave, err := s.host.Stay(ctx, a2apb.A2AService_SubscribeToTask_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	t, err := s.tail(stay, s.caller(ctx), state, readLive)
+	t, err := s.tail(stay, s.caller(ctx, req.GetTenant()), state, readLive)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ type tail struct {
 
 // tail opens the records of a run, from the first.
 func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.State, with reading) (*tail, error) {
-	graph, err := s.cfg.Engine.Graph(ctx, "", state)
+	graph, err := s.graph(ctx, state)
 	if err != nil {
 		return nil, err
 	}

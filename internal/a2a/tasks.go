@@ -51,11 +51,12 @@ func (s *Service) find(ctx context.Context, tenant, id string) (call, *machine.S
 	if err != nil {
 		return c, nil, err
 	}
-	a, err := s.agentOf(ctx, tenant)
+	caller := s.caller(ctx, tenant)
+	a, err := s.agentOf(ctx, caller, tenant)
 	if err != nil {
 		return c, nil, err
 	}
-	state, err := s.task(ctx, s.caller(ctx), a, id)
+	state, err := s.task(ctx, caller, a, id)
 	return c, state, err
 }
 
@@ -68,7 +69,7 @@ func (s *Service) getTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2ap
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.read(ctx, s.caller(ctx), state)
+	f, err := s.read(ctx, s.caller(ctx, req.GetTenant()), state)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err
 	}
-	a, err := s.agentOf(ctx, req.GetTenant())
+	a, err := s.agentOf(ctx, s.caller(ctx, req.GetTenant()), req.GetTenant())
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,7 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 
 func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequest) (query.ListTasksRequest, error) {
 	list := query.ListTasksRequest{
-		Call: s.caller(ctx), Tenant: a.route(), ContextID: req.GetContextId(),
+		Call: s.caller(ctx, req.GetTenant()), Tenant: a.route(), ContextID: req.GetContextId(),
 		PageToken: req.GetPageToken(), PageSize: defaultTasks,
 	}
 	switch {
@@ -176,7 +177,7 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 	if err != nil {
 		return nil, err
 	}
-	caller := s.caller(ctx)
+	caller := s.caller(ctx, req.GetTenant())
 	if !state.Status.Terminal() {
 		answer, err := s.cfg.Engine.CancelRun(ctx, runtime.ControlRequest{
 			RunRef: runtime.RunRef{Call: caller, RunID: state.RunID}, Cascade: true,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -22,18 +23,19 @@ type tenant struct {
 	runs  pawlv1.RunServiceClient
 	hooks pawlv1.DeliveryServiceClient
 	work  pawlv1.WorkerServiceClient
+	agent a2apb.A2AServiceClient
 }
 
 func (r *operationsRig) tenant(key string) *tenant {
 	return &tenant{
-		ctx:   metadata.AppendToOutgoingContext(r.t.Context(), "authorization", "Bearer "+key),
+		ctx:   metadata.AppendToOutgoingContext(r.t.Context(), "authorization", "Bearer "+key, "a2a-version", "1.0"),
 		packs: pawlv1.NewPackServiceClient(r.conn), runs: pawlv1.NewRunServiceClient(r.conn),
-		hooks: pawlv1.NewDeliveryServiceClient(r.conn), work: pawlv1.NewWorkerServiceClient(r.conn),
+		hooks: pawlv1.NewDeliveryServiceClient(r.conn), work: pawlv1.NewWorkerServiceClient(r.conn), agent: a2apb.NewA2AServiceClient(r.conn),
 	}
 }
 
 // belongings are what one namespace has, as another could come to know it.
-type belongings struct{ run, digest, blob, cursor, token string }
+type belongings struct{ run, task, digest, blob, cursor, token string }
 
 // settle makes one of everything in the principal's namespace, named by nobody.
 func (x *tenant) settle(t *testing.T, words string) belongings {
@@ -49,6 +51,16 @@ func (x *tenant) settle(t *testing.T, words string) belongings {
 	own := belongings{
 		run: run.GetRun().GetRunId(), token: run.GetTurn().GetToken(), digest: pack.GetPack().GetDigest(), cursor: run.GetRecord().GetCursor(),
 	}
+	task, err := x.agent.SendMessage(x.ctx, &a2apb.SendMessageRequest{
+		Tenant: ownHelper, Message: &a2apb.Message{MessageId: "the-same", Role: a2apb.Role_ROLE_USER, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}},
+		Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true, TaskPushNotificationConfig: &a2apb.TaskPushNotificationConfig{
+			Id: "push", Url: "https://example.com/" + words,
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.task = task.GetTask().GetId()
 	put, err := x.runs.PutBlob(x.ctx)
 	if err == nil {
 		err = put.Send(&pawlv1.PutBlobRequest{UploadId: "up", MediaType: "text/plain", Data: []byte(words)})
@@ -85,6 +97,30 @@ func (x *tenant) read(run, cursor, consumer string) (n int, err error) {
 		err = nil
 	}
 	return n, err
+}
+
+// ownHelper is an agent of a namespace that nobody names.
+const ownHelper = "own/helper"
+
+// asksAgents are asks about a task.
+func (x *tenant) asksAgents(b belongings, note func(string, error)) {
+	_, err := x.agent.GetTask(x.ctx, &a2apb.GetTaskRequest{Tenant: ownHelper, Id: b.task})
+	note("GetTask", err)
+	_, err = x.agent.CancelTask(x.ctx, &a2apb.CancelTaskRequest{Tenant: ownHelper, Id: b.task})
+	note("CancelTask", err)
+	_, err = x.agent.ListTaskPushNotificationConfigs(x.ctx, &a2apb.ListTaskPushNotificationConfigsRequest{Tenant: ownHelper, TaskId: b.task})
+	note("ListTaskPushNotificationConfigs", err)
+	_, err = x.agent.DeleteTaskPushNotificationConfig(x.ctx, &a2apb.DeleteTaskPushNotificationConfigRequest{Tenant: ownHelper, TaskId: b.task, Id: "push"})
+	note("DeleteTaskPushNotificationConfig", err)
+	_, err = x.agent.SendMessage(x.ctx, &a2apb.SendMessageRequest{Tenant: ownHelper, Message: &a2apb.Message{
+		MessageId: "more", TaskId: b.task, Role: a2apb.Role_ROLE_USER, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "more"}}},
+	}})
+	note("SendMessage", err)
+	events, err := x.agent.SubscribeToTask(x.ctx, &a2apb.SubscribeToTaskRequest{Tenant: ownHelper, Id: b.task})
+	if err == nil {
+		_, err = events.Recv()
+	}
+	note("SubscribeToTask", err)
 }
 
 // asks are calls about what is named; each tells what came of it.
@@ -125,12 +161,13 @@ func (x *tenant) asks(b belongings) map[string]error {
 	note("GetPack", err)
 	_, err = x.runs.StartRun(x.ctx, &pawlv1.StartRunRequest{Pack: b.digest, Execution: pawlv1.Execution_EXECUTION_CALLER})
 	note("StartRun", err)
+	x.asksAgents(b, note)
 	return out
 }
 
 // nothing names what there never was.
 var nothing = belongings{
-	run: "01ARZ3NDEKTSV4RRFFQ69G5FAV", token: "AAAAAAAAAAAAAAAAAAAAAA",
+	run: "01ARZ3NDEKTSV4RRFFQ69G5FAV", task: "01ARZ3NDEKTSV4RRFFQ69G5FAV", token: "AAAAAAAAAAAAAAAAAAAAAA",
 	digest: "sha256:" + strings.Repeat("ab", sha256.Size), blob: "sha256:" + strings.Repeat("ab", sha256.Size),
 }
 
@@ -148,7 +185,7 @@ func TestNamespacesAreApart(t *testing.T) {
 	unknown := red.asks(nothing)
 	for name, err := range red.asks(other) {
 		got, want := status.Convert(err), status.Convert(unknown[name])
-		names := strings.NewReplacer(other.run, nothing.run, other.digest, nothing.digest, other.blob, nothing.blob)
+		names := strings.NewReplacer(other.run, nothing.run, other.task, nothing.task, other.digest, nothing.digest, other.blob, nothing.blob)
 		if err == nil || got.Code() != want.Code() || names.Replace(got.Message()) != want.Message() || len(got.Details()) != len(want.Details()) {
 			t.Errorf("%s of another's: %v; of what never was: %v", name, got, want)
 		}
@@ -169,7 +206,7 @@ func TestNamespacesAreApart(t *testing.T) {
 func (x *tenant) hasItsOwn(t *testing.T) {
 	t.Helper()
 	runs, err := x.runs.ListRuns(x.ctx, &pawlv1.ListRunsRequest{})
-	if err != nil || len(runs.GetRuns()) != 1 {
+	if err != nil || len(runs.GetRuns()) != 2 {
 		t.Errorf("runs %v, %v", runs, err)
 	}
 	counts, err := x.runs.CountRuns(x.ctx, &pawlv1.CountRunsRequest{})
@@ -177,8 +214,16 @@ func (x *tenant) hasItsOwn(t *testing.T) {
 	for _, c := range counts.GetCounts() {
 		total += c.GetRuns()
 	}
-	if err != nil || total != 1 {
+	if err != nil || total != 2 {
 		t.Errorf("counts %v, %v", counts, err)
+	}
+	tasks, err := x.agent.ListTasks(x.ctx, &a2apb.ListTasksRequest{Tenant: ownHelper})
+	if err != nil || len(tasks.GetTasks()) != 1 {
+		t.Errorf("tasks %v, %v", tasks, err)
+	}
+	pushes, err := x.agent.ListTaskPushNotificationConfigs(x.ctx, &a2apb.ListTaskPushNotificationConfigsRequest{Tenant: ownHelper, TaskId: tasks.GetTasks()[0].GetId()})
+	if err != nil || len(pushes.GetConfigs()) != 1 {
+		t.Errorf("pushes %v, %v", pushes, err)
 	}
 	hooks, err := x.hooks.ListWebhooks(x.ctx, &pawlv1.ListWebhooksRequest{})
 	if err != nil || len(hooks.GetWebhooks()) != 1 {

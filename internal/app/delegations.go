@@ -62,7 +62,7 @@ func newDelegations(opts options, rooms *house.House) (*delegations, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.directory = directory{peer.NewDirectory(remotes, d.conn, opts.config.A2AURL)}
+	d.directory = directory{agents: peer.NewDirectory(remotes, d.conn, opts.config.A2AURL), name: rooms.NamespaceName}
 	return d, nil
 }
 
@@ -80,18 +80,19 @@ func (d *delegations) run(ctx context.Context, box *deliver.Outbox) error {
 }
 
 // directory gives the outbox agents of package a2a.
-type directory struct{ agents *peer.Directory }
+type directory struct {
+	agents *peer.Directory
+	// name is that of a namespace's number.
+	name func(uint32) string
+}
 
-// Peer finds the way to an agent. Agents are served in the default namespace alone: a run
-// of another one would be continued by one that is not in it.
+// Peer finds the way to an agent. Members of a run's pack are those of its own namespace.
 func (d directory) Peer(ctx context.Context, del *machine.Delegation) (deliver.Peer, string, error) {
-	if del.Row.Namespace != 0 {
-		return nil, "", &machine.AgentFault{
-			Kind: machine.AgentRefuses, Code: "NAMESPACE_WITHOUT_AGENTS", Unsent: true,
-			Message: "runs delegate in the namespace " + runtime.DefaultNamespace + " only",
-		}
+	space := d.name(del.Row.Namespace)
+	if space == runtime.DefaultNamespace {
+		space = ""
 	}
-	found, card, err := d.agents.Peer(ctx, del)
+	found, card, err := d.agents.Peer(ctx, del, space)
 	if err != nil {
 		return nil, card, err
 	}
@@ -139,8 +140,11 @@ func readRemotes(agents map[string]config.Agent) (map[string]peer.Remote, error)
 // answers their questions does that by rights of their own.
 type within struct{}
 
+// ownPrincipal is the name of that caller.
+const ownPrincipal = "pawl"
+
 func (within) Principal(context.Context) runtime.Principal {
-	return runtime.Principal{Name: "pawl", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
+	return runtime.Principal{Name: ownPrincipal, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
 }
 
 // Admit is for HTTP, which this host does not have.
@@ -151,7 +155,10 @@ func (within) Admit(*http.Request, string) (context.Context, error) {
 // Settled: what the sidecar does itself is in the journal alone.
 func (within) Settled(context.Context, string, any, error) {}
 
-func (within) Stay(ctx context.Context, _ string) (context.Context, func(), error) {
+// Within: what runs of a namespace delegate is of that namespace, and they are bounded.
+func (within) Within(context.Context, string, any) error { return nil }
+
+func (within) Stay(ctx context.Context, _, _ string) (context.Context, func(), error) {
 	return ctx, func() {}, nil
 }
 

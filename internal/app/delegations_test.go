@@ -9,9 +9,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -67,11 +70,17 @@ func helper(_ context.Context, t *worker.Turn) (worker.Completion, error) {
 // runWorker runs a worker against a sidecar until the test ends.
 func runWorker(t *testing.T, s *serving, id string, prompts map[string]worker.TurnFunc) pawlv1.RunServiceClient {
 	t.Helper()
-	conn, err := grpc.NewClient(s.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	return runWorkerIn(t, s, "", id, prompts)
+}
+
+// runWorkerIn is runWorker in a namespace, to which the client keeps as well.
+func runWorkerIn(t *testing.T, s *serving, namespace, id string, prompts map[string]worker.TurnFunc) pawlv1.RunServiceClient {
+	t.Helper()
+	conn, err := grpc.NewClient(s.ready.GRPC, toNamespace(namespace)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Conn: conn, ID: id, Prompts: prompts, Turns: 8, Grace: time.Second})
+	w, err := worker.New(worker.Config{Conn: conn, Namespace: namespace, ID: id, Prompts: prompts, Turns: 8, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +93,51 @@ func runWorker(t *testing.T, s *serving, id string, prompts map[string]worker.Tu
 		conn.Close()
 	})
 	return pawlv1.NewRunServiceClient(conn)
+}
+
+// toNamespace names a namespace in each request of a connection.
+func toNamespace(namespace string) []grpc.DialOption {
+	name := func(req any) {
+		m := req.(proto.Message).ProtoReflect()
+		if field := m.Descriptor().Fields().ByName("namespace"); field != nil && namespace != "" {
+			m.Set(field, protoreflect.ValueOfString(namespace))
+		}
+	}
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+			name(req)
+			return call(ctx, method, req, reply, conn, options...)
+		}),
+		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream, err := open(ctx, desc, conn, method, options...)
+			return naming{stream, name}, err
+		}),
+	}
+}
+
+// naming names a namespace in each message.
+type naming struct {
+	grpc.ClientStream
+	name func(any)
+}
+
+// SendMsg implements grpc.ClientStream.
+func (n naming) SendMsg(m any) error {
+	n.name(m)
+	return n.ClientStream.SendMsg(m)
+}
+
+// register takes the pack of the tests in a namespace besides the default one.
+func register(t *testing.T, s *serving, namespace string) {
+	t.Helper()
+	if namespace == "" {
+		return
+	}
+	packs := pawlv1.NewPackServiceClient(dial(t, s.ready.GRPC))
+	if _, err := packs.RegisterPack(t.Context(), &pawlv1.RegisterPackRequest{Namespace: namespace, Content: []byte(teamPack)}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // serveToEnd serves until the test ends, and waits for the end: its directory is
@@ -105,30 +159,47 @@ func packAt(t *testing.T) string {
 	return packWith(t, teamPack)
 }
 
-// TestDelegation: the same run with the helper as a member of the same sidecar,
-// and as an agent of another one over each binding.
+// TestDelegation: the same run with the helper as a member of the same sidecar, and as an
+// agent of another one over each binding, in the default namespace and in another one. An
+// address that was given to the default one is none for the other.
 func TestDelegation(t *testing.T) {
 	t.Parallel()
-	for _, where := range []string{"local", "GRPC", "JSONRPC", "HTTP+JSON"} {
-		t.Run(where, func(t *testing.T) {
-			t.Parallel()
-			c := settings(t)
-			c.Packs, c.AllowTools = []string{packAt(t)}, []string{"*"}
-			if where != "local" {
-				far := settings(t)
-				far.Packs, far.HTTP = c.Packs, "127.0.0.1:0"
-				b := serveToEnd(t, far)
-				runWorker(t, b, "far", map[string]worker.TurnFunc{"helper": helper})
-				c.Agents = map[string]config.Agent{"helper": {Card: cardWith(t, b.ready.HTTP, where)}}
-			}
-			a := serveToEnd(t, c)
-			prompts := map[string]worker.TurnFunc{"lead": lead}
-			if where == "local" {
-				prompts["helper"] = helper
-			}
-			followDelegation(t, runWorker(t, a, "near", prompts), where == "local")
-		})
+	for _, namespace := range []string{"", "red"} {
+		for _, where := range []string{"local", "GRPC", "JSONRPC", "HTTP+JSON"} {
+			t.Run(where+" "+namespace, func(t *testing.T) {
+				t.Parallel()
+				delegateTo(t, where, namespace)
+			})
+		}
 	}
+}
+
+func delegateTo(t *testing.T, where, namespace string) {
+	t.Helper()
+	c := settings(t)
+	c.Packs, c.AllowTools, c.Namespaces = []string{packAt(t)}, []string{"*"}, []string{"red"}
+	if where != "local" {
+		far := settings(t)
+		far.Packs, far.HTTP, far.Namespaces = c.Packs, "127.0.0.1:0", c.Namespaces
+		b := serveToEnd(t, far)
+		register(t, b, namespace)
+		runWorkerIn(t, b, namespace, "far", map[string]worker.TurnFunc{"helper": helper})
+		c.Agents = map[string]config.Agent{request.JoinTenant(namespace, "helper"): {Card: cardOf(t, b.ready.HTTP, request.JoinTenant(namespace, "team/helper"), where)}}
+	}
+	if namespace != "" {
+		// The address and the credentials of another namespace's agent are never used.
+		if c.Agents == nil {
+			c.Agents = map[string]config.Agent{}
+		}
+		c.Agents["team/helper"] = config.Agent{Card: "http://127.0.0.1:9/nobody"}
+	}
+	a := serveToEnd(t, c)
+	register(t, a, namespace)
+	prompts := map[string]worker.TurnFunc{"lead": lead}
+	if where == "local" {
+		prompts["helper"] = helper
+	}
+	followDelegation(t, runWorkerIn(t, a, namespace, "near", prompts), where == "local")
 }
 
 // cardWith serves the helper's card with only one of its interfaces.

@@ -85,7 +85,9 @@ func TestIssuersTokens(t *testing.T) {
 	for where, want := range map[string]string{
 		"GET " + gateway + "/v1/runs":                     "",
 		"GET " + gateway + "/v1/runs?namespace=blue":      "NAMESPACE_NOT_FOUND",
-		"GET " + gateway + "/a2a/team/lead/tasks":         "",
+		"GET " + gateway + "/a2a/default:team/lead/tasks": "",
+		"GET " + gateway + "/a2a/blue:team/lead/tasks":    "NAMESPACE_NOT_FOUND",
+		"GET " + gateway + "/a2a/team/lead/tasks":         "AGENT_NOT_FOUND",
 		"POST " + gateway + "/v1/runs":                    "SCOPE_MISSING",
 		"POST " + gateway + "/a2a/team/lead/message:send": "SCOPE_MISSING",
 	} {

@@ -37,22 +37,18 @@ func TestDelegationsStayInTheirNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
-		Namespace: "red", RunId: turn.GetRunId(), Follow: true, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED},
+		Namespace: "red", RunId: turn.GetRunId(), Follow: true, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DELEGATED},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		got, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resolved := got.GetRecord().GetStepResolved(); resolved != nil {
-			if code := resolved.GetError().GetCode(); code != "NAMESPACE_WITHOUT_AGENTS" {
-				t.Errorf("the step ended with %v", resolved)
-			}
-			break
-		}
+	got, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := got.GetRecord().GetStepDelegated().GetRemote().GetTaskId()
+	if run, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: "red", RunId: child}); err != nil || run.GetRun().GetParent().GetRunId() != turn.GetRunId() {
+		t.Errorf("the child %v, %v", run, err)
 	}
 	all, err := runs.ListRuns(ctx, &pawlv1.ListRunsRequest{})
 	if err != nil || len(all.GetRuns()) != 0 {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func (r *operationsRig) hold(p probe) {
 	}
 	r.want(p, "", "", "TOKEN_MISSING")
 	r.want(p, "nobody-knows-this-token", "", "TOKEN_UNKNOWN")
-	where := map[policy.Space]string{policy.SpaceNamed: "red", policy.SpaceDefault: "home", policy.SpaceAll: "free", policy.SpaceNone: "red"}[p.op.Space]
+	where := map[policy.Space]string{policy.SpaceNamed: "red", policy.SpaceAll: "free", policy.SpaceNone: "red"}[p.op.Space]
 	for _, scope := range door.EveryScope {
 		want := "SCOPE_MISSING"
 		if p.op.Scopes == 0 || scope == policy.Admin || p.op.Scopes&scope != 0 {
@@ -119,8 +120,6 @@ func (r *operationsRig) elsewhere(p probe, scope string) {
 			r.want(p, keyOf(scope, "red"), other, "NAMESPACE_NOT_FOUND")
 		}
 		r.want(p, keyOf(scope, "free"), "blue", "")
-	case policy.SpaceDefault:
-		r.want(p, keyOf(scope, "red"), "", "NAMESPACE_NOT_FOUND")
 	case policy.SpaceAll:
 		r.want(p, keyOf(scope, "red"), "", "NAMESPACE_BOUND")
 	case policy.SpaceNone:
@@ -235,7 +234,7 @@ func (r *operationsRig) overGRPC() []probe {
 			m := service.Methods().Get(i)
 			path := fmt.Sprintf("/%s/%s", service.FullName(), m.Name())
 			op := r.row(path)
-			names := m.Input().Fields().ByName("namespace") != nil
+			names := m.Input().Fields().ByName("namespace") != nil || m.Input().Fields().ByName("tenant") != nil
 			if strings.HasPrefix(path, "/pawl.") && op.Space == policy.SpaceNamed && !names {
 				r.t.Errorf("the request of %s has no field namespace", path)
 			}
@@ -247,10 +246,21 @@ func (r *operationsRig) overGRPC() []probe {
 	return all
 }
 
+// tenantIn is an agent of a namespace, "" = of its caller's own.
+func tenantIn(namespace string) string {
+	if namespace == "" {
+		return "team/lead"
+	}
+	return namespace + ":team/lead"
+}
+
 func requestOf(of protoreflect.MessageDescriptor, namespace string) proto.Message {
 	m := dynamicpb.NewMessage(of)
 	if field := of.Fields().ByName("namespace"); field != nil {
 		m.Set(field, protoreflect.ValueOfString(namespace))
+	}
+	if field := of.Fields().ByName("tenant"); field != nil {
+		m.Set(field, protoreflect.ValueOfString(tenantIn(namespace)))
 	}
 	return m
 }
@@ -433,7 +443,8 @@ func (r *operationsRig) overA2A() []probe {
 		r.t.Fatal(err)
 	}
 	methods := found.(protoreflect.ServiceDescriptor).Methods()
-	agent := "http://" + r.s.ready.HTTP + "/a2a/team/lead"
+	agents := "http://" + r.s.ready.HTTP + "/a2a/"
+	root := "http://" + r.s.ready.HTTP + "/"
 	var all []probe
 	for i := range methods.Len() {
 		name := string(methods.Get(i).Name())
@@ -443,11 +454,14 @@ func (r *operationsRig) overA2A() []probe {
 			r.t.Errorf("no path is known for %s over HTTP+JSON", name)
 		}
 		all = append(all,
-			probe{op: op, way: "JSON-RPC", ask: func(token, _ string) string {
-				return r.http("post", agent, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{}}`, name), token)
+			probe{op: op, way: "JSON-RPC", names: true, ask: func(token, namespace string) string {
+				return r.http("post", agents+tenantIn(namespace), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{}}`, name), token)
 			}},
-			probe{op: op, way: "HTTP+JSON " + path, ask: func(token, _ string) string {
-				return r.http(verb, agent+path, map[bool]string{true: "{}"}[verb == "POST"], token)
+			probe{op: op, way: "JSON-RPC with a tenant", names: true, ask: func(token, namespace string) string {
+				return r.http("post", root, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"tenant":%q}}`, name, tenantIn(namespace)), token)
+			}},
+			probe{op: op, way: "HTTP+JSON " + path, names: true, ask: func(token, namespace string) string {
+				return r.http(verb, agents+tenantIn(namespace)+path, map[bool]string{true: "{}"}[verb == "POST"], token)
 			}})
 	}
 	return all
@@ -465,7 +479,10 @@ func (r *operationsRig) overWeb() []probe {
 		if path == "/metrics" {
 			where = "http://" + r.s.ready.Metrics + path
 		}
-		all = append(all, probe{op: op, way: "HTTP", ask: func(token, _ string) string { return r.http(verb, where, "", token) }})
+		all = append(all, probe{op: op, way: "HTTP", names: strings.Contains(path, "NAMESPACE"), ask: func(token, namespace string) string {
+			// A path that is of no caller's own namespace names one.
+			return r.http(verb, strings.ReplaceAll(where, "NAMESPACE", cmp.Or(namespace, "red")), "", token)
+		}})
 	}
 	return all
 }

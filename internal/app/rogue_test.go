@@ -62,7 +62,7 @@ func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *deleg
 	engine.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
 	remote.Token = operatorToken
 	box, err = deliver.New(deliver.Config{
-		Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: directory{peer.NewDirectory(map[string]peer.Remote{"helper": remote}, local, "")},
+		Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: directory{agents: peer.NewDirectory(map[string]peer.Remote{"helper": remote}, local, ""), name: engine.NamespaceName},
 		Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: giveUp, Follow: 200 * time.Millisecond,
 	})
 	if err != nil {

@@ -81,11 +81,26 @@ func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *
 	return ctx, p, s.limit.Admit(ctx, "")
 }
 
-// Stay takes a place among the calls that stay open. Its context ends when the
+// Within is the rest of [Server.Admit], once it is known what is asked for: whether the
+// namespace is one of the caller's, and whether it is too much for that.
+func (s *Server) Within(ctx context.Context, method string, request any) error {
+	err := door.Within(door.CallerOf(ctx), request)
+	if err == nil {
+		err = s.limit.OfSpace(door.SpaceOf(ctx, request))
+	}
+	if err != nil {
+		st, _ := fault.Status(err)
+		s.edge.tally.refused(ctx, method, st)
+		s.edge.trail.Settled(ctx, method, request, err)
+	}
+	return err
+}
+
+// Stay takes a place among the calls of a namespace that stay open, "" being its caller's own. Its context ends when the
 // server drains or the caller loses its right to the method; the cause says
 // which. leave gives the place back.
-func (s *Server) Stay(ctx context.Context, method string) (stay context.Context, leave func(), err error) {
-	free, err := s.runs.streams.Enter(ctx, "")
+func (s *Server) Stay(ctx context.Context, method, namespace string) (stay context.Context, leave func(), err error) {
+	free, err := s.runs.streams.Enter(ctx, namespace)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -24,8 +24,6 @@ type Space uint8
 const (
 	// SpaceNamed: of the one that its request names, else the caller's first.
 	SpaceNamed Space = iota
-	// SpaceDefault: of the default one, whoever asks.
-	SpaceDefault
 	// SpaceAll: of all of them together, so that who is kept to some may not ask.
 	SpaceAll
 	// SpaceNone: it tells nothing that is of a namespace.
@@ -98,27 +96,29 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.StoreService/CheckStore", Scopes: StoreRead, Space: SpaceAll},
 	{Name: "/pawl.v1.StoreService/GetStoreStats", Scopes: StoreRead, Space: SpaceAll},
 
-	{Name: "/lf.a2a.v1.A2AService/SendMessage", Scopes: RunsWrite, Changes: true, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/SendStreamingMessage", Scopes: RunsWrite, Changes: true, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/GetTask", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/ListTasks", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/CancelTask", Scopes: RunsWrite, Changes: true, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/SubscribeToTask", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig", Scopes: RunsWrite, Changes: true, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/GetTaskPushNotificationConfig", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/ListTaskPushNotificationConfigs", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/DeleteTaskPushNotificationConfig", Scopes: RunsWrite, Changes: true, Space: SpaceDefault},
-	{Name: "/lf.a2a.v1.A2AService/GetExtendedAgentCard", Scopes: RunsRead | RunsWrite, Space: SpaceDefault},
+	{Name: "/lf.a2a.v1.A2AService/SendMessage", Scopes: RunsWrite, Changes: true},
+	{Name: "/lf.a2a.v1.A2AService/SendStreamingMessage", Scopes: RunsWrite, Changes: true},
+	{Name: "/lf.a2a.v1.A2AService/GetTask", Scopes: RunsRead | RunsWrite},
+	{Name: "/lf.a2a.v1.A2AService/ListTasks", Scopes: RunsRead | RunsWrite},
+	{Name: "/lf.a2a.v1.A2AService/CancelTask", Scopes: RunsWrite, Changes: true},
+	{Name: "/lf.a2a.v1.A2AService/SubscribeToTask", Scopes: RunsRead | RunsWrite},
+	{Name: "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig", Scopes: RunsWrite, Changes: true},
+	{Name: "/lf.a2a.v1.A2AService/GetTaskPushNotificationConfig", Scopes: RunsRead | RunsWrite},
+	{Name: "/lf.a2a.v1.A2AService/ListTaskPushNotificationConfigs", Scopes: RunsRead | RunsWrite},
+	{Name: "/lf.a2a.v1.A2AService/DeleteTaskPushNotificationConfig", Scopes: RunsWrite, Changes: true},
+	{Name: "/lf.a2a.v1.A2AService/GetExtendedAgentCard", Scopes: RunsRead | RunsWrite},
 
 	{Name: "GET /metrics", Scopes: RunsRead, Space: SpaceAll},
 	// The page is files; what it shows it asks for with its visitor's token. Cards are
-	// how agents are found, and tell of the default namespace which it has.
+	// how agents are found, and tell of the default namespace which it has; those of others
+	// are told to who may be in them.
 	{Name: "GET /", Public: true, Space: SpaceNone},
 	{Name: "GET /ui", Public: true, Space: SpaceNone},
 	{Name: "GET /openapi.json", Public: true, Space: SpaceNone},
 	{Name: "GET /healthz", Public: true, Space: SpaceNone},
-	{Name: "GET /.well-known/agent-card.json", Public: true, Space: SpaceDefault},
-	{Name: "GET /a2a/PACK/AGENT/.well-known/agent-card.json", Public: true, Space: SpaceDefault},
+	{Name: "GET /.well-known/agent-card.json", Public: true, Space: SpaceNone},
+	{Name: "GET /a2a/PACK/AGENT/.well-known/agent-card.json", Public: true, Space: SpaceNone},
+	{Name: "GET /a2a/NAMESPACE:PACK/AGENT/.well-known/agent-card.json", Scopes: RunsRead | RunsWrite},
 
 	{Name: "/grpc.health.v1.Health/Check", Public: true, Space: SpaceNone},
 	{Name: "/grpc.health.v1.Health/List", Public: true, Space: SpaceNone},

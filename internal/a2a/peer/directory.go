@@ -49,7 +49,8 @@ func (r *Remote) tls() *tls.Config {
 	return conf
 }
 
-// Directory finds agents: those of the configuration by "PACK/AGENT" or "AGENT",
+// Directory finds agents: those of the configuration by "[NAMESPACE:]PACK/AGENT" or
+// "[NAMESPACE:]AGENT",
 // all others among the members of the run's own pack. Use [NewDirectory].
 type Directory struct {
 	local  wire
@@ -103,15 +104,20 @@ func (d *Directory) remote(name string) (remote Remote, change int, ok bool) {
 	return remote, d.changes, ok
 }
 
-// Peer returns the way to the agent of a delegation, and the address of its card.
-func (d *Directory) Peer(ctx context.Context, del *machine.Delegation) (*Peer, string, error) {
-	for _, name := range []string{del.PackID + "/" + del.Agent, del.Agent} {
+// Peer returns the way to the agent of a delegation, and the address of its card. space is
+// the run's namespace, "" = the default one. An address and its credentials are for the
+// namespace that the operator gave them to: packs of others may use the same names.
+func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space string) (*Peer, string, error) {
+	if space != "" {
+		space += ":"
+	}
+	for _, name := range []string{space + del.PackID + "/" + del.Agent, space + del.Agent} {
 		if remote, change, ok := d.remote(name); ok {
 			peer, err := d.reach(ctx, name, remote, change)
 			return peer, remote.Card, err
 		}
 	}
-	return &Peer{wire: d.local, tenant: del.Digest + "/" + del.Agent, idempotent: true}, "", nil
+	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true}, "", nil
 }
 
 // reach reads an agent's card, if it was not read lately, and takes its first

@@ -35,7 +35,7 @@ func TestDirectoryIsReplaced(t *testing.T) {
 	d := NewDirectory(with("old"), local, "")
 	reach := func() {
 		t.Helper()
-		if _, _, err := d.Peer(t.Context(), &machine.Delegation{PackID: "team", Agent: "helper"}); err != nil {
+		if _, _, err := d.Peer(t.Context(), &machine.Delegation{PackID: "team", Agent: "helper"}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,15 +16,31 @@ import (
 // named is what every request has that is of a namespace.
 type named interface{ GetNamespace() string }
 
+// tenanted is what every request to an agent has.
+type tenanted interface{ GetTenant() string }
+
+// namespaceOf is the namespace that a request names, "" = its caller's own; false: it is of
+// none.
+func namespaceOf(req any) (string, bool) {
+	switch in := req.(type) {
+	case named:
+		return in.GetNamespace(), true
+	case tenanted:
+		namespace, _ := request.SplitTenant(in.GetTenant())
+		return namespace, true
+	}
+	return "", false
+}
+
 // Within refuses a request of another namespace than those that its caller is kept to.
 // It is the first thing that is said of a request: no other answer may tell whether
 // there is such a namespace, or what it has. The engine holds the same once more.
 func Within(p *Caller, req any) error {
-	in, ok := req.(named)
-	if !ok || in.GetNamespace() == "" || p.In(in.GetNamespace()) {
+	namespace, _ := namespaceOf(req)
+	if namespace == "" || p.In(namespace) {
 		return nil
 	}
-	return request.NotServed(in.GetNamespace(), p.Namespaces)
+	return request.NotServed(namespace, p.Namespaces)
 }
 
 type spaceKey struct{}
@@ -42,10 +58,11 @@ func SpaceIn(ctx context.Context) string {
 
 // SpaceOf is the namespace that a request is about; "" = it is about none.
 func SpaceOf(ctx context.Context, req any) string {
-	if in, ok := req.(named); ok {
-		return cmp.Or(in.GetNamespace(), SpaceIn(ctx), SpaceHome(ctx))
+	namespace, ok := namespaceOf(req)
+	if !ok {
+		return ""
 	}
-	return ""
+	return cmp.Or(namespace, SpaceIn(ctx), SpaceHome(ctx))
 }
 
 // SpaceHome is the namespace of a caller's requests that name none.
@@ -55,16 +72,13 @@ func SpaceHome(ctx context.Context) string {
 
 // inSpace judges an operation that is of no namespace that a request could name.
 func inSpace(p *Caller, op runtime.Operation) error {
-	switch {
-	case op.Space == policy.SpaceDefault && !p.In(runtime.DefaultNamespace):
-		return request.NotServed(runtime.DefaultNamespace, p.Namespaces)
-	case op.Space == policy.SpaceAll && p.Bound():
-		return &machine.Refusal{
-			Code: machine.CodePermissionDenied, Reason: "NAMESPACE_BOUND",
-			Message: "this is of all namespaces together; principal " + p.Name + " is kept to some",
-		}
+	if op.Space != policy.SpaceAll || !p.Bound() {
+		return nil
 	}
-	return nil
+	return &machine.Refusal{
+		Code: machine.CodePermissionDenied, Reason: "NAMESPACE_BOUND",
+		Message: "this is of all namespaces together; principal " + p.Name + " is kept to some",
+	}
 }
 
 // lost reports whether a principal may no longer be where it was, or is somewhere else when

@@ -52,12 +52,21 @@ func (l *Limiter) bucket(name string) *rate.Limiter {
 func (l *Limiter) Admit(ctx context.Context, namespace string) error {
 	name, now := door.CallerOf(ctx).Name, time.Now()
 	back, err := l.ofCaller(name, now)
-	if err != nil || namespace == "" {
+	if err != nil {
 		return err
 	}
-	if _, err = l.book.Spend(allowance.Namespace(namespace), allowance.Calls, now); err != nil {
+	if err = l.OfSpace(namespace); err != nil {
 		back()
 	}
+	return err
+}
+
+// OfSpace takes one call from the allowance of a namespace alone; "" = of none.
+func (l *Limiter) OfSpace(namespace string) error {
+	if namespace == "" {
+		return nil
+	}
+	_, err := l.book.Spend(allowance.Namespace(namespace), allowance.Calls, time.Now())
 	return err
 }
 
@@ -108,10 +117,5 @@ func (s *firstOf) RecvMsg(m any) error {
 		return err
 	}
 	s.counted = true
-	namespace := door.SpaceOf(s.Context(), m)
-	if namespace == "" {
-		return nil
-	}
-	_, err := s.limit.book.Spend(allowance.Namespace(namespace), allowance.Calls, time.Now())
-	return err
+	return s.limit.OfSpace(door.SpaceOf(s.Context(), m))
 }

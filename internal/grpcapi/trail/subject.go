@@ -5,6 +5,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // subject is what a call is about, and the id that its caller gave it.
@@ -13,8 +14,12 @@ type subject struct{ namespace, resource, id string }
 // about reads names and ids off a message, never what it carries.
 func about(m any) subject {
 	var s subject
-	if in, ok := m.(interface{ GetNamespace() string }); ok {
+	switch in := m.(type) {
+	case interface{ GetNamespace() string }:
 		s.namespace = clip(in.GetNamespace())
+	case interface{ GetTenant() string }:
+		namespace, _ := request.SplitTenant(in.GetTenant())
+		s.namespace = clip(namespace)
 	}
 	s.resource, s.id = clip(resourceOf(m)), clip(idOf(m))
 	return s

@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
@@ -20,7 +21,7 @@ func newOutbox(opts options, rooms *house.House, sends *delegations, records *re
 	}
 	if sends != nil {
 		conf.Directory = sends.directory
-		conf.Feeds[machine.SubscriptionPush] = pushFeed{sends.service}
+		conf.Feeds[machine.SubscriptionPush] = pushFeed{sends.service, records}
 	}
 	return deliver.New(conf)
 }
@@ -50,10 +51,23 @@ func pushes(rooms *house.House, box *deliver.Outbox) *a2a.Pushes {
 }
 
 // pushFeed gives the outbox the events of package a2a.
-type pushFeed struct{ service *a2a.Service }
+type pushFeed struct {
+	service *a2a.Service
+	rights  *recordFeed
+}
 
+// Open implements [deliver.Feed].
 func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	return f.service.PushEvents(ctx, sub)
+}
+
+// May says whether the task's owner may still read its tasks: who gave a receiver may have
+// lost that since. Tasks of the sidecar's own are its own for ever.
+func (f pushFeed) May(sub *machine.Subscription) error {
+	if sub.Owner == ownPrincipal {
+		return nil
+	}
+	return f.rights.server.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead|runtime.ScopeRunsWrite)
 }
 
 // recordFeed gives the outbox the records of webhooks. The server is made after the
@@ -62,4 +76,9 @@ type recordFeed struct{ server *grpcapi.Server }
 
 func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	return f.server.RecordFeed(ctx, sub)
+}
+
+// May implements [deliver.Feed].
+func (f *recordFeed) May(sub *machine.Subscription) error {
+	return f.server.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
 }

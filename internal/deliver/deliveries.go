@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -149,6 +150,9 @@ func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	if err := d.recall(ctx); err != nil {
 		return Storing, err
 	}
+	if err := d.allowed(ctx); err != nil {
+		return Reading, err
+	}
 	events, err := d.feed.Open(ctx, d.sub)
 	if err != nil {
 		return Reading, err
@@ -167,6 +171,28 @@ func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 		}
 	}
 }
+
+// allowed asks whether the owner may be told, and notes on the subscription when that
+// changes: it is what its owner, or who comes after, finds there.
+func (d *delivery) allowed(ctx context.Context) error {
+	refused := d.feed.May(d.sub)
+	why := ""
+	if refused != nil {
+		why = clip(refused.Error(), maxMessage)
+	}
+	if d.sub.LastError == why || refused == nil && !strings.HasPrefix(d.sub.LastError, lostRight) {
+		return refused
+	}
+	if err := d.flush(ctx); err != nil {
+		return errors.Join(refused, err)
+	}
+	sub := *d.sub
+	sub.LastError = why
+	return errors.Join(refused, d.note(ctx, sub, nil))
+}
+
+// lostRight begins the refusal of an owner that lost its right.
+const lostRight = "OWNER_LOST_RIGHT"
 
 // recall stores what was delivered and could not be stored before: it is not sent
 // again, unless the subscription is another one by now.
@@ -208,6 +234,9 @@ func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 		}
 		if event.ID == "" {
 			return d.advance(ctx, event)
+		}
+		if err := d.allowed(ctx); err != nil {
+			return err
 		}
 		cause := d.o.cfg.Post.Post(ctx, d.sub, *event)
 		if cause == nil {
@@ -304,6 +333,11 @@ func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint
 		return &machine.Refusal{
 			Code: machine.CodeNotFound, Reason: "DEAD_LETTER_NOT_FOUND", Field: "n",
 			Message: fmt.Sprintf("subscription %q has no dead letter %d", key.ID, n),
+		}
+	}
+	if feed := o.cfg.Feeds[key.Kind]; feed != nil {
+		if err := feed.May(sub); err != nil {
+			return err
 		}
 	}
 	letter := letters[0]

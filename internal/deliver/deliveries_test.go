@@ -32,6 +32,8 @@ func (n numbers) Open(_ context.Context, sub *machine.Subscription) (deliver.Eve
 	return &counter{next: sub.After + 1, last: n.last}, nil
 }
 
+func (numbers) May(*machine.Subscription) error { return nil }
+
 type counter struct{ next, last uint64 }
 
 func (c *counter) Next(context.Context) ([]machine.Delivery, error) {

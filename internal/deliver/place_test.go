@@ -164,6 +164,8 @@ func (c crowd) Open(_ context.Context, sub *machine.Subscription) (deliver.Event
 	return &crowdEvents{next: sub.After + 1, last: c.last}, nil
 }
 
+func (crowd) May(*machine.Subscription) error { return nil }
+
 type crowdEvents struct{ next, last uint64 }
 
 func (c *crowdEvents) Next(context.Context) ([]machine.Delivery, error) {

@@ -45,6 +45,9 @@ type Subscriptions interface {
 type Feed interface {
 	// Open begins behind the subscription's position.
 	Open(ctx context.Context, sub *machine.Subscription) (Events, error)
+	// May is asked before each try: whether the owner may be told, by the rights that hold
+	// now. A *machine.Refusal: nothing is sent until it may.
+	May(sub *machine.Subscription) error
 }
 
 // Events are those of one subscription, in order.

@@ -14,6 +14,8 @@ import (
 // endless is a feed that has one event and then waits.
 type endless struct{}
 
+func (endless) May(*machine.Subscription) error { return nil }
+
 func (endless) Open(_ context.Context, sub *machine.Subscription) (deliver.Events, error) {
 	return &waiter{told: sub.After > 0}, nil
 }

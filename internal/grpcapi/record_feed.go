@@ -51,7 +51,7 @@ func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*Re
 	if err != nil {
 		return nil, err
 	}
-	if err := s.auth.MayRead(sub.Owner, call.Namespace); err != nil {
+	if err := s.auth.MayRead(sub.Owner, call.Namespace, runtime.ScopeRunsRead); err != nil {
 		watch.Close()
 		return nil, err
 	}
@@ -61,6 +61,11 @@ func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*Re
 	return &RecordFeed{
 		s: s, watch: watch, show: show, owner: sub.Owner, at: s.cfg.House.Subscriptions.SubscriptionCursor(sub),
 	}, nil
+}
+
+// MayRead says whether a principal has one of the scopes in a namespace, by the rights that hold.
+func (s *Server) MayRead(name string, namespace uint32, scopes runtime.Scopes) error {
+	return s.auth.MayRead(name, s.cfg.House.NamespaceName(namespace), scopes)
 }
 
 // Next waits for the next events. It has no end but an error.
@@ -75,7 +80,7 @@ func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := f.s.auth.MayRead(f.owner, f.show.namespace()); err != nil {
+		if err := f.s.auth.MayRead(f.owner, f.show.namespace(), runtime.ScopeRunsRead); err != nil {
 			return nil, err
 		}
 		out, err := f.deliveries(ctx, &page)

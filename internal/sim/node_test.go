@@ -49,6 +49,10 @@ func (f feed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Even
 	return f.p.server.RecordFeed(ctx, sub)
 }
 
+func (f feed) May(sub *machine.Subscription) error {
+	return f.p.server.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
+}
+
 // boot starts a process on what the disk of a node holds.
 func (n *node) boot() (*process, error) {
 	p := &process{loop: make(chan error, 4)}
@@ -111,7 +115,7 @@ func (n *node) build(p *process) (err error) {
 type directory struct{ agents *peer.Directory }
 
 func (d directory) Peer(ctx context.Context, del *machine.Delegation) (deliver.Peer, string, error) {
-	found, card, err := d.agents.Peer(ctx, del)
+	found, card, err := d.agents.Peer(ctx, del, "")
 	if err != nil {
 		return nil, card, err
 	}

@@ -262,22 +262,25 @@ func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServ
 	return next(ctx, req)
 }
 
-// MayRead says whether a principal of this name may read the runs of a namespace. Whoever
-// made a webhook may have lost the right since.
-func (a *Authenticator) MayRead(name, namespace string) error {
+// MayRead says whether a principal of this name has one of the scopes in a namespace. Whoever
+// made a receiver of records may have lost the right since; the refusal is OWNER_LOST_RIGHT.
+func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) error {
 	now := a.Current.Load()
-	may := func(p runtime.Principal) bool { return p.Scopes.Any(runtime.ScopeRunsRead) && p.In(namespace) }
+	may := func(p runtime.Principal) bool { return p.Scopes.Any(scopes) && p.In(namespace) }
 	switch {
 	case now.AsksToken():
 		// What an issuer's token would say now nobody knows before it is shown; what it
 		// could say the rules do.
-		if now.Issuers.MayHave(name, runtime.ScopeRunsRead, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Name == name && may(p.Principal) }) {
+		if now.Issuers.MayHave(name, scopes, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Name == name && may(p.Principal) }) {
 			return nil
 		}
 	case now.Certificates == nil, name == Anonymous.Name, may(now.Certificates.Of(name)):
 		return nil
 	}
-	return fmt.Errorf("principal %q, whose webhook it is, does not have the scope %s in namespace %q", name, runtime.ScopeRunsRead, namespace)
+	return &machine.Refusal{
+		Code: machine.CodePermissionDenied, Reason: "OWNER_LOST_RIGHT", Allowed: scopes.Names(),
+		Message: fmt.Sprintf("nothing is sent: principal %q, whose receiver it is, does not have one of these scopes in namespace %q", name, namespace),
+	}
 }
 
 // Unlisted names the registered methods that have no row in the table.

@@ -465,7 +465,8 @@ type Webhook struct {
 	Attempts int32 `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// When the next record is tried again; unset: now.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
-	// What the last failed try of the next record met; empty: none failed.
+	// What the last failed try of the next record met, or OWNER_LOST_RIGHT: nothing is
+	// sent while the owner may not read; empty: none failed.
 	LastError string `protobuf:"bytes,9,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Dead letters made so far, those sent again included.
 	DeadLetters uint64 `protobuf:"varint,10,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
@@ -1103,7 +1104,8 @@ type Delivery struct {
 	Attempts int32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// When the next event is tried again; unset: now.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
-	// What the last failed try of the next event met; empty: none failed.
+	// What the last failed try of the next event met, or OWNER_LOST_RIGHT: nothing is
+	// sent while the owner may not read; empty: none failed.
 	LastError string `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Dead letters made so far, those sent again included.
 	DeadLetters uint64 `protobuf:"varint,7,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`

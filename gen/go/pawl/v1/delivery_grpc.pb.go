@@ -106,7 +106,8 @@ type DeliveryServiceClient interface {
 	//
 	// Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE
 	// (DELIVERY_FAILED: the receiver did not take it; the letter stays),
-	// FAILED_PRECONDITION (DELIVERIES_OFF).
+	// PERMISSION_DENIED (OWNER_LOST_RIGHT: the owner of the receiver may no longer
+	// read), FAILED_PRECONDITION (DELIVERIES_OFF).
 	ResendDeadLetter(ctx context.Context, in *ResendDeadLetterRequest, opts ...grpc.CallOption) (*ResendDeadLetterResponse, error)
 	// Removes a dead letter unsent. Scope runs:read or runs:write.
 	//
@@ -304,7 +305,8 @@ type DeliveryServiceServer interface {
 	//
 	// Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE
 	// (DELIVERY_FAILED: the receiver did not take it; the letter stays),
-	// FAILED_PRECONDITION (DELIVERIES_OFF).
+	// PERMISSION_DENIED (OWNER_LOST_RIGHT: the owner of the receiver may no longer
+	// read), FAILED_PRECONDITION (DELIVERIES_OFF).
 	ResendDeadLetter(context.Context, *ResendDeadLetterRequest) (*ResendDeadLetterResponse, error)
 	// Removes a dead letter unsent. Scope runs:read or runs:write.
 	//

@@ -218,7 +218,8 @@ class DeliveryServiceServicer(object):
 
         Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE
         (DELIVERY_FAILED: the receiver did not take it; the letter stays),
-        FAILED_PRECONDITION (DELIVERIES_OFF).
+        PERMISSION_DENIED (OWNER_LOST_RIGHT: the owner of the receiver may no longer
+        read), FAILED_PRECONDITION (DELIVERIES_OFF).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

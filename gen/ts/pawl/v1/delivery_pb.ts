@@ -269,7 +269,8 @@ export type Webhook = Message<"pawl.v1.Webhook"> & {
   nextAt?: Timestamp | undefined;
 
   /**
-   * What the last failed try of the next record met; empty: none failed.
+   * What the last failed try of the next record met, or OWNER_LOST_RIGHT: nothing is
+   * sent while the owner may not read; empty: none failed.
    *
    * @generated from field: string last_error = 9;
    */
@@ -603,7 +604,8 @@ export type Delivery = Message<"pawl.v1.Delivery"> & {
   nextAt?: Timestamp | undefined;
 
   /**
-   * What the last failed try of the next event met; empty: none failed.
+   * What the last failed try of the next event met, or OWNER_LOST_RIGHT: nothing is
+   * sent while the owner may not read; empty: none failed.
    *
    * @generated from field: string last_error = 6;
    */
@@ -1131,7 +1133,8 @@ export const DeliveryService: GenService<{
    *
    * Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE
    * (DELIVERY_FAILED: the receiver did not take it; the letter stays),
-   * FAILED_PRECONDITION (DELIVERIES_OFF).
+   * PERMISSION_DENIED (OWNER_LOST_RIGHT: the owner of the receiver may no longer
+   * read), FAILED_PRECONDITION (DELIVERIES_OFF).
    *
    * @generated from rpc pawl.v1.DeliveryService.ResendDeadLetter
    */

@@ -32,11 +32,12 @@ from pawl._runs import (
     TurnRef,
 )
 from pawl._turn_requests import StepCall
+from pawl._typed import local
 from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
 
 AsyncHandler: TypeAlias = "Callable[[AsyncTurn], Awaitable[Reply | None] | Reply | None]"
 AsyncHandlers: TypeAlias = "AsyncHandler | Mapping[str, AsyncHandler]"
-AsyncTool: TypeAlias = Callable[[Any], Any]
+AsyncTool: TypeAlias = Callable[..., Any]
 
 
 class AsyncRun:
@@ -84,8 +85,10 @@ class AsyncRun:
         As `Client.run`, for a run that was started before, perhaps by another process.
         """
 
+        bound = local(tools)
+
         def make_turn(info: TurnInfo, holder: Holder) -> AsyncTurn:
-            return AsyncDrivenTurn(self._client, info, holder, tools or {})
+            return AsyncDrivenTurn(self._client, info, holder, bound)
 
         driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
         async with self._client._driving():

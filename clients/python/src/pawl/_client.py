@@ -18,6 +18,8 @@ from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
 from pawl._run import Handlers, Run, Tool
 from pawl._runs import Identity, RunFilter, RunInfo
+from pawl._tool_check import Tools, check_tools, schemas_of
+from pawl._typed import local
 from pawl._values import BlobHead, BlobPiece, Content, Json
 
 
@@ -67,12 +69,18 @@ class Client(Caller):
         filename: str = "",
         make_default: bool = True,
         move_version: bool = False,
+        tools: Tools | None = None,
     ) -> RegisteredPack:
         """Checks and stores a document. The same bytes again are the same answer.
 
-        Raises PackInvalidError, PackVersionTakenError.
+        `tools` is a Worker, or a mapping as for `run`: their functions are compared with the
+        pack's parameters before, as by `Worker.check`.
+
+        Raises PackInvalidError, PackVersionTakenError, SchemaError (TOOL_MISMATCH).
         """
         content, name = document(source, filename)
+        if tools is not None:
+            check_tools(content, schemas_of(tools))
         return self.call(self._packs.register(content, name, make_default, move_version))
 
     def get_pack(self, pack: str, *, include_content: bool = False) -> PackDetails:
@@ -132,11 +140,12 @@ class Client(Caller):
         """Starts a run and drives it until it ends or waits for something from outside.
 
         `handler` takes a Turn and returns a Reply (or None), or is a mapping from prompt
-        to such a function. `tools` makes the tools named in it here; steps of others wait
-        for a worker. The rest is as for `start`. A handler that raises fails its turn,
-        which is retried as the pack says.
+        to such a function. `tools` makes the tools named in it here, by functions as for
+        `Worker.tool`; steps of others wait for a worker. The rest is as for `start`. A
+        handler that raises fails its turn, which is retried as the pack says.
         """
         arguments = _without_self(locals())
+        tools = local(tools)
         del arguments["handler"], arguments["tools"]
         started = self._start("CALLER", **arguments)
         return started.drive(handler, tools=tools)

@@ -52,6 +52,13 @@ if TYPE_CHECKING:
     from pawl._runs import Step
 
 
+INVALID_ARGUMENTS = "INVALID_ARGUMENTS"
+"""The reason of a tool whose function does not take the payload: nothing was called, and the
+same payload never fits."""
+RESULT_INVALID = "RESULT_INVALID"
+"""The reason of a tool whose result is not what it says that it gives."""
+
+
 class PawlError(Exception):
     """Base of all errors of this package.
 
@@ -258,7 +265,8 @@ class StepCancelledError(StepError):
 
 
 class SchemaError(PawlError):
-    """A tool's payload or result does not fit its JSON Schema."""
+    """A tool's payload or result does not fit its JSON Schema or its function, or a pack's
+    parameters do not (`Worker.check`: `violations` has each difference)."""
 
 
 class HandlerError(PawlError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 
-from pawl._errors import FailTurnError, PawlError
+from pawl._errors import INVALID_ARGUMENTS, FailTurnError, PawlError, StepFailedError
 from pawl._values import Fault
 
 _MOST_CODE = 128
@@ -21,7 +21,7 @@ _MOST_TRACE = 8 * 1024
 def fault_of(error: BaseException) -> tuple[Fault, bool]:
     """What a handler's exception says of its turn, and whether a retry may help."""
     if isinstance(error, PawlError) and error.reason:
-        retryable = bool(error.retryable) if isinstance(error, FailTurnError) else True
+        retryable = _may_help(error)
         code, message = text_of(error.reason), text_of(error.message)
     else:
         retryable, code, message = True, type(error).__name__, text_of(error)
@@ -31,6 +31,13 @@ def fault_of(error: BaseException) -> tuple[Fault, bool]:
         trace=trace_of(error),
     )
     return fault, retryable
+
+
+def _may_help(error: PawlError) -> bool:
+    """Whether another attempt may help. One would be told of the same wrong arguments."""
+    if isinstance(error, FailTurnError):
+        return bool(error.retryable)
+    return not (isinstance(error, StepFailedError) and error.reason == INVALID_ARGUMENTS)
 
 
 def rejects(error: BaseException) -> bool:

@@ -26,13 +26,14 @@ class TurnEntry:
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """What executes a tool, whether a call of it has to be awaited, and the JSON Schemas of
-    its payload and result."""
+    """What executes a tool, whether a call of it has to be awaited, the JSON Schemas of
+    its payload and result, and that of the function's own arguments, if it tells them."""
 
     function: ToolHandler
     awaits: bool
     parameters: Json
     result: Json
+    arguments: Json
 
 
 @dataclass(slots=True)
@@ -60,6 +61,11 @@ class Handlers:
             if name in handlers:
                 return handlers[name]
         raise FailTurnError("NO_HANDLER", f"no handler for prompt {held.info.prompt!r}")
+
+    def schemas(self) -> dict[str, Json]:
+        """The JSON Schema of what each tool takes, where it is known."""
+        known = {name: tool.arguments or tool.parameters for name, tool in self.tools.items()}
+        return {name: schema for name, schema in known.items() if schema is not None}
 
     def of_tool(self, name: str) -> ToolEntry | None:
         """What executes a tool; None: nothing does."""

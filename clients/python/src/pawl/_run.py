@@ -33,11 +33,12 @@ from pawl._runs import (
 )
 from pawl._turn import Turn
 from pawl._turn_requests import StepCall
+from pawl._typed import local
 from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
 
 Handler: TypeAlias = "Callable[[Turn], Reply | None]"
 Handlers: TypeAlias = "Handler | Mapping[str, Handler]"
-Tool: TypeAlias = Callable[[Any], Any]
+Tool: TypeAlias = Callable[..., Any]
 
 
 class Run:
@@ -83,8 +84,10 @@ class Run:
         As `Client.run`, for a run that was started before, perhaps by another process.
         """
 
+        bound = local(tools)
+
         def make_turn(info: TurnInfo, holder: Holder) -> Turn:
-            return DrivenTurn(self._client, info, holder, tools or {})
+            return DrivenTurn(self._client, info, holder, bound)
 
         driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
         with self._client._driving():

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from pawl import _schema
-from pawl._errors import PawlError, PermissionDeniedError
+from pawl._errors import RESULT_INVALID, PawlError, PermissionDeniedError
 from pawl._fault import fault_of
 from pawl._handlers import Handlers, ToolEntry
 from pawl._held import HeldStep
@@ -52,7 +52,7 @@ class StepExecution:
                 _schema.check(self._held.payload, tool.parameters, f"payload of tool {name}")
             code = ""
             result = await self._call(tool)
-            code = "RESULT_INVALID"
+            code = RESULT_INVALID
             if tool.result is not None:
                 _schema.check(result, tool.result, f"result of tool {name}")
             resolve_request("", "", 1, name, 1, result, "")  # Is it JSON at all?

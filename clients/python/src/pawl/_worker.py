@@ -18,7 +18,9 @@ from pawl._link import Link, Offer
 from pawl._running import Running
 from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
 from pawl._step_execution import StepExecution
+from pawl._tool_check import PackSource, check_tools
 from pawl._turn_execution import TurnExecution
+from pawl._typed import bind
 from pawl._values import Json
 from pawl.v1 import worker_pb2
 
@@ -45,8 +47,8 @@ class Worker:
 
     Handlers are functions, executed in threads, or coroutine functions. A turn handler
     takes a Turn (an AsyncTurn if it is a coroutine function) and returns a Reply or None;
-    a tool handler takes the payload and returns the result as JSON. Heartbeats are sent
-    by the worker while handlers run.
+    a tool handler is a typed function, or takes the payload and returns the result as JSON.
+    Heartbeats are sent by the worker while handlers run.
 
     >>> worker = Worker(turns=4)
     >>> from pawl import Reply, Turn
@@ -54,8 +56,8 @@ class Worker:
     ... def code(turn: Turn) -> Reply:
     ...     return Reply(event="Done")
     >>> @worker.tool("add")
-    ... async def add(payload: dict[str, int]) -> int:
-    ...     return payload["a"] + payload["b"]
+    ... async def add(a: int, b: int = 1) -> int:
+    ...     return a + b
     >>> worker.run()  # doctest: +SKIP
     """
 
@@ -116,17 +118,47 @@ class Worker:
     def tool(self, name: str, *, parameters: Json = None, result: Json = None) -> Callable[[F], F]:
         """Executes the steps of a tool; "*": of all that have no handler.
 
+        A function with annotations is called by name, with values that fit them: dates,
+        decimals, dataclasses, models of pydantic; what it returns is told as JSON, by its
+        return annotation. This needs `pip install 'pawl-sidecar[typed]'`. A payload that
+        does not fit is the tool's error INVALID_ARGUMENTS, which names each place and what
+        was expected there; the function is not called. A function whose first parameter has
+        no annotation, or is called `payload`, and which needs no other one, gets the payload
+        as it is, or made into that parameter's dataclass or model.
+
         `parameters` and `result` are JSON Schemas. A payload or result that does not fit
         is the tool's error PAYLOAD_INVALID or RESULT_INVALID. (The sidecar checks the
         payload against the pack's own schema before it gets here.)
+
+        Raises ValueError: the tool has a handler already, or the function cannot be called
+        so.
         """
 
         def register(function: F) -> F:
-            entry = ToolEntry(function, awaits(function), parameters, result)
+            bound = bind(name, function)
+            entry = ToolEntry(
+                bound.function, awaits(function), parameters, result, bound.parameters
+            )
             put(self._handlers.tools, name, entry)
             return function
 
         return register
+
+    def schemas(self) -> dict[str, Json]:
+        """The JSON Schema of the arguments of each tool that is a typed function, or was
+        given one: what the pack's `tools.NAME.parameters` may be."""
+        return self._handlers.schemas()
+
+    def check(self, pack: PackSource) -> None:
+        """Compares the tools of a pack with the functions here: whether all payloads that
+        its `tools.NAME.parameters` admit are taken, by names and types. `pack` is a document
+        (a Path is read, str and bytes are the text; YAML needs PyYAML) or its mapping. A tool
+        that only one side has is not compared.
+
+        Raises SchemaError (TOOL_MISMATCH), whose message and `violations` name each
+        difference.
+        """
+        check_tools(pack, self.schemas())
 
     # Life
 

@@ -63,3 +63,42 @@ func TestDeletedTask(t *testing.T) {
 		t.Errorf("JSON-RPC: %v", got)
 	}
 }
+
+// TestListTasksWhileTheyAreDeleted: a task that is deleted while a list is made is left out
+// of it, and the list is answered.
+func TestListTasksWhileTheyAreDeleted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := r.context("")
+	var ids []string
+	for range 30 {
+		id := r.send(ctx, message("crew/writer", "ask which?")).GetId()
+		if _, err := r.client.CancelTask(ctx, &a2apb.CancelTaskRequest{Tenant: "crew/writer", Id: id}); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	gone := make(chan error, 1)
+	go func() {
+		runs := pawlv1.NewRunServiceClient(r.conn)
+		for _, id := range ids {
+			if _, err := runs.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: id}); err != nil {
+				gone <- err
+				return
+			}
+		}
+		gone <- nil
+	}()
+	for left := len(ids); left > 0; {
+		list, err := r.client.ListTasks(ctx, &a2apb.ListTasksRequest{Tenant: "crew/writer"})
+		if err != nil {
+			t.Fatalf("%d of %d were left: %v", left, len(ids), err)
+		}
+		if left = len(list.GetTasks()); left == len(ids) && ctx.Err() != nil {
+			t.Fatal(ctx.Err())
+		}
+	}
+	if err := <-gone; err != nil {
+		t.Fatal(err)
+	}
+}

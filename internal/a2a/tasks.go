@@ -122,6 +122,11 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 	}
 	for _, state := range page.Runs {
 		f, err := s.read(ctx, list.Call, state)
+		if machine.IsDeleted(err) {
+			// Since the page was read.
+			out.TotalSize--
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -460,3 +460,42 @@ func TestRunBytes(t *testing.T) {
 		t.Errorf("deleted: %d bytes, %v", n, err)
 	}
 }
+
+// TestDeleteWhoseCallerGoes: a caller that gives up while its removal is being stored leaves
+// neither rows of the run nor gaps that the next removal undoes.
+func TestDeleteWhoseCallerGoes(t *testing.T) {
+	t.Parallel()
+	var cancel atomic.Pointer[context.CancelFunc]
+	w := newWorld(t, openTemp(t, func(o *Options) {
+		o.Hooks.BeforeCommit = func(Group) error {
+			if give := cancel.Swap(nil); give != nil {
+				(*give)()
+			}
+			return nil
+		}
+	}))
+	w.long(runID(1))
+	w.live(runID(2))
+	w.end(runID(2))
+	w.store.remover.Rows = 100
+	for n := range 2 {
+		ctx, give := context.WithCancel(context.Background())
+		cancel.Store(&give)
+		if _, _, err := w.store.DeleteRun(ctx, 0, runID(n+1), asked); err != nil {
+			t.Fatalf("begun, and given up: %v", err)
+		}
+		delete(w.runs, runID(n+1))
+		mustBeGone(t, w.store, runID(n+1))
+	}
+	w.check()
+	w.live(runID(3))
+	w.end(runID(3))
+	ctx, give := context.WithCancel(context.Background())
+	give()
+	if _, _, err := w.store.DeleteRun(ctx, 0, runID(3), asked); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up before: %v", err)
+	}
+	if _, err := w.store.Head(context.Background(), 0, runID(3)); err != nil {
+		t.Errorf("given up before, and begun: %v", err)
+	}
+}

@@ -5,8 +5,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
+
+// maxGone bounds the deleted runs that are remembered. A commit is told within moments.
+const maxGone = 4096
 
 // The followers of a namespace are woken together, and at most once in a while:
 // what is committed in between reaches them as one page. The pause grows with
@@ -29,6 +33,8 @@ type hub struct {
 	mu     sync.Mutex
 	spaces map[uint32]*space
 	runs   map[runtime.RunKey]map[*subscription]struct{}
+	// gone are the runs that were deleted last: their last commit may be told after that.
+	gone   *cache.LRU[runtime.RunKey, struct{}]
 	closed chan struct{}
 	once   sync.Once
 }
@@ -54,6 +60,7 @@ type subscription struct {
 func newHub(tailBytes int64) *hub {
 	return &hub{
 		tailBytes: tailBytes, spaces: make(map[uint32]*space),
+		gone: cache.New[runtime.RunKey, struct{}](maxGone),
 		runs: make(map[runtime.RunKey]map[*subscription]struct{}), closed: make(chan struct{}),
 	}
 }
@@ -118,6 +125,10 @@ func (h *hub) Follow(c *runtime.Commit) {
 		return
 	}
 	sp.tail.put(c.Entry)
+	if h.deleted(c.Key) {
+		// Behind the put: a deletion after this look finds the entry.
+		sp.tail.forget(c.Key.ID)
+	}
 	h.wakeSpace(sp)
 }
 
@@ -125,10 +136,19 @@ func (h *hub) Follow(c *runtime.Commit) {
 func (h *hub) forget(key runtime.RunKey) {
 	h.mu.Lock()
 	sp := h.spaces[key.Namespace]
+	h.gone.Put(key, struct{}{}, 1)
 	h.mu.Unlock()
 	if sp != nil {
 		sp.tail.forget(key.ID)
 	}
+}
+
+// deleted: the run is one of those that were deleted last.
+func (h *hub) deleted(key runtime.RunKey) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.gone.Get(key)
+	return ok
 }
 
 func (h *hub) wakeRun(key runtime.RunKey) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -71,5 +72,39 @@ func TestTailForgetsARun(t *testing.T) {
 	}
 	if one := entryBytes(&machine.Entry{Records: make([]machine.Record, 1)}); tl.bytes != 2*one {
 		t.Errorf("%d bytes are held, want those of two entries, %d", tl.bytes, 2*one)
+	}
+}
+
+// TestHubForgetsALateEntry: a run's last commit, told after the run was deleted, is not
+// served; in either order, and to who comes later.
+func TestHubForgetsALateEntry(t *testing.T) {
+	t.Parallel()
+	h := newHub(1 << 20)
+	sub := h.follow(runtime.RunKey{})
+	cursor := uint64(0)
+	told := func(run string) {
+		cursor++
+		h.Follow(&runtime.Commit{
+			Key:   runtime.RunKey{ID: run},
+			Entry: machine.Entry{RunID: run, Cursor: cursor, Records: make([]machine.Record, 1)},
+		})
+	}
+	told("kept")
+	h.forget(runtime.RunKey{ID: "gone"})
+	told("gone")
+	for after, want := range []int{1, 0} {
+		if got := sub.space.tail.after(uint64(after), watchPage); len(got) != want {
+			t.Errorf("after %d are %d entries, want %d", after, len(got), want)
+		}
+	}
+	h.leave(sub)
+	sub = h.follow(runtime.RunKey{})
+	told("gone")
+	told("kept")
+	if got := sub.space.tail.after(2, watchPage); len(got) != 0 {
+		t.Errorf("a late entry is served: %v", got)
+	}
+	if got := sub.space.tail.after(3, watchPage); len(got) != 1 {
+		t.Errorf("what is kept is not served: %v", got)
 	}
 }

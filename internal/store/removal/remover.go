@@ -133,7 +133,16 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 	if more {
 		c.Ops = append(c.Ops, layout.Op{Key: layout.RemovalKey(ns, run), Value: codec.Mark})
 	}
-	return d, more, r.Write(ctx, c)
+	return d, more, r.write(ctx, c)
+}
+
+// write stores a change whether or not somebody still waits for it: what is read next must
+// see it, and a removal that has begun is ended.
+func (r *Remover) write(ctx context.Context, c Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.Write(context.WithoutCancel(ctx), c)
 }
 
 func notEnded(st *machine.State) error {
@@ -284,5 +293,5 @@ func (r *Remover) page(ctx context.Context, ns uint32, run string, at *position)
 	if !more {
 		c.Ops = append(c.Ops, layout.Op{Key: c.Mark, Delete: true})
 	}
-	return more, r.Write(ctx, c)
+	return more, r.write(ctx, c)
 }

@@ -200,7 +200,7 @@ func (c *committer) gather(next *group, held **request) {
 // take admits a batch into the group, or answers why not. A batch that does not
 // fit any more is held for the next group.
 func (c *committer) take(next *group, r *request, held **request) {
-	if err := c.open(next, r.w.size.bytes); err != nil {
+	if err := c.open(next, r.w); err != nil {
 		r.done <- err
 		return
 	}
@@ -242,15 +242,15 @@ func (c *committer) refuse(next *group, r *request, err error) {
 	}
 }
 
-// open checks that there is room for a batch of so many bytes, and begins the
+// open checks that there is room for a batch, and begins the
 // group's transaction when its first batch comes. It reads at the last synced group,
 // which is kept from being collected until the group is sent; what is in flight is
 // seen through recent and sentGuarded.
-func (c *committer) open(g *group, bytes int64) error {
+func (c *committer) open(g *group, w *Writes) error {
 	if c.failure != nil {
 		return c.failure
 	}
-	if err := c.store.disk.Check(bytes); err != nil {
+	if err := c.store.room(w); err != nil {
 		return err
 	}
 	if g.txn != nil {

@@ -101,7 +101,7 @@ func newSpace(s *Store) (*space.Room, error) {
 		},
 		Fits: func(bytes int64) bool {
 			free, err := s.opts.FreeSpace(s.opts.Dir)
-			return err == nil && free >= s.opts.MinFree+bytes
+			return err == nil && free >= s.tableRoom()+bytes
 		},
 	}), err
 }

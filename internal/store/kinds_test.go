@@ -150,7 +150,7 @@ func TestGuardsSeeTheGroupInFlight(t *testing.T) {
 	for kind, key := range guardedKeys() {
 		c := newCommitter(s, s.reads.durable(), nil)
 		sent := &group{}
-		if err := c.open(sent, 0); err != nil {
+		if err := c.open(sent, &Writes{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.admit(sent, &request{w: putIf(key, nil, one)}); err != nil {

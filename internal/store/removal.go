@@ -36,13 +36,23 @@ func (s *Store) View(read func(txn *badger.Txn) error) error { return s.view(rea
 
 // writeRemoval stores a change of a removal.
 func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
-	w := &Writes{ns: c.Ns, entry: -1, ops: c.Ops, run: c.Head, prev: c.Last}
+	w := &Writes{ns: c.Ns, entry: -1, ops: c.Ops, run: c.Head, prev: c.Last, frees: true}
 	if c.Mark != nil {
 		w.expects = []expect{{key: c.Mark, such: present, miss: removal.ErrEnded}}
 	}
 	err := s.write(ctx, w)
 	if err == nil {
 		s.space.Removed(c.Bytes)
+	}
+	return err
+}
+
+// room checks that there is room for writes. What gives room back is taken as long as
+// tables can be written: a full disk is where it is needed.
+func (s *Store) room(w *Writes) error {
+	err := s.disk.Check(w.size.bytes)
+	if err != nil && w.frees {
+		return s.disk.Look(s.tableRoom() + 2*w.size.bytes)
 	}
 	return err
 }

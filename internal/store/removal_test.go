@@ -499,3 +499,30 @@ func TestDeleteWhoseCallerGoes(t *testing.T) {
 		t.Errorf("given up before, and begun: %v", err)
 	}
 }
+
+// TestDeleteOnALowDisk: where new work is refused for want of room, deleting gives room back,
+// as long as tables can be written.
+func TestDeleteOnALowDisk(t *testing.T) {
+	t.Parallel()
+	var free atomic.Int64
+	free.Store(2 << 30)
+	w := newWorld(t, openTemp(t, func(o *Options) {
+		o.MinFree, o.FreeSpace = 1<<30, func(string) (int64, error) { return free.Load(), nil }
+	}))
+	w.long(runID(1))
+	w.live(runID(2))
+	w.end(runID(2))
+	free.Store(512 << 20)
+	waitFor(t, "new work is refused", func() bool {
+		return reasonOf(w.store.PutSubscription(context.Background(), machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}}, nil)) == "DISK_LOW"
+	})
+	w.store.remover.Rows = 100
+	w.delete(runID(1))
+	mustBeGone(t, w.store, runID(1))
+	free.Store(w.store.tableRoom())
+	if _, _, err := w.store.DeleteRun(context.Background(), 0, runID(2), asked); reasonOf(err) != "DISK_LOW" {
+		t.Errorf("without room for tables: %v", err)
+	}
+	free.Store(2 << 30)
+	w.check()
+}

@@ -35,6 +35,8 @@ type Writes struct {
 	unreferred []byte
 	// dropped is the prefix whose rows go afterwards; nil: none do.
 	dropped []byte
+	// frees: room comes back by it.
+	frees bool
 	// raise: the watermarks that scans have moved are stored as well.
 	raise bool
 

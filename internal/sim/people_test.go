@@ -137,7 +137,7 @@ func (pp *people) again(a *ask) {
 func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
 	switch {
 	case err != nil && (a.first == nil || passing(err)):
-	case (machine.IsDeleted(err) || answer.Disposition == machine.IgnoredUnknownRun) && pp.world.oracle(a.node).deleting[a.first.RunID]:
+	case a.first != nil && (machine.IsDeleted(err) || answer.Disposition == machine.IgnoredUnknownRun) && pp.world.oracle(a.node).deleting[a.first.RunID]:
 	case err != nil:
 		pp.world.fail("an id has one answer", "%s was answered with record %d, its repeat with %v", a.name, a.first.Entry.First, err)
 	case a.first == nil:

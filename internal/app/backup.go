@@ -118,13 +118,12 @@ func proven(after string, out io.Writer, write func(out io.Writer) error) (h bac
 		if err == nil && h.Parent != after {
 			err = fmt.Errorf("%w: it follows on %q, not on %q", backup.ErrInvalid, h.Parent, after)
 		}
-		read.CloseWithError(err)
+		_ = read.CloseWithError(err)
 		found <- err
 	}()
 	if err := write(io.MultiWriter(out, along)); err != nil {
-		// What is wrong with half of it is no news.
 		_ = along.CloseWithError(err)
-		<-found
+		_ = <-found // What is wrong with half of it is no news.
 		return h, err
 	}
 	return h, errors.Join(along.Close(), <-found)

@@ -108,8 +108,7 @@ func openBackup(path string, ids []age.Identity) (*backupFile, error) {
 		return nil, errors.Join(fmt.Errorf("%w: %s is encrypted: --identity names the file of the key", ErrUnusable, path), file.Close())
 	}
 	if out.Reader, err = age.Decrypt(file, ids...); err != nil {
-		var other *age.NoIdentityMatchError
-		if errors.As(err, &other) {
+		if _, other := errors.AsType[*age.NoIdentityMatchError](err); other {
 			err = fmt.Errorf("%w: %s is encrypted for somebody else: %w", ErrUnusable, path, err)
 		} else {
 			err = fmt.Errorf("%s: %w: %w", path, backup.ErrInvalid, err)

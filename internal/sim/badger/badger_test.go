@@ -131,3 +131,39 @@ func value[I item](t *testing.T, i I) (out string) {
 	}
 	return out
 }
+
+// TestWriteBatchLikeBadger: a batch writes each row at its version.
+func TestWriteBatchLikeBadger(t *testing.T) {
+	t.Parallel()
+	const dir = "/sim/badger-batch-test"
+	disk.New(dir)
+	defer disk.Forget(dir)
+	sim, err := badger.OpenManaged(badger.DefaultOptions(dir).WithSyncWrites(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := upstream.OpenManaged(upstream.DefaultOptions(t.TempDir()).WithLogger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	a, b := sim.NewManagedWriteBatch(), db.NewManagedWriteBatch()
+	dice := rand.New(rand.NewPCG(3, 4))
+	for n := range 40 {
+		key, value, ts := randomKey(dice), fmt.Appendf(nil, "%d", n), 1+dice.Uint64N(9)
+		if err := errors.Join(a.SetEntryAt(badger.NewEntry(key, value), ts), b.SetEntryAt(upstream.NewEntry(bytes.Clone(key), value), ts)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(a.Flush(), b.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	for ts := range uint64(10) {
+		c, d := sim.NewTransactionAt(ts, false), db.NewTransactionAt(ts, false)
+		compare(t, dice, c, d)
+		d.Discard()
+	}
+	if sim.MaxVersion() != db.MaxVersion() {
+		t.Errorf("versions %d and %d", sim.MaxVersion(), db.MaxVersion())
+	}
+}

@@ -60,16 +60,28 @@ func tests(dir string, names []string, env []string, out io.Writer) (map[string]
 	}
 	heard, said := listen(pipe)
 	err = cmd.Wait()
-	got := map[string]trial{}
+	said += failure.String()
+	if err != nil {
+		fmt.Fprint(out, said)
+	}
+	return judge(dir, names, heard, err)
+}
+
+// errUnnamed: the package fails, but none of the tests that prove something does.
+var errUnnamed = errors.New("it fails and none of its named tests says so")
+
+// judge says what became of the named tests of a package that ended with err.
+func judge(dir string, names []string, heard map[string]*seen, err error) (map[string]trial, error) {
+	got, violations := map[string]trial{}, 0
 	for _, name := range names {
-		s := heard[name]
-		if s == nil || s.end == "" {
-			return nil, fmt.Errorf("%s: %s did not end: %w\n%s%s", dir, name, errors.Join(err, errors.New("see above")), said, failure.String())
+		if s := heard[name]; s == nil || s.end == "" {
+			return nil, errors.Join(fmt.Errorf("%s: %s did not end", dir, name), err)
 		}
 		got[name] = sum(name, heard)
+		violations += got[name].violations
 	}
-	if err != nil {
-		fmt.Fprintf(out, "%s%s", said, failure.String())
+	if err != nil && violations == 0 {
+		return nil, fmt.Errorf("%s: %w: %w", dir, errUnnamed, err)
 	}
 	return got, nil
 }

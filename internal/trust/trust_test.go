@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"reflect"
@@ -119,6 +120,22 @@ func TestSum(t *testing.T) {
 	}
 	if !strings.Contains(said, "no event") || !strings.Contains(said, "20 kills") {
 		t.Errorf("kept %q", said)
+	}
+}
+
+// TestPackageThatFails: what fails without a failing test proves nothing.
+func TestPackageThatFails(t *testing.T) {
+	t.Parallel()
+	heard, _ := listen(strings.NewReader(stream))
+	failed := errors.New("exit status 1")
+	if got, err := judge("x", []string{"TestKill"}, heard, failed); !errors.Is(err, errUnnamed) || !errors.Is(err, failed) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := judge("x", []string{"TestKill", "TestTable"}, heard, failed); err != nil || got["TestTable"].violations != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := judge("x", []string{"TestNobody"}, heard, failed); !errors.Is(err, failed) {
+		t.Error(err)
 	}
 }
 

@@ -50,5 +50,6 @@ export type { ArtifactData, Json, Plain } from "./plain.js";
 export type { CallOptions } from "./retry.js";
 export { type IdOptions, RunHandle as Run, type WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
+export type { RunResult } from "./run_result.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export { type Artifacts, type Content, json, type Part, textOf } from "./values.js";

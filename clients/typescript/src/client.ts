@@ -2,7 +2,7 @@
 
 import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
 import { BaseClient } from "./client_base.js";
-import type { Handlers, RunResult } from "./drive.js";
+import type { Handlers } from "./drive.js";
 import {
   type RegisterPackResponse,
   RegisterPackResponseSchema,
@@ -17,6 +17,7 @@ import type { Json, Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
 import type { RunInfo } from "./run_reader.js";
+import type { RunResult } from "./run_result.js";
 import type { Sessions } from "./sessions.js";
 import { importRun } from "./travel.js";
 import { type Content, partsOf, toJsonText } from "./values.js";

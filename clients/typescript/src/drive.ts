@@ -7,31 +7,16 @@ import { faultOf } from "./handler_fault.js";
 import { Holder, type Tools } from "./holder.js";
 import type { Log } from "./log.js";
 import { ownOrAny } from "./own.js";
-import { type ArtifactData, plain } from "./plain.js";
+import { plain } from "./plain.js";
 import { type Reply, replyOf } from "./reply.js";
 import { newId, sleep } from "./retry.js";
-import { type RunInfo, valuesOf } from "./run_reader.js";
+import { type RunResult, readResult } from "./run_result.js";
 import type { RunTurns } from "./run_turns.js";
 import { type Handler, Turn, type TurnInfo } from "./turn.js";
 import { type Part, partsOf } from "./values.js";
 
 /** One handler for all turns, or one for each prompt; "*" takes those that have none. */
 export type Handlers = Handler | Readonly<{ [prompt: string]: Handler }>;
-
-/** A run after it was driven: ended, or waiting for something from outside. */
-export interface RunResult {
-  readonly run: RunInfo;
-  /** Where the run stands. */
-  readonly status: RunStatus;
-  /** Why it ended; empty for COMPLETED. */
-  readonly reason: string;
-  /** The last values by name. */
-  readonly artifacts: Readonly<{ [name: string]: ArtifactData }>;
-  /** Output of the last turn that this process completed. */
-  readonly output: readonly Part[];
-  /** What went wrong in handlers, in order. */
-  readonly errors: readonly unknown[];
-}
 
 /** What the loop does next. */
 type Next = "on" | "stop";
@@ -45,7 +30,8 @@ export class Driver {
   readonly #wanted: { readonly signal: AbortSignal };
   readonly #log: Log;
   readonly #errors: unknown[] = [];
-  #output: readonly Part[] = [];
+  /** Of the turn that was completed here; undefined: another one may have been since. */
+  #output: readonly Part[] | undefined;
 
   constructor(
     run: RunTurns,
@@ -71,8 +57,10 @@ export class Driver {
       if ((await this.#execute(info)) === "stop") {
         break;
       }
+      this.#output = undefined;
     }
-    return this.#result();
+    const known = { output: this.#output, errors: this.#errors };
+    return readResult(this.#run, { signal: this.#signal }, known);
   }
 
   async #open(): Promise<TurnInfo | undefined> {
@@ -157,19 +145,6 @@ export class Driver {
     if (left > 0) {
       await sleep(left, this.#signal);
     }
-  }
-
-  async #result(): Promise<RunResult> {
-    const snapshot = await this.#run.snapshot({ signal: this.#signal });
-    const run = snapshot.run as RunInfo;
-    return {
-      run,
-      status: run.status,
-      reason: run.reason,
-      artifacts: valuesOf(snapshot),
-      output: this.#output,
-      errors: this.#errors,
-    };
   }
 }
 

@@ -132,6 +132,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "Record",
     "RunFilter",
     "RunInfo",
+    "RunResult",
     "TransitionsOptions",
     "Violation",
     "Winner",

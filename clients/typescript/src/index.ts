@@ -8,7 +8,7 @@ export { type PackOptions, PawlClient, type StartOptions } from "./client.js";
 export type { Pack, RunFilter } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
-export type { Handlers, RunResult } from "./drive.js";
+export type { Handlers } from "./drive.js";
 export {
   type ErrorKind,
   failTurn,
@@ -41,6 +41,7 @@ export type { CallOptions } from "./retry.js";
 export { Run } from "./run.js";
 export type { IdOptions, WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
+export type { RunResult } from "./run_result.js";
 export { sidecarPath } from "./sidecar_path.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export type { DiffOptions, ForkOptions } from "./travel.js";

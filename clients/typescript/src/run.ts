@@ -1,6 +1,6 @@
 /** One run that this process may drive. */
 
-import { Driver, type Handlers, type RunResult } from "./drive.js";
+import { Driver, type Handlers } from "./drive.js";
 import type {
   DeleteRunResponse,
   DiffRunsResponse,
@@ -9,6 +9,7 @@ import type {
 import type { Tools } from "./holder.js";
 import type { Plain } from "./plain.js";
 import type { CallOptions } from "./retry.js";
+import type { RunResult } from "./run_result.js";
 import { RunTurns } from "./run_turns.js";
 import {
   type DiffOptions,

@@ -17,6 +17,7 @@ import {
 import type { Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { RunReader } from "./run_reader.js";
+import { type RunResult, readResult } from "./run_result.js";
 import { type Artifacts, type Content, partsOf, type Slots, writesOf } from "./values.js";
 
 /** A call with an idempotency id: made afresh where none is given, kept over repetitions. */
@@ -44,6 +45,15 @@ export interface WriteOptions extends IdOptions {
  *     }
  */
 export class RunHandle extends RunReader {
+  /**
+   * What came out of it: status, reason, output and artifacts, as it is now. The same that
+   * `PawlClient.run` gives, also after `wait`, for a run that workers executed, and for one
+   * that an earlier call with its `requestId` started. Reason: RUN_NOT_FOUND.
+   */
+  result(options: CallOptions = {}): Promise<RunResult> {
+    return readResult(this, options);
+  }
+
   /**
    * Emits an event of the current state; the graph resolves the successor. Reasons:
    * UNKNOWN_EVENT (see `allowed`), TURN_TOKEN_REQUIRED, SEQ_MISMATCH, RUN_TERMINAL,

@@ -9,6 +9,7 @@ from pawl._async_caller import AsyncCaller
 from pawl._async_driven_turn import AsyncDrivenTurn
 from pawl._async_turn import AsyncTurn
 from pawl._drive import Driver, Holder
+from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._outcomes import (
@@ -22,6 +23,7 @@ from pawl._outcomes import (
     values_of,
 )
 from pawl._records import Record
+from pawl._run_result import read_result
 from pawl._runs import (
     ArtifactSlot,
     OutputChunk,
@@ -76,6 +78,20 @@ class AsyncRun:
         operation = self._runs.get(self.id, 0, variables=True)
         variables: dict[str, Json] = (await self._client.call(operation)).variables
         return variables
+
+    async def result(self) -> RunResult:
+        """What came out of it: status, reason, output and artifacts, as it is now. The same
+        that `Client.run` gives, also after `wait`, for a run that workers executed, and for
+        one that an earlier call with its `request_id` started.
+
+        Raises NotFoundError.
+        """
+        settings = self._client.settings
+
+        def call(operation: Operation[Any]) -> Flow[Any]:
+            return attempt(operation, timeout=settings.timeout, retry_for=settings.retry_for)
+
+        return await self._client.perform(read_result(self._runs, self.id, call))
 
     async def drive(
         self, handler: AsyncHandlers, *, tools: Mapping[str, AsyncTool] | None = None

@@ -26,9 +26,10 @@ from pawl._errors import (
 from pawl._fault import deliberate, fault_of, rejects, text_of
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, attempt_both, new_id
 from pawl._operations import Runs
-from pawl._outcomes import Outcome, Reply, RunResult, goes_on, values_of
+from pawl._outcomes import Outcome, Reply, RunResult, goes_on
 from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
-from pawl._runs import RunInfo, Step, TurnInfo, TurnRef
+from pawl._run_result import read_result
+from pawl._runs import Step, TurnInfo, TurnRef
 from pawl._settings import Settings
 from pawl._tool_call import ToolCall, within
 from pawl._turn_requests import StepCall
@@ -221,7 +222,8 @@ class Driver:
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
     make_turn: TurnMaker
     errors: list[BaseException] = field(default_factory=list)
-    output: tuple[Any, ...] = ()
+    output: tuple[Any, ...] | None = None
+    """Of the turn that was completed here; None: another one may have been since."""
 
     def drive(self) -> Flow[RunResult]:
         """The whole loop."""
@@ -238,7 +240,12 @@ class Driver:
             goes_on, info = yield from self._execute(info, holder)
             if not goes_on:
                 break
-        return (yield from self._result())
+            self.output = None
+        return (
+            yield from read_result(
+                self.runs, self.run_id, self._call, tuple(self.errors), self.output
+            )
+        )
 
     def _call(self, operation: Operation[Any]) -> Flow[Any]:
         settings = self.settings
@@ -335,9 +342,3 @@ class Driver:
             left = (moment - datetime.now(timezone.utc)).total_seconds()
             if left > 0:
                 yield Sleep(left)
-
-    def _result(self) -> Flow[RunResult]:
-        snapshot = yield from self._call(self.runs.get(self.run_id, 0, artifacts=True))
-        run: RunInfo = snapshot.run
-        values: dict[str, ArtifactLike] = values_of(snapshot.artifacts)
-        return RunResult(run=run, artifacts=values, output=self.output, errors=tuple(self.errors))

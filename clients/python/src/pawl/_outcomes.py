@@ -103,10 +103,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A run after it was driven: ended, or waiting for something from outside.
+    """What came out of a run: ended, or waiting for something from outside.
 
-    `artifacts` are the last values by name. `output` is the output of the last turn
-    that this process completed. `errors` are what went wrong in handlers, in order.
+    `artifacts` are the last values by name. `output` is that of the last turn that was
+    completed, by whomever. `errors` are what went wrong in handlers of this process, in
+    order.
     """
 
     run: RunInfo

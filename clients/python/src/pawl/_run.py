@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from pawl._caller import Caller
 from pawl._drive import Driver, Holder
 from pawl._driven_turn import DrivenTurn
+from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._outcomes import (
@@ -22,6 +23,7 @@ from pawl._outcomes import (
     values_of,
 )
 from pawl._records import Record
+from pawl._run_result import read_result
 from pawl._runs import (
     ArtifactSlot,
     OutputChunk,
@@ -77,6 +79,20 @@ class Run:
         operation = self._runs.get(self.id, 0, variables=True)
         variables: dict[str, Json] = (self._client.call(operation)).variables
         return variables
+
+    def result(self) -> RunResult:
+        """What came out of it: status, reason, output and artifacts, as it is now. The same
+        that `Client.run` gives, also after `wait`, for a run that workers executed, and for
+        one that an earlier call with its `request_id` started.
+
+        Raises NotFoundError.
+        """
+        settings = self._client.settings
+
+        def call(operation: Operation[Any]) -> Flow[Any]:
+            return attempt(operation, timeout=settings.timeout, retry_for=settings.retry_for)
+
+        return self._client.perform(read_result(self._runs, self.id, call))
 
     def drive(self, handler: Handlers, *, tools: Mapping[str, Tool] | None = None) -> RunResult:
         """Executes its turns until it ends or waits for something from outside.

@@ -1,0 +1,116 @@
+"""What came out of a run is the same however one asks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from conftest import STEPS
+from pawl import (
+    Client,
+    JsonValue,
+    NotFoundError,
+    Part,
+    Reply,
+    RunResult,
+    RunStatus,
+    Turn,
+    TurnRef,
+    Worker,
+)
+from pawl.testing import Sidecar
+from workers import ended, serving, variant
+
+SUM = {"sum": {"of": [1, 2]}}
+OUTPUT = (Part(text="all"), Part(json=JsonValue({"done": 1})))
+
+
+def handler(turn: Turn) -> Reply:
+    if turn.terminal:
+        return Reply(output=OUTPUT)
+    return Reply(event="Done", artifacts=SUM, output="not the last")
+
+
+def never(turn: Turn) -> Reply:
+    raise AssertionError("it has ended")
+
+
+def check(result: RunResult) -> None:
+    assert (result.status, result.reason) == (RunStatus.COMPLETED, "completed")
+    assert (result.artifacts, result.output, result.errors) == (SUM, OUTPUT, ())
+
+
+def test_after_run(client: Client) -> None:
+    result = client.run("steps", handler, variables={"n": 1})
+    check(result)
+    assert client.attach(result.run.run_id).result() == result
+
+
+def test_after_a_repeated_request_id(client: Client) -> None:
+    """Also where the run had ended before: nothing is executed, all is told."""
+    name = str(uuid.uuid4())
+    first = client.run("steps", handler, variables={"n": 1}, request_id=name)
+    check(first)
+    assert client.run("steps", never, variables={"n": 1}, request_id=name) == first
+    opened = client.open("steps", variables={"n": 1}, request_id=name)
+    assert opened.started is not None
+    assert opened.started.duplicate
+    assert opened.result() == first
+
+
+async def test_after_start_and_wait(sidecar: Sidecar, client: Client) -> None:
+    client.register_pack(variant(STEPS, "result", {}), filename="x.json")
+    worker = Worker(address=sidecar.address, packs=["result"])
+    worker.prompt("*")(handler)
+    name = str(uuid.uuid4())
+    async with serving(worker), sidecar.async_client() as other:
+        run = client.start("result", variables={"n": 1}, request_id=name)
+        assert await ended(run) is RunStatus.COMPLETED
+        result = run.result()
+        check(result)
+        again = await other.start("result", variables={"n": 1}, request_id=name)
+        assert await again.result() == result
+
+
+def test_driven_by_two(client: Client) -> None:
+    """The output of a turn that somebody else completed counts as one's own."""
+    run = client.open("steps", variables={"n": 1})
+    turn = run.turn()
+    run.complete(turn.turn, Reply(event="Done", artifacts=SUM), slots=turn.artifact_slots)
+
+    def late(turn: Turn) -> Reply:
+        ref: TurnRef = client.attach(turn.run_id).turn().turn
+        client.attach(turn.run_id).complete(ref, Reply(output=OUTPUT))
+        return Reply(output="too late")
+
+    driven = run.drive(late)
+    assert driven.output == OUTPUT
+    check(run.result())
+
+
+@pytest.mark.parametrize(
+    ("begin", "status"),
+    [(lambda run: None, RunStatus.RUNNING), (lambda run: run.cancel(), RunStatus.CANCELLED)],
+)
+def test_without_output(client: Client, begin: Callable[..., None], status: RunStatus) -> None:
+    run = client.open("steps", variables={"n": 1})
+    begin(run)
+    result = run.result()
+    assert (result.status, result.output, result.artifacts) == (status, (), {})
+
+
+def test_a_last_turn_far_from_the_end(client: Client) -> None:
+    run = client.open("steps", variables={"n": 1})
+    turn = run.turn()
+    run.complete(turn.turn, Reply(event="Again", output="early"))
+    for number in range(50):
+        run.set_artifacts({"log": f"{number}\n"}, turn_token=run.turn().turn.token)
+    assert run.info().seq > 50
+    assert run.result().output == (Part(text="early"),)
+
+
+def test_an_unknown_run(client: Client) -> None:
+    with pytest.raises(NotFoundError):
+        client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV").result()

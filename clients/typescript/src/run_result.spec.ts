@@ -1,0 +1,112 @@
+/** What came out of a run is the same however one asks. */
+
+import { describe, expect, test } from "vitest";
+import { STEPS, serving, stepsPack, useSidecar } from "./fixture.js";
+import { json, type Part, PawlError, type RunResult, RunStatus, type Turn } from "./index.js";
+import { newId } from "./retry.js";
+
+const shared = useSidecar({ packs: [STEPS] });
+const variables = { n: 1 };
+const SUM = { sum: { of: [1, 2] } };
+
+function handler(turn: Turn) {
+  return turn.terminal
+    ? { output: ["all", json({ z: 1.5e30, a: "<é>" })] }
+    : { event: "Done", artifacts: SUM, output: "not the last" };
+}
+
+function contents(output: readonly Part[]) {
+  return output.map(({ content }) => content);
+}
+
+function check(result: RunResult) {
+  expect(result).toMatchObject({
+    status: RunStatus.COMPLETED,
+    reason: "completed",
+    artifacts: SUM,
+    errors: [],
+  });
+  expect(contents(result.output)).toEqual([
+    { case: "text", value: "all" },
+    { case: "json", value: '{"z":1.5e+30,"a":"<é>"}' },
+  ]);
+}
+
+describe("the result of a run", () => {
+  test("after run", async () => {
+    const result = await shared.client.run("steps", handler, { variables });
+    check(result);
+    expect(await shared.client.attach(result.run.runId).result()).toEqual(result);
+  });
+
+  test("after a repeated requestId, where nothing is executed", async () => {
+    const requestId = newId();
+    const first = await shared.client.run("steps", handler, { variables, requestId });
+    check(first);
+    const never = () => {
+      throw new Error("it has ended");
+    };
+    expect(await shared.client.run("steps", never, { variables, requestId })).toEqual(first);
+    const opened = await shared.client.open("steps", { variables, requestId });
+    expect(await opened.result()).toEqual(first);
+  });
+
+  test("after start and wait", async () => {
+    await shared.client.registerPack(stepsPack("result", {}), { filename: "x.json" });
+    const requestId = newId();
+    const worker = shared.client.worker({ packs: ["result"] }).prompt("*", handler);
+    await using _ = serving(worker);
+    const run = await shared.client.start("result", { variables, requestId });
+    expect((await run.wait()).timedOut).toBe(false);
+    const result = await run.result();
+    check(result);
+    const again = await shared.client.start("result", { variables, requestId });
+    expect(await again.result()).toEqual(result);
+  });
+
+  test("whose last turn somebody else completed", async () => {
+    const run = await shared.client.open("steps", { variables });
+    const driven = await run.drive(async (turn) => {
+      if (!turn.terminal) {
+        return handler(turn);
+      }
+      const other = shared.client.attach(run.id);
+      const info = await other.turn();
+      if (info.turn) {
+        await other.complete(info.turn, handler(turn));
+      }
+      return { output: "too late" };
+    });
+    expect(driven.errors).toHaveLength(1);
+    check({ ...driven, errors: [] });
+  });
+
+  test("that has none yet, or never will", async () => {
+    const run = await shared.client.open("steps", { variables });
+    expect(await run.result()).toMatchObject({ status: RunStatus.RUNNING, output: [] });
+    await run.cancel();
+    const ended = { status: RunStatus.CANCELLED, output: [], artifacts: {} };
+    expect(await run.result()).toMatchObject(ended);
+  });
+
+  test("whose last turn is far from its end", async () => {
+    const run = await shared.client.open("steps", { variables });
+    const { turn } = await run.turn();
+    if (turn) {
+      await run.complete(turn, { event: "Again", output: "early" });
+    }
+    const turnToken = (await run.turn()).turn?.token ?? "";
+    for (let n = 0; n < 50; n += 1) {
+      await run.setArtifacts({ log: `${n}\n` }, { turnToken });
+    }
+    expect((await run.info()).seq).toBeGreaterThan(50);
+    const { output } = await run.result();
+    expect(contents(output)).toEqual([{ case: "text", value: "early" }]);
+  });
+
+  test("that nobody knows", async () => {
+    const unknown = shared.client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV").result();
+    const error = await unknown.catch((caught) => caught);
+    expect(PawlError.is(error, "RUN_NOT_FOUND")).toBe(true);
+  });
+});

@@ -1,0 +1,78 @@
+/** What came out of a run, whoever drove it. */
+
+import { RecordKind, type RunStatus } from "./gen/pawl/v1/record_pb.js";
+import type { ArtifactData } from "./plain.js";
+import type { CallOptions } from "./retry.js";
+import { type RunInfo, type RunReader, valuesOf } from "./run_reader.js";
+import type { Part } from "./values.js";
+
+/** What came out of a run: it has ended, or waits for something from outside. */
+export interface RunResult {
+  readonly run: RunInfo;
+  /** Where the run stands. */
+  readonly status: RunStatus;
+  /** Why it ended, for example "completed"; empty while it goes on. */
+  readonly reason: string;
+  /** The last values by name. */
+  readonly artifacts: Readonly<{ [name: string]: ArtifactData }>;
+  /** Output of the last turn that was completed, by whomever. */
+  readonly output: readonly Part[];
+  /** What went wrong in handlers of this process, in order. */
+  readonly errors: readonly unknown[];
+}
+
+// Records that are looked through first, from the end; and how much more then.
+const WINDOW = 32;
+const GROWTH = 8;
+
+/** The run as it is. Without `output` that is read from the records. */
+export async function readResult(
+  run: RunReader,
+  options: CallOptions,
+  known: { readonly output?: readonly Part[]; readonly errors?: readonly unknown[] } = {},
+): Promise<RunResult> {
+  const snapshot = await run.snapshot(options);
+  const info = snapshot.run as RunInfo;
+  return {
+    run: info,
+    status: info.status,
+    reason: info.reason,
+    artifacts: valuesOf(snapshot),
+    output: known.output ?? (await lastOutput(run, info.seq, options)),
+    errors: known.errors ?? [],
+  };
+}
+
+async function lastOutput(
+  run: RunReader,
+  seq: number,
+  options: CallOptions,
+): Promise<readonly Part[]> {
+  let window = WINDOW;
+  for (let until = seq; until > 0; window *= GROWTH) {
+    const after = Math.max(0, until - window);
+    const output = await lastBetween(run, after, until, options);
+    if (output) {
+      return output;
+    }
+    until = after;
+  }
+  return [];
+}
+
+async function lastBetween(
+  run: RunReader,
+  afterSeq: number,
+  until: number,
+  options: CallOptions,
+): Promise<readonly Part[] | undefined> {
+  let found: readonly Part[] | undefined;
+  const kinds = [RecordKind.TURN_COMPLETED];
+  for await (const { seq, body } of run.records({ ...options, kinds, afterSeq })) {
+    if (seq > until) {
+      break;
+    }
+    found = body.case === "turnCompleted" ? body.value.output : found;
+  }
+  return found;
+}

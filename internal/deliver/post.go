@@ -31,8 +31,11 @@ type HTTPPoster struct{ client *http.Client }
 
 // NewHTTPPoster builds one that connects to public addresses only, judged each time
 // that it dials, after names are resolved, and to the given ones.
-func NewHTTPPoster(allow []netip.Prefix) *HTTPPoster {
-	dialer := &net.Dialer{Timeout: postTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+func NewHTTPPoster(allow []netip.Prefix) *HTTPPoster { return newHTTPPoster(allow, nil) }
+
+// newHTTPPoster asks another resolver for names; nil = the system's.
+func newHTTPPoster(allow []netip.Prefix, names *net.Resolver) *HTTPPoster {
+	dialer := &net.Dialer{Timeout: postTimeout, Resolver: names, Control: func(_, address string, _ syscall.RawConn) error {
 		return guard(address, allow)
 	}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()

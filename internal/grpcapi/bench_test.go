@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
@@ -73,9 +74,21 @@ type namedStream struct{ grpc.ServerTransportStream }
 func (namedStream) Method() string { return pawlv1.RunService_EmitEvent_FullMethodName }
 
 // BenchmarkEmitEvent is the whole way of an event over loopback TCP, 64 runs at
-// once, on a store in memory.
+// once, on a store in memory; with an audit each has a line.
 func BenchmarkEmitEvent(b *testing.B) {
-	r := newRig(b, func(c *Config, _ *house.Config) { c.Listen = "127.0.0.1:0" })
+	b.Run("audit=off", func(b *testing.B) { benchEmitEvent(b, nil) })
+	b.Run("audit=on", func(b *testing.B) {
+		log, err := audit.Open(audit.Options{Dir: b.TempDir()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = log.Close() })
+		benchEmitEvent(b, log)
+	})
+}
+
+func benchEmitEvent(b *testing.B, log *audit.Log) {
+	r := newRig(b, func(c *Config, _ *house.Config) { c.Listen, c.Audit = "127.0.0.1:0", log })
 	ctx := context.Background()
 	r.register(ctx)
 	turns := make(chan *pawlv1.TurnRef, 64)

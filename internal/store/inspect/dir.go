@@ -33,7 +33,11 @@ func makeDir(dir string, sync func(dir string) error) error {
 	if err := makeDir(filepath.Dir(dir), sync); err != nil {
 		return err
 	}
-	return makeDir(dir, sync)
+	// Once more and no oftener: /proc takes no directory, and says that there is none above.
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return sync(filepath.Dir(dir))
 }
 
 // unsyncable: the directory is not ours, or of a file system that is only read or has no sync.

@@ -39,3 +39,11 @@ func TestMakeDirSyncsNames(t *testing.T) {
 		t.Error("a file is no directory")
 	}
 }
+
+// TestMakeDirWhereNoneCanBe: a file system that takes no directory is an error, at once.
+func TestMakeDirWhereNoneCanBe(t *testing.T) {
+	t.Parallel()
+	if err := MakeDir("/proc/pawl/data"); err == nil {
+		t.Error("made a directory in /proc")
+	}
+}

@@ -24,6 +24,7 @@ type Compaction struct {
 // new one takes its place in one step. Everything is proven before that; graphs are those of
 // the new store's packs. Broken off at any moment the directory holds what it held: the next
 // call removes what was begun. It is the same store; rows have the versions that they had.
+// A link to the directory stays one.
 //
 // Errors: [ErrLocked], [ErrFormat], *machine.Refusal DISK_LOW, [compact.ErrSwap].
 func Compact(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (out Compaction, err error) {
@@ -44,11 +45,10 @@ func compactInto(ctx context.Context, opts Options, to string, graphs func(*Stor
 		return err
 	}
 	defer func() { err = errors.Join(err, old.lock.Release()) }()
-	at := compact.Place{From: filepath.Clean(opts.Dir), To: to, Free: old.opts.FreeSpace, Spare: old.opts.MinFree}
-	if at.Swap = to == ""; at.Swap {
-		at.To = at.From + ".compact"
+	at, err := compact.At(opts.Dir, to)
+	if at.Free, at.Spare = old.opts.FreeSpace, old.opts.MinFree; err == nil {
+		err = old.rewrite(ctx, &at, found, graphs, out)
 	}
-	err = old.rewrite(ctx, at, found, graphs, out)
 	if err = errors.Join(err, old.db.Close()); err == nil {
 		out.After, err = at.Settle()
 	}
@@ -56,10 +56,13 @@ func compactInto(ctx context.Context, opts Options, to string, graphs func(*Stor
 }
 
 // rewrite makes a store of the rows of this one, and proves it.
-func (s *Store) rewrite(ctx context.Context, at compact.Place, found *inspect.Acked, graphs func(*Store) check.Graphs, out *Compaction) error {
+func (s *Store) rewrite(ctx context.Context, at *compact.Place, found *inspect.Acked, graphs func(*Store) check.Graphs, out *Compaction) error {
 	ts := s.db.MaxVersion()
 	err := s.checkFormat(&ts)
-	if at.Epoch = s.epoch; err == nil {
+	if at.Epoch, at.Group = s.epoch, ts; err == nil {
+		err = s.confirm(found, ts)
+	}
+	if err == nil {
 		out.Before, err = at.Clear()
 	}
 	if err != nil {
@@ -67,12 +70,15 @@ func (s *Store) rewrite(ctx context.Context, at compact.Place, found *inspect.Ac
 	}
 	opts := s.opts
 	opts.Dir, opts.migrating = at.To, true
-	db, err := openBadger(opts.badger(s.log))
+	err = inspect.Alone(at.To, func() error {
+		db, err := openBadger(opts.badger(s.log))
+		if err != nil {
+			return err
+		}
+		out.Rows, err = compact.Copy(ctx, s.db, db)
+		return errors.Join(err, db.Close())
+	})
 	if err != nil {
-		return err
-	}
-	out.Rows, err = compact.Copy(ctx, s.db, db)
-	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	fresh, err := Open(opts)
@@ -80,5 +86,5 @@ func (s *Store) rewrite(ctx context.Context, at compact.Place, found *inspect.Ac
 		return err
 	}
 	_, err = fresh.Check(ctx, graphs(fresh))
-	return errors.Join(err, fresh.hasAcked(found), fresh.Close())
+	return errors.Join(err, fresh.view(found.In), fresh.Close())
 }

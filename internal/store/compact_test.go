@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/compact"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -30,15 +31,18 @@ func TestCompact(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
 			w := newWorld(t, openTemp(t, func(o *Options) { o.EncryptionKey = key }))
-			for n := range 20 {
+			for n := range 21 {
 				secret := []byte(`"` + strings.Repeat(fmt.Sprintf("walnut%02d", n+1), 4<<10) + `"`)
 				w.live(runID(n + 1))
 				w.do(runID(n+1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: secret}}})
 				w.end(runID(n + 1))
 			}
 			first, after := w.backup("")
-			for n := range 19 {
-				w.delete(runID(n + 1))
+			// The last of them has what was acknowledged last.
+			for n := range 21 {
+				if n != 19 {
+					w.delete(runID(n + 1))
+				}
 			}
 			dir := w.store.opts.Dir
 			before := rows(t, w.store)
@@ -58,7 +62,7 @@ func TestCompact(t *testing.T) {
 			if beside, err := os.ReadFile(filepath.Join(dir, "beside")); err != nil || string(beside) != "kept" {
 				t.Errorf("the file beside: %q, %v", beside, err)
 			}
-			if in := finds(t, dir, "walnut01", "walnut19"); len(in) > 0 {
+			if in := finds(t, dir, "walnut01", "walnut19", "walnut21"); len(in) > 0 {
 				t.Errorf("what was removed is readable: %v", in)
 			}
 			if in := finds(t, dir, "walnut20"); (len(in) > 0) != (key == nil) {
@@ -99,6 +103,19 @@ func same(t *testing.T, got, want []layout.Op) {
 	}
 }
 
+// besideSwap leaves both directories as a call does just before it exchanges them.
+func besideSwap(dir string, graphs func(*Store) check.Graphs, swap func() error) error {
+	next := dir + ".compact"
+	_, err := Compact(context.Background(), compacting(dir, nil), next, graphs)
+	if err == nil {
+		err = errors.Join(compact.Mark(dir), compact.Mark(next))
+	}
+	if err == nil {
+		err = swap()
+	}
+	return err
+}
+
 // TestCompactIsBrokenOff: wherever a call ended, the directory holds what it held, and the
 // next call removes what was begun, and nothing else.
 func TestCompactIsBrokenOff(t *testing.T) {
@@ -128,7 +145,15 @@ func TestCompactIsBrokenOff(t *testing.T) {
 			}
 			return nil
 		},
-		"beside the swap": func() error { return os.CopyFS(next, os.DirFS(dir)) },
+		"before the swap": func() error { return besideSwap(dir, graphs, func() error { return nil }) },
+		"after the swap": func() error {
+			return besideSwap(dir, graphs, func() error { return compact.Swap(dir, next) })
+		},
+		"while the old one is removed": func() error {
+			return besideSwap(dir, graphs, func() error {
+				return errors.Join(compact.Swap(dir, next), inspect.SetProgress(next, "building\n"), os.Remove(filepath.Join(next, inspect.HeadName)))
+			})
+		},
 	} {
 		if err := leave(); err != nil {
 			t.Fatal(err)
@@ -141,6 +166,9 @@ func TestCompactIsBrokenOff(t *testing.T) {
 		}
 		if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, inspect.CompactName)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the directory is marked: %v", name, err)
 		}
 		s, err := Open(compacting(dir, nil))
 		if err != nil {
@@ -180,5 +208,144 @@ func TestCompactIsBrokenOff(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestCompactLeavesOtherStores: a directory beside the store that no call left, or that
+// somebody has gone on with, is not removed, though it has the store's own name.
+func TestCompactLeavesOtherStores(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, openTemp(t))
+	w.start(runID(1))
+	dir := w.store.opts.Dir
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	graphs := func(*Store) check.Graphs { return w.graphs }
+	next := dir + ".compact"
+	leaves := func(when string, is error, says string) {
+		t.Helper()
+		_, err := Compact(context.Background(), compacting(dir, nil), "", graphs)
+		if is != nil && !errors.Is(err, is) || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v", when, err)
+		}
+		if head, err := inspect.ReadAcked(next); err != nil || head == nil {
+			t.Fatalf("%s: it is gone: %v", when, err)
+		}
+	}
+	// One that a call made and the caller has gone on with.
+	if err := besideSwap(dir, graphs, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	w.store = openTemp(t, func(o *Options) { o.Dir = next })
+	leaves("while it is open", inspect.ErrLocked, next)
+	w.start(runID(2))
+	leaves("while it is open, and newer", inspect.ErrLocked, next)
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	leaves("newer", nil, "is not empty")
+	// It was compacted itself, and broken off.
+	if err := compact.Mark(next); err != nil {
+		t.Fatal(err)
+	}
+	leaves("newer, and marked", nil, "is newer than")
+	s, err := Open(compacting(next, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := s.Head(context.Background(), 0, runID(2)); err != nil || st == nil {
+		t.Errorf("the newer one has lost a run: %v", err)
+	}
+	if err := errors.Join(s.Close(), os.RemoveAll(next), os.CopyFS(next, os.DirFS(dir))); err != nil {
+		t.Fatal(err)
+	}
+	// A copy that somebody made.
+	if err := os.Remove(filepath.Join(next, inspect.CompactName)); err != nil {
+		t.Fatal(err)
+	}
+	leaves("a copy", nil, "is not empty")
+	// A link to one.
+	other := filepath.Join(t.TempDir(), "other")
+	if err := errors.Join(os.Rename(next, other), os.Symlink(other, next)); err != nil {
+		t.Fatal(err)
+	}
+	leaves("a link", nil, "is not a directory")
+}
+
+// TestCompactThroughALink: what a link leads to is compacted, and the link stays one.
+func TestCompactThroughALink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, openTemp(t))
+	w.start(runID(1))
+	w.end(runID(1))
+	w.delete(runID(1))
+	dir := w.store.opts.Dir
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compact(context.Background(), compacting(link, nil), "", func(*Store) check.Graphs { return w.graphs }); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	if after, err := os.Stat(dir); err != nil || os.SameFile(before, after) {
+		t.Errorf("the directory is the old one: %v", err)
+	}
+	for _, at := range []string{link, dir} {
+		if left, err := os.ReadDir(filepath.Dir(at)); err != nil || len(left) != 1 {
+			t.Errorf("beside %s: %v, %v", at, left, err)
+		}
+	}
+	w.store = openTemp(t, func(o *Options) { o.Dir = link })
+	w.check()
+}
+
+// TestCompactRefusesWhatWasLost: a store that lost a group that was acknowledged is not made
+// one that looks whole.
+func TestCompactRefusesWhatWasLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, openTemp(t))
+	for n := range 3 {
+		w.start(runID(n + 1))
+		w.end(runID(n + 1))
+	}
+	dir := w.store.opts.Dir
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lost := filepath.Join(t.TempDir(), "lost")
+	if err := os.CopyFS(lost, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	// What follows has no entry, so that only the group's number tells.
+	w.store = openTemp(t, func(o *Options) { o.Dir = dir })
+	w.delete(runID(1))
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	head, err := os.ReadFile(filepath.Join(dir, inspect.HeadName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(lost, inspect.HeadName), head, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Compact(context.Background(), compacting(lost, nil), "", func(*Store) check.Graphs { return w.graphs })
+	if !errors.Is(err, layout.ErrDamaged) {
+		t.Errorf("it was compacted: %v", err)
+	}
+	if s, err := Open(compacting(lost, nil)); err == nil {
+		t.Error("it opens")
+		_ = s.Close()
 	}
 }

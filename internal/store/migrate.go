@@ -11,7 +11,6 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -205,26 +204,7 @@ func (s *Store) into(ctx context.Context, opts Options, found *inspect.Acked, gr
 		return err
 	}
 	opts.migrated("proven")
-	return fresh.hasAcked(found)
-}
-
-// hasAcked looks for what the old directory says was acknowledged last.
-func (s *Store) hasAcked(found *inspect.Acked) error {
-	if found == nil || found.Cursor == 0 {
-		return nil
-	}
-	return s.view(func(txn *badger.Txn) error {
-		seen := false
-		err := layout.EachPlace(txn, found.Ns, found.Cursor, func(_ uint64, place codec.Place) (bool, error) {
-			e, _, err := layout.EntryAt(txn, found.Ns, place)
-			seen = err == nil && e.Hash == found.Hash
-			return false, err
-		})
-		if err == nil && !seen {
-			err = layout.Damaged(inspect.HeadName, "commit %d was acknowledged, the migrated store has another one or none", found.Cursor)
-		}
-		return err
-	})
+	return fresh.view(found.In)
 }
 
 // copyRows takes over the rows of a kind as they are.

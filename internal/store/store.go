@@ -245,27 +245,12 @@ func (s *Store) confirm(found *inspect.Acked, ts uint64) error {
 	if ts < found.Group {
 		return layout.Damaged(inspect.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, ts)
 	}
-	if found.Cursor == 0 || s.opts.Repair {
+	if s.opts.Repair {
 		return nil
 	}
 	txn := s.db.NewTransactionAt(ts, false)
 	defer txn.Discard()
-	seen := false
-	err := layout.EachPlace(txn, found.Ns, found.Cursor, func(cursor uint64, place codec.Place) (bool, error) {
-		seen = true
-		if place.Gap() {
-			return false, nil
-		}
-		e, _, err := layout.EntryAt(txn, found.Ns, place)
-		if err == nil && e.Hash != found.Hash {
-			err = layout.Damaged(inspect.HeadName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, found.Hash)
-		}
-		return false, err
-	})
-	if err == nil && !seen {
-		err = layout.Damaged(inspect.HeadName, "commit %d was acknowledged, the database has none of it", found.Cursor)
-	}
-	return layout.Typed(err)
+	return found.In(txn)
 }
 
 // openHead makes the HEAD file anew for a store that is as it should be.

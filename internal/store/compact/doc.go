@@ -4,5 +4,6 @@
 // Called by: the store, for a directory that it has locked.
 // May import: layout, inspect, host, the machine's refusals.
 // Keeps: each row has the version that it had, so that a backup may follow on one from
-// before; at every moment the directory's name leads to a whole store.
+// before; at every moment the directory's name leads to a whole store; what is removed is what
+// a compaction left, and nobody has open.
 package compact

@@ -1,6 +1,8 @@
 package compact
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -11,29 +13,37 @@ import (
 
 // Place is where a store is made anew.
 type Place struct {
-	// From is the directory of the store, Epoch its name; To is the new one.
+	// From is the directory of the store; To is the new one.
 	From, To string
 	// Swap: it takes the old one's place, and To is a name of ours.
-	Swap  bool
+	Swap bool
+	// Epoch is the store's name, Group its last commit.
 	Epoch [16]byte
+	Group uint64
 	// Free tells the free bytes of a directory's file system, of which Spare are left alone.
 	Free  func(dir string) (int64, error)
 	Spare int64
 }
 
+// At is where the store of a directory is made anew: in to, or, with "", beside the directory
+// itself, wherever a link to it is.
+func At(dir, to string) (Place, error) {
+	from, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		from, err = filepath.Abs(from)
+	}
+	if to != "" || err != nil {
+		return Place{From: from, To: to}, err
+	}
+	return Place{From: from, To: from + ".compact", Swap: true}, nil
+}
+
 // Clear empties the new directory, of what a call that was broken off left and of nothing
 // else, and says what the store takes. Errors: *machine.Refusal DISK_LOW if there is no room
-// for as much again.
+// for as much again; [inspect.ErrLocked]: somebody has the new directory open.
 func (p Place) Clear() (bytes int64, err error) {
-	left, err := inspect.ReadAcked(p.To)
-	if err != nil {
+	if err := p.dropLeft(); err != nil {
 		return 0, err
-	}
-	if p.Swap && left != nil && left.Epoch == p.Epoch {
-		// Both were whole then.
-		if err := os.RemoveAll(p.To); err != nil {
-			return 0, err
-		}
 	}
 	tree, values, err := inspect.DiskBytes(p.From)
 	if err != nil {
@@ -52,6 +62,31 @@ func (p Place) Clear() (bytes int64, err error) {
 	return tree + values, err
 }
 
+// dropLeft removes what a call left that was broken off beside the exchange: both
+// directories were whole then.
+func (p Place) dropLeft() error {
+	info, err := os.Lstat(p.To)
+	switch {
+	case !p.Swap || errors.Is(err, os.ErrNotExist):
+		return nil
+	case err == nil && !info.IsDir():
+		err = fmt.Errorf("%s is not a directory, and in the way", p.To)
+	}
+	if err != nil {
+		return err
+	}
+	return inspect.Alone(p.To, func() error {
+		head, err := left(p.To)
+		if err != nil || head == nil || head.Epoch != p.Epoch {
+			return err
+		}
+		if head.Group > p.Group {
+			return fmt.Errorf("%s is not empty: it is newer than %s, with commit %d after %d", p.To, p.From, head.Group, p.Group)
+		}
+		return inspect.Remove(p.To)
+	})
+}
+
 // Settle makes the new directory one like any other, with the files that lie beside the
 // old store's, and lets it take the old one's place, if it is to, which is removed. It
 // says what the new store takes.
@@ -59,18 +94,30 @@ func (p Place) Settle() (bytes int64, err error) {
 	if err := inspect.CopyOthers(p.From, p.To); err != nil {
 		return 0, err
 	}
-	if err := inspect.SettleIn(p.To); err != nil {
+	if p.Swap {
+		err = errors.Join(Mark(p.From), Mark(p.To))
+	}
+	if err == nil {
+		err = inspect.SettleIn(p.To)
+	}
+	if err != nil {
 		return 0, err
 	}
 	tree, values, err := inspect.DiskBytes(p.To)
 	if err != nil || !p.Swap {
 		return tree + values, err
 	}
+	return tree + values, p.swap()
+}
+
+// swap lets the new directory take the old one's place and removes the old one, which the
+// caller has locked.
+func (p Place) swap() error {
 	if err := Swap(p.From, p.To); err != nil {
-		return 0, err
+		return errors.Join(err, unmark(p.From))
 	}
 	if err := inspect.SyncDir(filepath.Dir(p.From)); err != nil {
-		return 0, err
+		return err
 	}
-	return tree + values, os.RemoveAll(p.To)
+	return errors.Join(inspect.Remove(p.To), unmark(p.From))
 }

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"
 
+	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -111,6 +113,30 @@ func ReadAcked(dir string) (*Acked, error) {
 		}
 	}
 	return newest, nil
+}
+
+// In proves that the last entry that was acknowledged is in the database, or that its run
+// was deleted since. Errors: *layout.Damage.
+func (a *Acked) In(txn *badger.Txn) error {
+	if a == nil || a.Cursor == 0 {
+		return nil
+	}
+	seen := false
+	err := layout.EachPlace(txn, a.Ns, a.Cursor, func(cursor uint64, place codec.Place) (bool, error) {
+		seen = true
+		if place.Gap() {
+			return false, nil
+		}
+		e, _, err := layout.EntryAt(txn, a.Ns, place)
+		if err == nil && e.Hash != a.Hash {
+			err = layout.Damaged(HeadName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, a.Hash)
+		}
+		return false, err
+	})
+	if err == nil && !seen {
+		err = layout.Damaged(HeadName, "commit %d was acknowledged, the database has none of it", a.Cursor)
+	}
+	return layout.Typed(err)
 }
 
 // HeadFile is the open HEAD file of a store.

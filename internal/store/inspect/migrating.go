@@ -19,6 +19,9 @@ const (
 	Complete      = "complete\n"
 )
 
+// CompactName is the file by which a compaction knows the directories that it made.
+const CompactName = "COMPACTED"
+
 // Progress is what a directory's file says, "" without one.
 func Progress(dir string) string {
 	data, err := os.ReadFile(filepath.Join(dir, migratingName))
@@ -29,12 +32,15 @@ func Progress(dir string) string {
 }
 
 // SetProgress says, synced, how far a directory is.
-func SetProgress(dir, how string) error {
-	file, err := os.OpenFile(filepath.Join(dir, migratingName), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+func SetProgress(dir, how string) error { return WriteSynced(dir, migratingName, how) }
+
+// WriteSynced writes a file of a directory that is on disk with its name.
+func WriteSynced(dir, name, text string) error {
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(how)
+	_, err = file.WriteString(text)
 	return errors.Join(err, file.Sync(), file.Close(), SyncDir(dir))
 }
 
@@ -43,21 +49,56 @@ func SettleIn(dir string) error {
 	return errors.Join(os.Remove(filepath.Join(dir, migratingName)), SyncDir(dir))
 }
 
-// ClearFor empties the directory that is to be made; one that a migration has begun may go.
+// ClearFor empties the directory that is to be made; what a migration has begun may go.
+// Errors: [ErrLocked], somebody is making it.
 func ClearFor(dir string) error {
 	if Progress(dir) != "" {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := Alone(dir, func() error { return empty(dir) }); err != nil {
 			return err
 		}
 	}
 	files, err := os.ReadDir(dir)
-	if len(files) > 0 {
-		return fmt.Errorf("%s is not empty", dir)
+	for _, f := range files {
+		if f.Name() != migratingName {
+			return fmt.Errorf("%s is not empty", dir)
+		}
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return errors.Join(os.MkdirAll(dir, 0o700), SetProgress(dir, building))
+}
+
+// Alone does something with a directory that nobody else has open meanwhile. Errors: [ErrLocked].
+func Alone(dir string, do func() error) error {
+	lock, err := LockDir(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return errors.Join(do(), lock.Release())
+}
+
+// Remove removes a store whose directory the caller has locked. Broken off, it leaves one
+// that was begun, which no start opens and [ClearFor] empties.
+func Remove(dir string) error {
+	if err := empty(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// empty removes what a directory holds, last the file that says that it may go.
+func empty(dir string) error {
+	if err := SetProgress(dir, building); err != nil {
+		return err
+	}
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		if f.Name() != migratingName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, f.Name())))
+		}
+	}
+	return err
 }
 
 // CopyOthers takes over files beside the store's own, such as a place in an export.
@@ -66,7 +107,7 @@ func CopyOthers(from, to string) error {
 	if err != nil {
 		return err
 	}
-	own := []string{HeadName, "LOCK", RegistryName, badger.KeyRegistryRewriteFileName, "DISCARD", badger.ManifestFilename, migratingName}
+	own := []string{HeadName, "LOCK", RegistryName, badger.KeyRegistryRewriteFileName, "DISCARD", badger.ManifestFilename, migratingName, CompactName}
 	for _, f := range files {
 		ext := filepath.Ext(f.Name())
 		if !f.Type().IsRegular() || slices.Contains(own, f.Name()) || slices.Contains([]string{".sst", ".mem", ".vlog"}, ext) {

@@ -12,6 +12,7 @@ const out = join(root, ".examples");
 const prelude = `
 import { spawn } from "node:child_process";
 import OpenAI from "openai";
+import { z } from "zod";
 import * as pawl from "@pawl/client";
 import { blobRef, failTurn, json, JsonText, PawlClient, PawlError, Run, sidecarPath, textOf, Turn, Worker } from "@pawl/client";
 import { chatHandler } from "@pawl/client/openai";

@@ -25,7 +25,7 @@ import { type Plain, plain } from "./plain.js";
  * - server: a fault of the server, or an answer that is not understood
  * - gap: a stream left out a record
  * - step_denied, step_failed, step_cancelled: a tool call of a turn did not end well
- * - schema: a tool's payload or result does not fit its JSON Schema
+ * - schema: a tool's payload or result does not fit its schema
  * - handler: a handler answered with something that cannot be used, or too late
  * - suspended: the turn was given back until its steps are answered; stop, it is
  *   executed again (see WorkerOptions.suspendAfterMs)
@@ -183,6 +183,12 @@ export function failTurn(
 ): PawlError {
   return new PawlError("fail_turn", message, { reason, ...options });
 }
+
+/**
+ * The reason of a tool that does not take the payload: nothing was called, and the same payload
+ * never fits.
+ */
+export const INVALID_ARGUMENTS = "INVALID_ARGUMENTS";
 
 const KINDS: { readonly [code in Code]?: ErrorKind } = {
   [Code.InvalidArgument]: "request",

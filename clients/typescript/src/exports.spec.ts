@@ -33,6 +33,7 @@ const VALUES: { readonly [entry: string]: readonly string[] } = {
     "json",
     "sidecarPath",
     "textOf",
+    "typedTool",
   ],
   browser: [
     "Awaiting",
@@ -93,6 +94,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "RunResult",
     "Slots",
     "StartOptions",
+    "StandardSchema",
     "Step",
     "StepCall",
     "StepOptions",
@@ -102,6 +104,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "ToolCall",
     "ToolHandler",
     "ToolOptions",
+    "ToolSchemas",
     "Tools",
     "TransitionsOptions",
     "TurnInfo",

@@ -43,6 +43,7 @@ export type { IdOptions, WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
 export type { RunResult } from "./run_result.js";
 export { sidecarPath } from "./sidecar_path.js";
+export type { StandardSchema } from "./standard_schema.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export type { DiffOptions, ForkOptions } from "./travel.js";
 export {
@@ -53,6 +54,7 @@ export {
   Turn,
   type TurnInfo,
 } from "./turn.js";
+export { type ToolSchemas, typedTool } from "./typed_tool.js";
 export {
   type ArtifactLike,
   type Artifacts,

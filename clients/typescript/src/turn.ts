@@ -1,7 +1,7 @@
 /** The turn as a handler sees it. */
 
 import { milliseconds } from "./bounds.js";
-import { PawlError } from "./errors.js";
+import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type { GetTurnResponse, StepOutcome, Step as WireStep } from "./gen/pawl/v1/run_pb.js";
 import type { Json, Plain } from "./plain.js";
@@ -244,6 +244,8 @@ export function resultOf(step: Step): Json | undefined {
     const code = step.error?.code ?? "ERROR";
     throw new PawlError("step_failed", `tool ${step.tool}: ${code}: ${step.error?.message ?? ""}`, {
       reason: code,
+      // A turn that is executed again would read the same answer.
+      retryable: code !== INVALID_ARGUMENTS,
     });
   }
   throw new PawlError(

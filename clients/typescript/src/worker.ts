@@ -15,6 +15,7 @@ import type { Json } from "./plain.js";
 import { newId, sleep } from "./retry.js";
 import type { Session, WorkInit } from "./session.js";
 import type { Handler } from "./turn.js";
+import { type ToolSchemas, typedTool } from "./typed_tool.js";
 import { type WorkerOptions, type WorkerSettings, workerSettings } from "./worker_options.js";
 
 /**
@@ -67,13 +68,35 @@ export class Worker {
     return this;
   }
 
-  /** Executes the steps of a tool; "*": of all that have no handler. */
+  /**
+   * Executes the steps of a tool; "*": of all that have no handler. With schemas (of zod, or
+   * any other Standard Schema) the handler is called with what `input` makes of the payload,
+   * and what `output` makes of its result is told.
+   *
+   *     worker.tool("add", { input: z.object({ a: z.number() }) }, ({ a }) => a + 1);
+   */
+  tool<Arguments, Result = Json>(
+    name: string,
+    schemas: ToolSchemas<Arguments, Result>,
+    handler: ToolHandler<Arguments, NoInfer<Result>>,
+  ): this;
+  /** As above, without schemas: the handler is called with the payload as it is. */
   tool<Payload = Json, Result = Json>(
     name: string,
     handler: ToolHandler<Payload, Result>,
-    options: ToolOptions = {},
+    options?: ToolOptions,
+  ): this;
+  /** Either of them. */
+  tool(
+    name: string,
+    first: ToolSchemas<unknown, unknown> | ToolHandler<never>,
+    second: ToolHandler<unknown, unknown> | ToolOptions = {},
   ): this {
-    this.#handlers.tool(name, handler as ToolHandler<never> as ToolHandler, options);
+    if (typeof first === "function") {
+      this.#handlers.tool(name, first as ToolHandler, second as ToolOptions);
+    } else {
+      this.#handlers.tool(name, typedTool(first, second as ToolHandler<unknown, unknown>), {});
+    }
     return this;
   }
 

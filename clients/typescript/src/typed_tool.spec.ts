@@ -1,0 +1,180 @@
+/** Typed tools: zod, and any other Standard Schema. */
+
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { all, STEPS, serving, stepsPack, useSidecar } from "./fixture.js";
+import {
+  type Json,
+  RecordKind,
+  type Run,
+  RunStatus,
+  type StandardSchema,
+  type Tool,
+  typedTool,
+  type Worker,
+} from "./index.js";
+
+const shared = useSidecar({ packs: [STEPS] });
+const variables = { n: 1 };
+
+/** The steps pack, whose tools are called with anything. */
+async function loosePack(id: string, bounds = {}): Promise<string> {
+  const pack = JSON.parse(stepsPack(id, bounds));
+  pack.tools.add.parameters = { type: "object", properties: {} };
+  await shared.client.registerPack(JSON.stringify(pack));
+  return id;
+}
+
+async function answers(run: Run) {
+  const records = await all(run.records({ kinds: [RecordKind.STEP_RESOLVED] }));
+  return records.map(({ body }) => {
+    const { result, error } = body.case === "stepResolved" ? body.value : {};
+    return error ? { code: error.code, message: error.message } : result;
+  });
+}
+
+/** What a tool answers to payloads, in a worker. */
+async function asked(id: string, give: (worker: Worker) => Worker, payloads: readonly Json[]) {
+  const packs = [await loosePack(id)];
+  const worker = give(shared.client.worker({ packs, onError: () => undefined }));
+  worker.prompt("calc", async (turn) => {
+    for (const payload of turn.terminal ? [] : payloads) {
+      await turn.step("add", payload).catch(() => undefined);
+    }
+    return turn.terminal ? {} : { event: "Done" };
+  });
+  await using _ = serving(worker);
+  const run = await shared.client.start(id, { variables });
+  expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+  return answers(run);
+}
+
+const ORDER = z.strictObject({
+  room: z.string(),
+  at: z.iso.datetime().transform((text) => new Date(text)),
+  guests: z.array(z.object({ name: z.string() })).default([]),
+});
+const BOOKING = z.object({ id: z.int(), at: z.date().transform((date) => date.toISOString()) });
+
+describe("a typed tool", () => {
+  test("is called with what its schema makes of the payload", async () => {
+    const told = await asked(
+      "fits",
+      (worker) =>
+        worker.tool("add", { input: ORDER, output: BOOKING }, ({ room, at, guests }, call) => {
+          const days: Date = at;
+          expect(call.tool).toBe("add");
+          return { id: room.length + guests.length, at: new Date(days.getTime() + 86_400_000) };
+        }),
+      [{ room: "blue", at: "2026-01-01T00:00:00Z" }],
+    );
+    expect(told).toEqual([{ id: 4, at: "2026-01-02T00:00:00.000Z" }]);
+  });
+
+  test("is not called with what does not fit", async () => {
+    const calls: unknown[] = [];
+    const told = await asked(
+      "misfits",
+      (worker) => worker.tool("add", { input: ORDER }, (order) => calls.push(order)),
+      [
+        { room: "blue" },
+        { room: 7, at: "2026-01-01T00:00:00Z", guests: [{ name: "a" }, {}] },
+        { room: "blue", at: "2026-01-01T00:00:00Z", floor: 1 },
+      ],
+    );
+    const said = (message: string) => ({
+      code: "INVALID_ARGUMENTS",
+      message: `arguments of tool add: ${message}`,
+    });
+    expect(told).toEqual([
+      said("at $.at: Invalid input: expected string, received undefined"),
+      said(
+        "at $.room: Invalid input: expected string, received number; " +
+          "at $.guests[1].name: Invalid input: expected string, received undefined",
+      ),
+      said('at $: Unrecognized key: "floor"'),
+    ]);
+    expect(calls).toEqual([]);
+  });
+
+  test("whose result does not fit answers with an error", async () => {
+    const lie = { id: "four", at: new Date(0) } as unknown as z.input<typeof BOOKING>;
+    const told = await asked(
+      "lies",
+      (worker) => worker.tool("add", { input: z.object({}), output: BOOKING }, () => lie),
+      [{}],
+    );
+    expect(told).toMatchObject([{ code: "RESULT_INVALID" }]);
+    expect(told).toMatchObject([
+      { message: expect.stringMatching(/^result of tool add: at \$\.id: /) },
+    ]);
+  });
+
+  test("takes a schema of anybody's, asynchronous too", async () => {
+    const even: StandardSchema<unknown, number> = {
+      "~standard": {
+        version: 1,
+        vendor: "own",
+        validate: async (value) => {
+          const { n } = value as { n: number };
+          const path = ["n", { key: 0 }];
+          return n % 2 === 0 ? { value: n } : { issues: [{ message: "an even number", path }] };
+        },
+      },
+    };
+    const told = await asked(
+      "anybody",
+      (worker) => worker.tool("add", { input: even }, (n) => n / 2),
+      [{ n: 4 }, { n: 5 }],
+    );
+    const message = "arguments of tool add: at $.n[0]: an even number";
+    expect(told).toEqual([2, { code: "INVALID_ARGUMENTS", message }]);
+  });
+
+  test("is one of a run that is driven here as well", async () => {
+    const id = await loosePack("driven");
+    const half: Tool = typedTool({ input: z.object({ n: z.number() }) }, ({ n }) => n / 2);
+    const result = await shared.client.run(
+      id,
+      async (turn) => {
+        if (turn.terminal) {
+          return {};
+        }
+        const wrong = turn.step("add", { n: "4" });
+        await expect(wrong).rejects.toMatchObject({ reason: "INVALID_ARGUMENTS" });
+        return { event: "Done", artifacts: { sum: await turn.step("add", { n: 4 }) } };
+      },
+      { tools: { add: half }, variables },
+    );
+    expect(result).toMatchObject({ status: RunStatus.COMPLETED, artifacts: { sum: 2 } });
+  });
+
+  test("that is handed wrong arguments fails its turn for good", async () => {
+    const bounds = { retry: { max_attempts: 3, initial_sec: 1 } };
+    const packs = [await loosePack("once", bounds)];
+    const turns: number[] = [];
+    const worker = shared.client.worker({ packs, onError: () => undefined });
+    worker
+      .tool("add", { input: ORDER }, () => null)
+      .prompt("calc", async (turn) => {
+        turns.push(turn.attempt);
+        await turn.step("add", {});
+        return { event: "Done" };
+      });
+    await using _ = serving(worker);
+    const run = await shared.client.start("once", { variables });
+    expect((await run.wait()).run?.status).toBe(RunStatus.FAILED);
+    expect(turns).toEqual([1]);
+  });
+
+  test("has the types of its schemas", () => {
+    const worker = shared.client.worker();
+    worker.tool("a", { input: ORDER }, ({ room }) => room.length);
+    // @ts-expect-error There is no such argument.
+    worker.tool("b", { input: ORDER }, ({ rooms }) => rooms);
+    // @ts-expect-error It gives another type.
+    worker.tool("c", { input: ORDER, output: BOOKING }, () => ({ id: "four", at: new Date() }));
+    // @ts-expect-error A Date is no JSON.
+    worker.tool("d", { input: ORDER }, ({ at }) => at);
+  });
+});

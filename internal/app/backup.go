@@ -123,7 +123,7 @@ func proven(after string, out io.Writer, write func(out io.Writer) error) (h bac
 	}()
 	if err := write(io.MultiWriter(out, along)); err != nil {
 		_ = along.CloseWithError(err)
-		_ = <-found // What is wrong with half of it is no news.
+		<-found //nolint:errcheck // what is wrong with half of it is no news
 		return h, err
 	}
 	return h, errors.Join(along.Close(), <-found)

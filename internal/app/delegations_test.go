@@ -202,12 +202,7 @@ func delegateTo(t *testing.T, where, namespace string) {
 	followDelegation(t, runWorkerIn(t, a, namespace, "near", prompts), where == "local")
 }
 
-// cardWith serves the helper's card with only one of its interfaces.
-func cardWith(t *testing.T, addr, binding string) string {
-	t.Helper()
-	return cardOf(t, addr, "team/helper", binding)
-}
-
+// cardOf serves an agent's card with only one of its interfaces.
 func cardOf(t *testing.T, addr, agent, binding string) string {
 	t.Helper()
 	card := fetchCard(t, "http://"+addr+"/a2a/"+agent+"/.well-known/agent-card.json")

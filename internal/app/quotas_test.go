@@ -86,7 +86,7 @@ func TestQuotas(t *testing.T) {
 	}
 	r.s = serveToEnd(t, c)
 	r.conn = dial(t, r.s.ready.GRPC)
-	home, red = r.tenant(keyOf("admin", "home")), r.tenant(keyOf("admin", "red"))
+	home = r.tenant(keyOf("admin", "home"))
 	_, err = home.begin("", "late")
 	wantQuota(t, err, "namespace.open_runs")
 	again, err := home.begin("", runs[0])
@@ -259,7 +259,7 @@ func (x *tenant) fills(t *testing.T) {
 		for err == nil {
 			_, err = stream.Recv()
 		}
-		if err == io.EOF { //nolint:errorlint // gRPC returns it as it is
+		if err == io.EOF {
 			err = nil
 		}
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ import (
 
 // event is one line of `go test -json` (see `go doc test2json`).
 type event struct {
-	Action string
-	Test   string
-	Output string
+	Action string `json:"Action"`
+	Test   string `json:"Test"`
+	Output string `json:"Output"`
 }
 
 // trial is what became of one test.
@@ -47,7 +48,8 @@ var (
 // tests print goes to out. An error means that nothing was proven: the package does not
 // build, or go ended without a word.
 func tests(dir string, names []string, env []string, out io.Writer) (map[string]trial, error) {
-	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout=10m", "-run", "^("+strings.Join(names, "|")+")$", "./"+dir)
+	pattern := "^(" + strings.Join(names, "|") + ")$"
+	cmd := exec.CommandContext(context.Background(), "go", "test", "-json", "-count=1", "-timeout=10m", "-run", pattern, "./"+dir) //nolint:gosec // names of tests of our own page
 	cmd.Env = append(os.Environ(), env...)
 	var failure bytes.Buffer
 	cmd.Stderr = &failure
@@ -166,7 +168,7 @@ var simLine = regexp.MustCompile(`(?m)^(\d+) seeds, .* (\d+) violations$`)
 
 // simulation runs the simulator: a seed is a fault, one that ends with a violation is one.
 func simulation(env []string, out io.Writer) (trial, error) {
-	cmd := exec.Command(".ci/sim")
+	cmd := exec.CommandContext(context.Background(), ".ci/sim")
 	cmd.Env = append(os.Environ(), env...)
 	said, err := cmd.CombinedOutput()
 	m := simLine.FindSubmatch(said)

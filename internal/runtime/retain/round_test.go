@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 
 // shelf is way, store, list and archive of runs that are only names.
 type shelf struct {
-	mu      sync.Mutex
 	runs    []*machine.State
 	bytes   int64
 	untold  map[string]bool

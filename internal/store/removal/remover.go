@@ -225,13 +225,13 @@ func untold(txn *badger.Txn, ns uint32, run string) (keys [][]byte, err error) {
 }
 
 // Untold: an agent was not told yet that a delegation of the run is no longer wanted.
-func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (any bool, err error) {
+func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool, err error) {
 	err = r.View(func(txn *badger.Txn) error {
 		keys, err := untold(txn, ns, run)
-		any = len(keys) > 0
+		some = len(keys) > 0
 		return errors.Join(err, ctx.Err())
 	})
-	return any, wrapped(run, err)
+	return some, wrapped(run, err)
 }
 
 // Bytes is about what the rows of a run take on disk, without what they refer to.

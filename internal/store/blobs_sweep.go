@@ -111,7 +111,7 @@ func (s *Store) dropUploads(ctx context.Context, ns uint32, before int64, sweep 
 // dropWrites delete a row and its pieces unless the row was changed meanwhile.
 func dropWrites(ns uint32, row layout.Op, pieces [16]byte, n int) *Writes {
 	w := &Writes{
-		ns: ns, entry: -1, ops: []layout.Op{{Key: row.Key, Delete: true}},
+		ns: ns, entry: -1, ops: []layout.Op{{Key: row.Key, Delete: true}}, frees: true,
 		expects: []expect{{key: row.Key, value: row.Value, miss: machine.ErrUploadChanged}},
 	}
 	w.dropPieces(pieces, n)

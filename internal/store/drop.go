@@ -54,7 +54,7 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 			ops = append(ops, layout.Op{Key: mark, Delete: true})
 		}
 		err = s.write(ctx, &Writes{
-			ns: binary.BigEndian.Uint32(p[1:]), entry: -1, ops: ops,
+			ns: binary.BigEndian.Uint32(p[1:]), entry: -1, ops: ops, frees: true,
 			expects: []expect{{key: mark, such: present, miss: errDropped}},
 		})
 		if errors.Is(err, errDropped) {

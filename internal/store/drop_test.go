@@ -151,13 +151,16 @@ func TestRemovalOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := copyStore(t, s)
-	free.Store(512 << 20)
+	free.Store(s.tableRoom())
 	low := openTemp(t, full, func(o *Options) { o.Dir, o.MarkInterval = killed, 5*time.Millisecond })
 	if marks := count(t, low, layout.KindDrop); marks != 1 {
 		t.Fatalf("%d marks on a full disk, want the one that was left", marks)
 	}
-	free.Store(2 << 30)
+	// Not yet enough for new work.
+	free.Store(512 << 20)
 	waitFor(t, "the removal is ended", func() bool { return count(t, low, layout.KindDrop) == 0 })
+	free.Store(2 << 30)
+	low.disk.Forget()
 	if err := low.PutSubscription(ctx, machine.Subscription{SubscriptionKey: key, Owner: "me"}, nil); err != nil {
 		t.Errorf("the key after its removal: %v", err)
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // keeper does the chores that no caller waits for and that write no row: the discard
-// timestamp, the head file, room on disk, a look at all checksums.
+// timestamp, the head file, a look at all checksums. What gives room on disk back runs beside
+// it, until the same context ends.
 type keeper struct {
 	store  *Store
 	cancel context.CancelFunc
@@ -25,6 +26,9 @@ func startKeeper(s *Store) *keeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &keeper{store: s, cancel: cancel, done: make(chan struct{})}
 	go k.run(ctx)
+	go s.space.Run(ctx, s.opts.GCInterval, func(err error) {
+		s.opts.Logger.Warn("room on disk is not given back", "error", err)
+	})
 	return k
 }
 
@@ -34,8 +38,6 @@ func (k *keeper) run(ctx context.Context) {
 	defer discard.Stop()
 	mark := time.NewTicker(k.store.opts.MarkInterval)
 	defer mark.Stop()
-	gc := time.NewTicker(k.store.opts.GCInterval)
-	defer gc.Stop()
 	scrub := time.NewTicker(k.store.opts.ScrubInterval)
 	defer scrub.Stop()
 	for {
@@ -48,8 +50,6 @@ func (k *keeper) run(ctx context.Context) {
 		case <-mark.C:
 			k.damaged(k.store.head.Sync())
 			k.drop(ctx)
-		case <-gc.C:
-			k.reclaim(ctx)
 		case <-scrub.C:
 			k.damaged(k.store.scrub(ctx))
 		}
@@ -59,7 +59,7 @@ func (k *keeper) run(ctx context.Context) {
 // drop ends removals whose caller met a full disk in the middle: until then nobody may
 // make anew what is removed.
 func (k *keeper) drop(ctx context.Context) {
-	if k.store.disk.Check(0) != nil {
+	if k.store.Removes() != nil {
 		return
 	}
 	if err := k.store.dropMarked(ctx); err != nil && ctx.Err() == nil {
@@ -73,13 +73,6 @@ func (k *keeper) damaged(err error) {
 	if err != nil {
 		k.store.opts.Logger.Error("the store takes nothing more", "error", err)
 		k.store.fail(err)
-	}
-}
-
-// reclaim gives room on disk back. It writes, so it keeps away from a full disk.
-func (k *keeper) reclaim(ctx context.Context) {
-	if err := k.store.space.Reclaim(ctx); err != nil {
-		k.store.opts.Logger.Warn("room on disk is not given back", "error", err)
 	}
 }
 

@@ -47,6 +47,9 @@ func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
 	return err
 }
 
+// Removes is nil while there is room for a page of a removal, else why there is none.
+func (s *Store) Removes() error { return s.room(&Writes{frees: true, size: size{bytes: dropBytes}}) }
+
 // room checks that there is room for writes. What gives room back is taken as long as
 // tables can be written: a full disk is where it is needed.
 func (s *Store) room(w *Writes) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -512,6 +513,11 @@ func TestDeleteOnALowDisk(t *testing.T) {
 	w.long(runID(1))
 	w.live(runID(2))
 	w.end(runID(2))
+	ctx := context.Background()
+	old := machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "old"}}
+	if err := w.store.PutSubscription(ctx, old, nil); err != nil {
+		t.Fatal(err)
+	}
 	free.Store(512 << 20)
 	waitFor(t, "new work is refused", func() bool {
 		return reasonOf(w.store.PutSubscription(context.Background(), machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}}, nil)) == "DISK_LOW"
@@ -519,7 +525,22 @@ func TestDeleteOnALowDisk(t *testing.T) {
 	w.store.remover.Rows = 100
 	w.delete(runID(1))
 	mustBeGone(t, w.store, runID(1))
+	if err := w.store.DropSubscription(ctx, old.SubscriptionKey); err != nil {
+		t.Errorf("with its letters: %v", err)
+	}
+	if err := w.store.DropDeadLetter(ctx, old.SubscriptionKey, 1); err != nil {
+		t.Errorf("a letter: %v", err)
+	}
+	if n, err := w.store.ForgetDeleted(ctx, 0, math.MaxInt64); n != 1 || err != nil {
+		t.Errorf("what was deleted: %d, %v", n, err)
+	}
+	if err := w.store.Removes(); err != nil {
+		t.Errorf("removals are taken: %v", err)
+	}
 	free.Store(w.store.tableRoom())
+	if err := w.store.Removes(); reasonOf(err) != "DISK_LOW" {
+		t.Errorf("removals without room for tables: %v", err)
+	}
 	if _, _, err := w.store.DeleteRun(context.Background(), 0, runID(2), asked); reasonOf(err) != "DISK_LOW" {
 		t.Errorf("without room for tables: %v", err)
 	}

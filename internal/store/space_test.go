@@ -3,6 +3,10 @@ package store
 import (
 	"context"
 	"math/rand/v2"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,5 +69,57 @@ func TestDiskShrinks(t *testing.T) {
 	w.check()
 	if n, err := w.store.CountRuns(context.Background(), 0, []machine.Status{machine.Cancelled}); n != kept || err != nil {
 		t.Errorf("%d runs, %v", n, err)
+	}
+}
+
+// TestCloseWhileACompactionIsHeld: a compaction for what was removed is held for as long as the
+// disk is nearly full. It keeps the store from no other chore meanwhile, and from no close.
+func TestCloseWhileACompactionIsHeld(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	w := newWorld(t, openTemp(t, func(o *Options) { o.Dir = dir }))
+	w.fill(0, 200, 12<<10, 12<<10, 12<<10, 12<<10)
+	for n := range 150 {
+		w.delete(runID(n))
+	}
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var begun, held, full atomic.Bool
+	var chores atomic.Int64
+	s, err := Open(Options{
+		Dir: dir, MemTableSize: 8 << 20, MinFree: 1, GCInterval: 50 * time.Millisecond, MarkInterval: 10 * time.Millisecond,
+		FreeSpace: func(string) (int64, error) {
+			switch caller := string(debug.Stack()); {
+			case strings.Contains(caller, "worthIt"):
+				begun.Store(true)
+			case strings.Contains(caller, "AwaitRoom") && begun.Load():
+				held.Store(true)
+				return 0, nil
+			case strings.Contains(caller, "(*keeper).drop") && held.Load():
+				chores.Add(1)
+			}
+			if full.Load() {
+				return 0, nil
+			}
+			return 1 << 40, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ReplayWith(replayTest)
+	w.store = s
+	for n := 1000; !held.Load() && n < 3000; n += 10 {
+		w.fill(n, 10, 12<<10, 12<<10)
+	}
+	waitFor(t, "a compaction waits for room", held.Load)
+	waitFor(t, "other chores are done", func() bool { return chores.Load() > 2 })
+	full.Store(true)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	waitFor(t, "the store is closed", func() bool { return len(closed) > 0 })
+	if err := <-closed; reasonOf(err) != "DISK_LOW" {
+		t.Errorf("closed without flushing: %v", err)
 	}
 }

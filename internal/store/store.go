@@ -444,8 +444,9 @@ func (s *Store) close() error {
 		return fmt.Errorf("store closed: %w", err)
 	}
 	// Badger flushes its memtable when it closes, through a memory map: without
-	// room that ends the process. The log holds everything, so leave it as it is.
-	if err := s.disk.Look(s.tableRoom()); err != nil {
+	// room that ends the process. The log holds everything, so leave it as it is, and a
+	// compaction that is held for want of room.
+	if err := s.disk.Await(s.space.Done(), s.log.Unflushed, s.tableRoom()); err != nil {
 		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
 	}
 	return errors.Join(s.head.Sync(), s.closeFlushed(), s.head.Close())

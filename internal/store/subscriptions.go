@@ -117,7 +117,7 @@ func (s *Store) Subscriptions(ctx context.Context, ns uint32, kind machine.Subsc
 // is not there is no error. From the first of these commits on it is gone for ever,
 // whatever becomes of the others.
 func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKey) error {
-	w := &Writes{ns: key.Namespace, entry: -1, ops: []layout.Op{{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}}}
+	w := &Writes{ns: key.Namespace, entry: -1, frees: true, ops: []layout.Op{{Key: layout.SubscriptionKey(layout.KindSubscription, key), Delete: true}}}
 	w.drop(layout.SubscriptionKey(layout.KindDeadLetter, key))
 	if err := s.write(ctx, w); err != nil {
 		return fmt.Errorf("drop subscription %q: %w", key.ID, err)
@@ -158,7 +158,7 @@ func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, af
 
 // DropDeadLetter removes a letter that was delivered after all, synced.
 func (s *Store) DropDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
-	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, ops: []layout.Op{{Key: layout.DeadLetterKey(key, n), Delete: true}}})
+	return s.write(ctx, &Writes{ns: key.Namespace, entry: -1, frees: true, ops: []layout.Op{{Key: layout.DeadLetterKey(key, n), Delete: true}}})
 }
 
 // TrimLetters removes letters of a namespace that are old or too many; see
@@ -169,7 +169,7 @@ func (s *Store) TrimLetters(ctx context.Context, ns uint32, before int64, most i
 
 func (s *Store) letters() *letters.Trimmer {
 	return &letters.Trimmer{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
-		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops})
+		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops, frees: true})
 	}}
 }
 

@@ -27,6 +27,24 @@ func (d *Disk) AwaitRoom(least int64) {
 	}
 }
 
+// Await waits until who writes tables is done and returns nil if least bytes are free then. It
+// ends with an error while they are not, or as soon as a memtable cannot be flushed: who
+// writes may then wait for room for ever.
+func (d *Disk) Await(done <-chan struct{}, unflushed <-chan error, least int64) error {
+	for {
+		select {
+		case <-done:
+			return d.Look(least)
+		case err := <-unflushed:
+			return err
+		case <-time.After(roomPoll):
+			if err := d.Look(least); err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // diskMaxAge is how long one look at the free space counts.
 const diskMaxAge = 100 * time.Millisecond
 

@@ -152,6 +152,8 @@ type HeadFile struct {
 	newest uint32
 	// dirty: written since the last sync.
 	dirty bool
+	// syncing is held by who syncs.
+	syncing sync.Mutex
 }
 
 // NewHeadFile makes the file anew, synced, in place of the old one.
@@ -246,6 +248,9 @@ func (h *HeadFile) Look() error {
 
 // Sync brings the claim onto the disk.
 func (h *HeadFile) Sync() error {
+	// Whoever finds nothing to sync comes after the sync that took it.
+	h.syncing.Lock()
+	defer h.syncing.Unlock()
 	h.mu.Lock()
 	dirty := h.dirty
 	h.dirty = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -50,7 +51,8 @@ type Config struct {
 
 // Room gives room back. Safe for concurrent use; Reclaim is called by one goroutine.
 type Room struct {
-	cfg Config
+	cfg  Config
+	done chan struct{}
 
 	mu sync.Mutex
 	// removed is about how many bytes were, as they lay on disk.
@@ -70,7 +72,28 @@ type mark struct {
 }
 
 // New makes a room; it starts nothing.
-func New(cfg Config) *Room { return &Room{cfg: cfg} }
+func New(cfg Config) *Room { return &Room{cfg: cfg, done: make(chan struct{})} }
+
+// Run gives room back now and then until ctx ends, and tells what keeps it from that. It is a
+// goroutine of its own: a compaction may be held for as long as the disk is nearly full.
+func (r *Room) Run(ctx context.Context, every time.Duration, tell func(error)) {
+	defer close(r.done)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := r.Reclaim(ctx); err != nil {
+			tell(err)
+		}
+	}
+}
+
+// Done is closed when Run has ended.
+func (r *Room) Done() <-chan struct{} { return r.done }
 
 // Removed notes rows whose removal is synced.
 func (r *Room) Removed(bytes int64) {

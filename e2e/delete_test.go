@@ -25,7 +25,7 @@ var more = map[string]string{
 	"CompleteTurn": `"turnSeq":1,"attempt":1,"event":"Again"`, "FailTurn": `"turnSeq":1,"attempt":1,"error":{"code":"t","message":"m"}`,
 	"WriteOutput": `"turnSeq":1,"attempt":1,"piece":{"id":"p","parts":[{"text":"x"}]},"requestId":"r"`, "SuspendTurn": `"turnSeq":1,"attempt":1`,
 	"RequestStep": `"turnSeq":1,"attempt":1,"requests":[{"key":"k","tool":"t","payloadJson":"{}"}]`,
-	"ResolveStep": `"step":1,"tool":"t","attempt":1,"resultJson":"1"`, "WaitRun": `"timeout":"1s"`,
+	"ResolveStep": `"step":1,"tool":"t","attempt":1,"resultJson":"1"`, "WaitRun": `"timeout":"1s"`, "EraseRun": `"reason":"r"`,
 }
 
 // ended starts a run and cancels it.

@@ -63,6 +63,11 @@ func text(words string) []*pawlv1.Part {
 // served drives a run that has every value, and returns it.
 func served(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient) string {
 	t.Helper()
+	return servedBy(ctx, t, runs, "sensitive")
+}
+
+func servedBy(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, pack string) string {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -70,7 +75,7 @@ func served(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient) str
 		}
 	}
 	start, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{
-		Pack: "sensitive", Execution: pawlv1.Execution_EXECUTION_CALLER,
+		Pack: pack, Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: "start of " + pack,
 		VariablesJson: `{"account":"s3cret-variable","city":"open-variable"}`, Input: text("s3cret-input"),
 	})
 	must(err)

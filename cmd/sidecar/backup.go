@@ -31,6 +31,11 @@ The file is NOT ENCRYPTED, whatever the data directory is, and has everything, u
 stays where restores are made; who backs up needs none, and sidecar restore --identity
 proves the files. Each is a file of age as any other.
 
+The values of runs that can be erased are not in it without their keys. With --data one
+copy of these (RUNKEYS) lies beside all backups and is written over by each: what was erased
+before the last one stays erased. A running sidecar gives its keys to nobody: copy RUNKEYS
+from its data directory then, behind each backup.
+
 sidecar restore TO --data NEW makes a data directory of it. A sidecar asks for the scope
 store:read, and makes one backup at a time.
 
@@ -96,13 +101,16 @@ func copyBackup(stream grpc.ServerStreamingClient[pawlv1.BackupResponse], out io
 
 func printBackup(p *cli.Printer, done app.BackupDone) error {
 	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.Follows}, {Key: "bytes", Value: done.Bytes}})
+		return cli.WriteJSON(p.Out, cli.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.Follows}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}})
 	}
 	what := "everything"
 	if done.Follows != "" {
 		what = "what is new since " + done.Follows
 	}
 	p.Printf("%s: %s, %d bytes\n", done.File, what, done.Bytes)
+	if done.RunKeys {
+		p.Printf("RUNKEYS beside it is the one copy of the keys of erasable runs, as of now\n")
+	}
 	return nil
 }
 
@@ -146,6 +154,7 @@ not empty.`,
 		},
 	}
 	dataFlag(cmd, &data, "directory to make, empty or absent (required)")
+	cmd.Flags().StringVar(&from.RunKeys, "run-keys", "", "file of the keys of erasable runs, the newest that there is; default RUNKEYS beside the backups")
 	cmd.Flags().StringVar(&from.Identity, "identity", "", "file of the age identity that opens encrypted backups")
 	cmd.Flags().StringVar(&from.UpTo, "to", "", "file of the last backup to take; default the newest")
 	return cmd

@@ -18,7 +18,7 @@ func newRuns(p *cli.Printer) *cobra.Command {
 	cmd := group("runs", "List, show and drive the runs of a sidecar",
 		newRunsList(p, c), newRunsShow(p, c), newRunsTrace(p, c), newRunsWatch(p, c), newRunsWait(p, c),
 		newRunsStart(p, c), newRunsEmit(p, c), newRunsInput(p, c), newRunsPause(p, c), newRunsResume(p, c), newRunsCancel(p, c),
-		newRunsExport(p, c), newRunsDelete(p, c),
+		newRunsExport(p, c), newRunsDelete(p, c), newRunsErase(p, c),
 		newRunsFork(p, c), newRunsDiff(p, c), newRunsVerify(p, c), newRunsImport(p, c),
 	)
 	c.bind(cmd)

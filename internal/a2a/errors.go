@@ -62,6 +62,7 @@ func noTask() *Error { return failAt(taskNotFound, "id", "no such task, or not y
 var reasonKinds = map[string]*kind{
 	"RUN_NOT_FOUND":    taskNotFound,
 	"RUN_DELETED":      taskNotFound,
+	"RUN_ERASED":       taskNotFound,
 	"RUN_TERMINAL":     unsupportedOperation,
 	"INPUT_QUEUE_FULL": tooMany,
 }

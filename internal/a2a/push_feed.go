@@ -25,6 +25,8 @@ type PushEvents struct {
 	// make several, counted from 1.
 	seq uint64
 	nth uint16
+	// erasable: nothing of the run is kept outside its own rows.
+	erasable bool
 }
 
 // PushEvents opens the events of a subscription behind its position. The whole
@@ -37,15 +39,22 @@ func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*P
 	if err != nil {
 		return nil, err
 	}
+	if state.Erased != nil {
+		return &PushEvents{}, nil
+	}
 	t, err := s.tail(ctx, caller, state, readJournal)
 	if err != nil {
 		return nil, err
 	}
-	return &PushEvents{tail: t, sub: sub}, nil
+	return &PushEvents{tail: t, sub: sub, erasable: state.Erasable}, nil
 }
 
 // Next waits for the next events; io.EOF is the end of the task.
 func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
+	if p.tail == nil {
+		// The values of the run were erased: nothing is left to push.
+		return nil, io.EOF
+	}
 	for {
 		events, err := p.tail.next(ctx)
 		if errors.Is(err, watch.ErrEnded) && p.tail.final == 0 {
@@ -69,7 +78,7 @@ func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 				return nil, err
 			}
 			out = append(out, machine.Delivery{
-				After: p.seq, Index: p.nth, Type: pushType, Body: body,
+				After: p.seq, Index: p.nth, Type: pushType, Body: body, Erasable: p.erasable,
 				ID: fmt.Sprintf("%s/%s/%d.%d", p.sub.Run, p.sub.ID, p.seq, p.nth),
 			})
 		}
@@ -89,4 +98,8 @@ func (p *PushEvents) fresh(seq uint64) bool {
 }
 
 // Close ends the reading.
-func (p *PushEvents) Close() { p.tail.close() }
+func (p *PushEvents) Close() {
+	if p.tail != nil {
+		p.tail.close()
+	}
+}

@@ -74,6 +74,10 @@ func (t *tail) next(ctx context.Context) ([]event, error) {
 	var events []event
 	var records []machine.Record
 	for i := range page.Records {
+		if page.Records[i].Erased {
+			erased := machine.Erased{RunID: page.Records[i].RunID}
+			return nil, erased.Refusal()
+		}
 		records = append(records, page.Records[i].Record)
 		// A page ends with a whole commit.
 		if i+1 == len(page.Records) || page.Records[i+1].Cursor.Position != page.Records[i].Cursor.Position {

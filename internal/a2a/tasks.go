@@ -37,7 +37,8 @@ func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id st
 	if state.Task == nil || state.Task.Tenant != a.route() || !owns(caller.Principal, state) {
 		return nil, noTask()
 	}
-	return state, nil
+	// What is left of it is no task: that it was erased is told, not an empty one.
+	return state, state.Told()
 }
 
 // owns: it is the principal's task, or the principal is an operator.
@@ -139,6 +140,7 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 	list := query.ListTasksRequest{
 		Call: s.caller(ctx, req.GetTenant()), Tenant: a.route(), ContextID: req.GetContextId(),
 		PageToken: req.GetPageToken(), PageSize: defaultTasks,
+		Match: func(state *machine.State) bool { return state.Erased == nil },
 	}
 	switch {
 	case req.PageSize != nil && (req.GetPageSize() < 1 || req.GetPageSize() > maxTasks):
@@ -158,7 +160,7 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 		list.StatusFrom = nanosOf(after.AsTime())
 	}
 	if want := req.GetStatus(); want != a2apb.TaskState_TASK_STATE_UNSPECIFIED {
-		list.Match = func(state *machine.State) bool { return s.stateOf(state) == want }
+		list.Match = func(state *machine.State) bool { return state.Erased == nil && s.stateOf(state) == want }
 	}
 	return list, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/backup"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
 // BackupTo is where a backup goes.
@@ -33,6 +34,8 @@ type BackupDone struct {
 	// Follows is the file of the backup that this one follows on; "" = it has everything.
 	Follows string
 	Bytes   int64
+	// RunKeys: the one copy of the keys of runs beside the backups is that of now.
+	RunKeys bool
 }
 
 // TakeBackup writes a backup: of what is new since the backup of the id after, "" = of
@@ -47,7 +50,15 @@ func Backup(ctx context.Context, data Data, to BackupTo) (done BackupDone, err e
 		return done, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return BackupBy(ctx, (&depotOf{store: s}).Backup, to)
+	done, err = BackupBy(ctx, (&depotOf{store: s}).Backup, to)
+	if err == nil {
+		// Behind the rows: no row's key is missing.
+		done.RunKeys, err = keyring.Copy(filepath.Join(data.Dir, keyring.Name), to.Dir)
+	}
+	if errors.Is(err, keyring.ErrForeign) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return done, err
 }
 
 // BackupBy writes a backup into a directory: everything if there is none yet or Full is
@@ -182,11 +193,13 @@ type RestoreFrom struct {
 	Dir, UpTo string
 	// Identity is the file of the age identities that open encrypted ones.
 	Identity string
+	// RunKeys is the file of the keys of runs; "" = the copy beside the backups, if there is one.
+	RunKeys string
 }
 
 // Restore makes a store in data, which must be empty or absent, of the backups in a
-// directory: of the last that has everything and all after it, or up to one. Everything is proven before the directory has its name. Errors:
-// [backup.ErrInvalid], [ErrUnusable], a *[CheckFault].
+// directory: of the last that has everything and all after it, or up to one. Everything is proven before the
+// directory has its name. Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[CheckFault].
 func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, used []string, err error) {
 	ids, err := identitiesOf(from.Identity)
 	if err != nil {
@@ -207,6 +220,9 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	if err != nil {
 		return report, nil, err
 	}
+	if err := placeKeys(from.Dir, from.RunKeys, data.Dir); err != nil {
+		return report, nil, err
+	}
 	err = store.Restore(ctx, opts, len(used), func(i int) (io.ReadCloser, error) { return openBackup(used[i], ids) })
 	if err == nil {
 		report, err = Check(ctx, data)
@@ -215,6 +231,22 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 		return report, used, errors.Join(err, os.RemoveAll(data.Dir))
 	}
 	return report, used, errors.Join(os.Rename(data.Dir, final), inspect.SyncDir(filepath.Dir(final)))
+}
+
+// placeKeys copies the keys of runs to where a store is made.
+func placeKeys(from, runKeys, to string) error {
+	if err := inspect.MakeDir(to); err != nil {
+		return err
+	}
+	file := runKeys
+	if file == "" {
+		file = filepath.Join(from, keyring.Name)
+	}
+	copied, err := keyring.Copy(file, to)
+	if err == nil && runKeys != "" && !copied {
+		err = fmt.Errorf("%w: there is no %s", ErrUnusable, runKeys)
+	}
+	return err
 }
 
 // chainIn are the files to restore, each proven, in an order that was tested.

@@ -17,8 +17,8 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 		err := o.cancel(ctx, row)
 		fault, ok := errors.AsType[*machine.AgentFault](err)
 		done := err == nil || ok && (fault.Kind != machine.AgentUnreachable || time.Since(since) >= o.cfg.GiveUp)
-		if machine.IsDeleted(err) {
-			// Its row went with the run.
+		if machine.IsDeleted(err) || machine.IsErased(err) {
+			// Its row went with the run, or with its values.
 			return
 		}
 		if done && o.cfg.Delegations.DropOutbox(ctx, row) == nil {

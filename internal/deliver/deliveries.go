@@ -272,7 +272,10 @@ func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause err
 	}
 	d.o.count(d.key.Kind, Dead)
 	sub.Dead++
-	letter := &machine.DeadLetter{N: sub.Dead, At: now.UnixNano(), Event: event.ID, Type: event.Type, Body: event.Body, Error: sub.LastError}
+	letter := &machine.DeadLetter{N: sub.Dead, At: now.UnixNano(), Event: event.ID, Type: event.Type, Body: event.Body, Error: sub.LastError, Withheld: event.Erasable}
+	if letter.Withheld {
+		letter.Body = nil
+	}
 	sub.After, sub.Index, sub.Attempts, sub.NextAt = event.After, event.Index, 0, 0
 	d.moved = true
 	return true, d.note(ctx, sub, letter)
@@ -341,6 +344,12 @@ func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint
 		}
 	}
 	letter := letters[0]
+	if letter.Withheld {
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "DEAD_LETTER_WITHHELD", Field: "n",
+			Message: "the values of its run can be erased, so the body was not kept: read the run's records",
+		}
+	}
 	err = o.cfg.Post.Post(ctx, sub, machine.Delivery{ID: letter.Event, Type: letter.Type, Body: letter.Body})
 	if err != nil {
 		return &machine.Refusal{

@@ -64,7 +64,7 @@ func (s *deliveryService) ListDeadLetters(ctx context.Context, in *pawlv1.ListDe
 func letterToProto(letter *machine.DeadLetter, body bool) *pawlv1.DeadLetter {
 	out := &pawlv1.DeadLetter{
 		N: letter.N, At: convert.TimeToProto(letter.At), EventId: letter.Event, MediaType: letter.Type,
-		Error: letter.Error, Size: int64(len(letter.Body)),
+		Error: letter.Error, Size: int64(len(letter.Body)), Withheld: letter.Withheld,
 	}
 	if body {
 		out.Body = letter.Body

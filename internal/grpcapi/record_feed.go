@@ -113,7 +113,11 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *watch.Page) ([]machin
 		if out[i].Body, err = f.event(row, record); err != nil {
 			return nil, err
 		}
-		out[i].ID, out[i].Type = recordID(row), cloudEventType
+		run, err := f.show.run(ctx, row.RunID)
+		if err != nil {
+			return nil, err
+		}
+		out[i].ID, out[i].Type, out[i].Erasable = recordID(row), cloudEventType, run.erasable
 	}
 	return out, nil
 }

@@ -28,6 +28,16 @@ func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*p
 	})
 }
 
+// EraseRun implements pawl.v1.RunService.
+func (s *runService) EraseRun(ctx context.Context, in *pawlv1.EraseRunRequest) (*pawlv1.EraseRunResponse, error) {
+	state, duplicate, err := s.retain.EraseRun(ctx, refOf(ctx, in), in.GetReason())
+	s.sent.Clear()
+	if err != nil {
+		return nil, err
+	}
+	return convert.ErasedToProto(state, duplicate), nil
+}
+
 // DeleteRun implements pawl.v1.RunService.
 func (s *runService) DeleteRun(ctx context.Context, in *pawlv1.DeleteRunRequest) (*pawlv1.DeleteRunResponse, error) {
 	deleted, duplicate, err := s.retain.DeleteRun(ctx, refOf(ctx, in))
@@ -55,7 +65,7 @@ func (s *runService) VerifyRun(ctx context.Context, in *pawlv1.VerifyRunRequest)
 	}
 	return &pawlv1.VerifyRunResponse{
 		Ok: proof.OK(), Entries: proof.Entries, Records: proof.Records, Hash: proof.Hash[:],
-		BadSeq: proof.BadSeq, Detail: proof.Detail,
+		BadSeq: proof.BadSeq, Detail: proof.Detail, Erased: proof.Erased,
 	}, nil
 }
 

@@ -35,6 +35,8 @@ type shower struct {
 type shown struct {
 	graph *machine.Graph
 	rules *redact.Rules
+	// erasable: values of it are kept nowhere else.
+	erasable bool
 }
 
 func newShower(s *runService, call runtime.Call) *shower {
@@ -62,7 +64,7 @@ func (sh *shower) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Str
 // encoded is item of a row without a snapshot, in bytes that its readers share.
 func (sh *shower) encoded(ctx context.Context, row *runtime.RecordRow) (sent.Message, error) {
 	place := sent.Place{
-		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Hides: sh.hides,
+		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Hides: sh.hides, Erased: row.Erased,
 	}
 	return sh.s.sent.Of(place, func() (sent.Message, error) {
 		item, err := sh.item(ctx, row)
@@ -91,7 +93,7 @@ func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.R
 		graph = run.graph
 	}
 	var final []*pawlv1.Artifact
-	if _, ended := row.Record.Body.(*machine.Ended); ended {
+	if _, ended := row.Record.Body.(*machine.Ended); ended && !row.Erased {
 		var err error
 		if final, err = sh.s.finalArtifacts(ctx, sh.ref(row.RunID), row.Record.Seq); err != nil {
 			return nil, err
@@ -124,6 +126,7 @@ func (sh *shower) run(ctx context.Context, run string) (known shown, err error) 
 	if err != nil {
 		return known, err
 	}
+	known.erasable = state.Erasable
 	if known.graph, err = sh.s.views.Graph(ctx, sh.call.Namespace, state); err != nil {
 		return known, err
 	}

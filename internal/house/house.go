@@ -122,7 +122,7 @@ func New(cfg Config) (*House, error) {
 	h.Retain, errs[6] = retain.New(retain.Config{
 		Way: engine, Clock: cfg.Clock, Store: deletionsOf(cfg), Runs: cfg.Store, Archive: cfg.Archive, Policy: cfg.Retention, Telling: cfg.Telling,
 		Also:    func(ctx context.Context) error { return h.Subscriptions.Forget(ctx) },
-		Deleted: func(key runtime.RunKey) { h.Watches.Forget(key) },
+		Deleted: h.forget,
 	})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, engine.Close())
@@ -132,6 +132,12 @@ func New(cfg Config) (*House, error) {
 		Stirred: []func(runtime.RunKey){h.Stir}, Loops: []func(context.Context){h.Work.Run},
 	})
 	return h, nil
+}
+
+// forget lets go of what is remembered of a run that was deleted or erased.
+func (h *House) forget(key runtime.RunKey) {
+	h.Engine.Past().Forget(key)
+	h.Watches.Forget(key)
 }
 
 // Close drains the way without a limit of time, then ends all watches.

@@ -118,6 +118,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	g.MaxPendingSteps = clampInt(valueOr(x.MaxPendingSteps, defaultPending))
 	g.MaxArtifactBytes = valueOr(x.MaxArtifactBytes, 0)
 	g.WallExcludesWaiting = x.WallTimeExcludesWaiting
+	g.Erasable = x.Erasable
 	g.Retry = machine.RetryPolicy{MaxAttempts: defaultAttempts, Initial: defaultPause, Max: defaultMaxPause}
 	if r := x.Retry; r != nil {
 		g.Retry.MaxAttempts = clampInt(valueOr(r.MaxAttempts, defaultAttempts))

@@ -77,6 +77,9 @@ type XPawl struct {
 	// Sensitive are the values that are told only to who executes and to who has the
 	// scope for them; nil = none are.
 	Sensitive *Sensitive `json:"sensitive"`
+	// Erasable: the values of the runs are stored under a key of their own, and can be
+	// erased.
+	Erasable bool `json:"erasable"`
 }
 
 // Sensitive is x_pawl.sensitive: names of variables, artifacts and tools, whose payloads

@@ -129,7 +129,7 @@ var ruleCases = []ruleCase{
 	{ruleVarType, e, "/prompts/b/variables/0/type", `prompts.b.variables = [{"name":"v","type":"number","required":false}]`, "one run can reach both"},
 	{ruleVarType, w, "/prompts/b/variables/0/default", `prompts.a.variables = [{"name":"v","type":"string","required":false,"default":"x"}]
 		prompts.b.variables = [{"name":"v","type":"string","required":false,"default":"y"}]`, "comes first"},
-	{ruleXPawl, e, "/workflow/engine/x_pawl/nope", `workflow.engine.x_pawl = {"nope":1}`, "allowed: lease_sec"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/nope", `workflow.engine.x_pawl = {"nope":1}`, "allowed: erasable, lease_sec"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/max_steps", `workflow.engine.x_pawl = {"max_steps":0}`, "minimum"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/max_steps", `workflow.engine.x_pawl = {"max_steps":"3"}`, "want integer"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/on_error", `workflow.engine.x_pawl = {"tools":{"t":{"on_error":"retry"}}}`, `"return", "escalate"`},
@@ -377,7 +377,7 @@ func TestWhatIsAllowed(t *testing.T) {
 		"skills above a source":      `skills = ["./skills/a/b"]` + "\n" + `workflow.states.s.skills = "./skills/"`,
 		"inline skill by name":       `skills = [{"name":"x","description":"d","instructions":"i"}]` + "\n" + `workflow.states.s.skills = "x"`,
 		"no skills":                  `workflow.states.s.skills = "none"`,
-		"x_pawl in full":             `workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.5,"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"retry":{"max_attempts":3,"initial_sec":1,"max_sec":60},"lease_sec":30,"sensitive":{"artifacts":["x"],"tools":["t"],"messages":true},"max_pending_steps":8,"max_artifact_bytes":65536,"result_bindings":{"t":"x"},"tools":{"t":{"timeout_sec":300,"attempts":2,"on_error":"escalate","on_unknown":"retry"}}}`,
+		"x_pawl in full":             `workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.5,"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"erasable":true,"retry":{"max_attempts":3,"initial_sec":1,"max_sec":60},"lease_sec":30,"sensitive":{"artifacts":["x"],"tools":["t"],"messages":true},"max_pending_steps":8,"max_artifact_bytes":65536,"result_bindings":{"t":"x"},"tools":{"t":{"timeout_sec":300,"attempts":2,"on_error":"escalate","on_unknown":"retry"}}}`,
 		"retry as a number":          `workflow.engine.x_pawl = {"retry":5}`,
 		"media with configuration":   `prompts.a.media = {"enabled":true,"supported_types":["image","text"],"image":{"max_size_mb":1}}`,
 		"same eval id in two scopes": `evals = [{"id":"x","type":"y","trigger":"every_turn"}]` + "\n" + `prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`,

@@ -79,6 +79,8 @@ type RecordRow struct {
 	// PrevHash and Hash are the run's chain before and after the record's entry.
 	PrevHash [32]byte
 	Hash     [32]byte
-	// Snapshot is set where it was asked for.
+	// Erased: the values of the run were erased.
+	Erased bool
+	// Snapshot is set where it was asked for, and the run was not erased.
 	Snapshot *RunView
 }

@@ -28,6 +28,7 @@ const (
 	ScopeWork           = policy.Work           // work
 	ScopeAdmin          = policy.Admin          // admin
 	ScopeRunsDelete     = policy.RunsDelete     // runs:delete
+	ScopeRunsErase      = policy.RunsErase      // runs:erase
 
 	ScopeValuesSensitive = policy.ValuesSensitive // values:sensitive
 	ScopeStoreRead       = policy.StoreRead       // store:read

@@ -13,7 +13,10 @@ import (
 // the same however long the journal is. The caller has been found to may read the run.
 func (e *Engine) StateOf(ctx context.Context, key RunKey, seq uint64) (*machine.State, error) {
 	head, err := e.Head(ctx, key)
-	if err != nil || seq == 0 || seq == head.Seq {
+	if err != nil || seq == 0 {
+		return head, err
+	}
+	if err := head.Told(); err != nil || seq == head.Seq {
 		return head, err
 	}
 	prog, err := e.programs.Of(ctx, key.Namespace, head)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/backup"
 	"github.com/pawl-dev/pawl/internal/store/host"
@@ -33,8 +31,8 @@ func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
 		return err
 	}
 	defer s.reads.end(ts)
-	return do(ts, func(read func(txn *badger.Txn) error) error {
-		txn := s.db.NewTransactionAt(ts, false)
+	return do(ts, func(read func(txn *layout.Txn) error) error {
+		txn := s.txnAt(ts, false)
 		defer txn.Discard()
 		return layout.Typed(read(txn))
 	})
@@ -63,6 +61,6 @@ func Restore(ctx context.Context, opts Options, n int, open func(i int) (io.Read
 	if err != nil {
 		return err
 	}
-	err = backup.Restore(ctx, backup.Target{Format: FormatVersion, View: s.view, Write: s.put}, n, open)
+	err = backup.Restore(ctx, backup.Target{Format: FormatVersion, View: s.view, Write: s.custody.Guarded(s.put)}, n, open)
 	return errors.Join(err, s.Close())
 }

@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -26,7 +24,7 @@ func piecesOf(key machine.UploadKey, at int64) [16]byte {
 // Upload returns what is stored of an upload; the zero value if nothing is.
 func (s *Store) Upload(ctx context.Context, ns uint32, key machine.UploadKey) (machine.Upload, error) {
 	var up machine.Upload
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		value, err := layout.Get(txn, layout.UploadKey(ns, key))
 		if err != nil || value == nil {
 			return err
@@ -103,7 +101,7 @@ func (w *Writes) dropPieces(pieces [16]byte, n int) {
 func (s *Store) blob(key []byte) (machine.Blob, []byte, error) {
 	var blob machine.Blob
 	var value []byte
-	err := s.view(func(txn *badger.Txn) (err error) {
+	err := s.view(func(txn *layout.Txn) (err error) {
 		if value, err = layout.Get(txn, key); err != nil || value == nil {
 			return err
 		}
@@ -131,7 +129,7 @@ func (s *Store) Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob
 // Piece returns the n-th piece, from 0, of a blob or an upload.
 func (s *Store) Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error) {
 	var piece []byte
-	err := s.view(func(txn *badger.Txn) (err error) {
+	err := s.view(func(txn *layout.Txn) (err error) {
 		piece, err = layout.Get(txn, layout.PieceKey(ns, pieces, n))
 		return err
 	})

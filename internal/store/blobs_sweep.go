@@ -32,7 +32,7 @@ func (s *Store) SweepBlobs(ctx context.Context, ns uint32, before int64) (machin
 func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(value []byte) (bool, error)) ([]layout.Op, error) {
 	var rows []layout.Op
 	p := layout.Prefix(nil, kind, ns)
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
@@ -138,14 +138,14 @@ var errReferred = errors.New("the blob is referred to")
 
 // referred: there is a reference, in what is synced.
 func (s *Store) referred(p []byte) (found bool, err error) {
-	err = s.view(func(txn *badger.Txn) error {
+	err = s.view(func(txn *layout.Txn) error {
 		found = anyUnder(txn, p)
 		return nil
 	})
 	return found, err
 }
 
-func anyUnder(txn *badger.Txn, p []byte) bool {
+func anyUnder(txn *layout.Txn, p []byte) bool {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	it.Rewind()

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -17,7 +15,7 @@ import (
 func rowsOf(t *testing.T, s *Store, ns uint32, status machine.Status) int {
 	t.Helper()
 	n := 0
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		n = countRows(txn, layout.IndexPrefix(nil, ns, "status", status.String()), math.MaxInt)
 		return nil
 	})

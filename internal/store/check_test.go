@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -48,7 +46,7 @@ func TestCheckCountsWhatIsInOrder(t *testing.T) {
 func rows(t *testing.T, s *Store) []layout.Op {
 	t.Helper()
 	var ops []layout.Op
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		c := &check.Checker{Ended: context.Background().Err, Txn: txn}
 		return c.Each(nil, func(key, value []byte) error {
 			ops = append(ops, layout.Op{Key: key, Value: value})

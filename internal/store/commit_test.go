@@ -45,13 +45,19 @@ func BenchmarkCommit(b *testing.B) { benchmarkCommit(b) }
 // BenchmarkCommitEncrypted is the same on an encrypted store.
 func BenchmarkCommitEncrypted(b *testing.B) { benchmarkCommit(b, encrypted) }
 
-func benchmarkCommit(b *testing.B, change ...func(*Options)) {
+// BenchmarkCommitErasable is the same of runs that can be erased.
+func BenchmarkCommitErasable(b *testing.B) { benchmarkCommitOf(b, true) }
+
+func benchmarkCommit(b *testing.B, change ...func(*Options)) { benchmarkCommitOf(b, false, change...) }
+
+func benchmarkCommitOf(b *testing.B, erasable bool, change ...func(*Options)) {
 	for _, runs := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprintf("runs=%d", runs), func(b *testing.B) {
 			s := openTemp(b, append(change, func(o *Options) { o.MemTableSize = 32 << 20 })...)
 			states := make([]*machine.State, runs)
 			for i := range states {
 				start := startBatch(runID(i), "")
+				start.State.Erasable = erasable
 				mustCommit(b, s, start)
 				states[i] = start.State
 			}

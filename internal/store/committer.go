@@ -260,7 +260,7 @@ func (c *committer) open(g *group, w *Writes) error {
 	if g.ts, err = c.store.reads.begin(); err != nil {
 		return err
 	}
-	g.txn = c.db.NewTransactionAt(g.ts, true)
+	g.txn = c.store.txnAt(g.ts, true)
 	g.guarded, g.places = make(map[string][]byte), make(map[uint32][]byte, 1)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/compact"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
 // Compaction is what became of a directory.
@@ -76,7 +77,10 @@ func (s *Store) rewrite(ctx context.Context, at *compact.Place, found *inspect.A
 			return err
 		}
 		out.Rows, err = compact.Copy(ctx, s.db, db)
-		return errors.Join(err, db.Close())
+		if err = errors.Join(err, db.Close()); err == nil {
+			_, err = keyring.Copy(filepath.Join(at.From, keyring.Name), at.To)
+		}
+		return err
 	})
 	if err != nil {
 		return err

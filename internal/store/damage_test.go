@@ -16,8 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
@@ -188,7 +186,7 @@ func (p *populated) judge(t *testing.T, dir string, h damage.Hurt) string {
 func (p *populated) readBack(t *testing.T, s *Store, h damage.Hurt) (named bool) {
 	t.Helper()
 	for _, row := range p.rows {
-		err := s.view(func(txn *badger.Txn) error {
+		err := s.view(func(txn *layout.Txn) error {
 			value, err := layout.Get(txn, row.Key)
 			if err == nil && !bytes.Equal(value, row.Value) {
 				t.Errorf("%v: %s %x: served %d bytes instead of %d", h, layout.RowName(row.Key), row.Key, len(value), len(row.Value))

@@ -73,7 +73,7 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 // bytes, what their rows take on disk, and whether there are more.
 func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, taken int64, more bool, err error) {
 	size := 0
-	err = s.view(func(txn *badger.Txn) error {
+	err = s.view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, p); it.Next() {

@@ -6,8 +6,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
@@ -105,7 +103,7 @@ type refusal struct {
 // group is one transaction in the making.
 type group struct {
 	// txn reads at ts, the last synced group; nil while there is no request.
-	txn      *badger.Txn
+	txn      *layout.Txn
 	ts       uint64
 	requests []*request
 	// refused wait with the group: what they lost against must be visible when

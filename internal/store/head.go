@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -28,7 +26,7 @@ var errNoReplay = errors.New("the run goes on behind its stored head, and the st
 // headAt is the state of a run after its last entry: the stored head, and fewer than
 // headEvery entries after it. It is the way for every run at any time, after a crash,
 // too.
-func (s *Store) headAt(ctx context.Context, txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
+func (s *Store) headAt(ctx context.Context, txn *layout.Txn, ns uint32, run string) (*machine.State, error) {
 	head, err := layout.StoredHead(txn, ns, run)
 	if err != nil {
 		return nil, err

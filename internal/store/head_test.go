@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -35,7 +33,7 @@ func (w *world) sameHead(run string) {
 func (w *world) behind(run string) uint64 {
 	w.t.Helper()
 	var seq uint64
-	err := w.store.view(func(txn *badger.Txn) (err error) {
+	err := w.store.view(func(txn *layout.Txn) (err error) {
 		seq, err = layout.HeadSeq(txn, layout.HeadKey(0, run))
 		return err
 	})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -38,7 +36,7 @@ func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 // StepHolder returns what [Store.HoldStep] stored last; [machine.ErrNoStep].
 func (s *Store) StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
 	var holder machine.StepHolder
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		value, err := layout.Get(txn, layout.OutboxKey(nil, row.Namespace, &row))
 		if err == nil && value == nil {
 			err = machine.ErrNoStep

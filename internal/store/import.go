@@ -116,7 +116,7 @@ func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row mach
 // pack adds the pack by its digest, if it is not there.
 func (i *importer) pack(row machine.PackRow) error {
 	_, ref, _ := layout.PackKeys(i.Ns, row.ID, row.Version, row.Digest)
-	return i.s.view(func(txn *badger.Txn) error {
+	return i.s.view(func(txn *layout.Txn) error {
 		known, err := layout.Get(txn, ref)
 		if err == nil && known == nil {
 			i.add(layout.Op{Key: ref, Value: codec.EncodePackName(&row)})
@@ -251,7 +251,7 @@ func (s *Store) dropUnfinished() error {
 // removed for want of room.
 func (s *Store) dropUnfinishedOf(mark []byte) error {
 	var value []byte
-	err := s.view(func(txn *badger.Txn) (err error) {
+	err := s.view(func(txn *layout.Txn) (err error) {
 		value, err = layout.Get(txn, mark)
 		return err
 	})
@@ -262,7 +262,7 @@ func (s *Store) dropUnfinishedOf(mark []byte) error {
 }
 
 func (s *Store) marked() (marks [][]byte, err error) {
-	err = s.view(func(txn *badger.Txn) error {
+	err = s.view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindImport}})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, []byte{layout.KindImport}); it.Next() {
@@ -279,7 +279,7 @@ func (s *Store) dropImport(mark []byte) error {
 		return err
 	}
 	ops := []layout.Op{}
-	err = s.view(func(txn *badger.Txn) error {
+	err = s.view(func(txn *layout.Txn) error {
 		if head, err := layout.Get(txn, layout.HeadKey(ns, run)); err != nil || head != nil {
 			return err
 		}

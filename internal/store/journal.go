@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -22,7 +20,7 @@ func (s *Store) Journal(ctx context.Context, ns uint32, after uint64, page machi
 	}
 	out := make([]machine.Entry, 0, min(uint64(page.Records), tail-after))
 	read := 0
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		return layout.EachPlace(txn, ns, after+1, func(cursor uint64, place codec.Place) (bool, error) {
 			if cursor > tail || len(out) == page.Records || read >= page.Bytes || ctx.Err() != nil {
 				return false, ctx.Err()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/space"
 )
@@ -79,7 +77,7 @@ func (k *keeper) damaged(err error) {
 // newSpace makes the room of what is given back.
 func newSpace(s *Store) (*space.Room, error) {
 	deleted := false
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		deleted = anyUnder(txn, []byte{layout.KindDeleted})
 		return nil
 	})

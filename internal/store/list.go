@@ -33,7 +33,7 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 	limit = min(limit, listMost)
 	var out []*machine.State
 	position := ""
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		walk := newWalk(txn, shortest(txn, ns, filter), filter.IDPrefix, !filter.Oldest, after)
 		defer walk.close()
 		for looked := 0; ctx.Err() == nil; looked++ {
@@ -66,7 +66,7 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 // that a run visits is judged by its stored head, see headDue, and that one by the
 // records after it: only what is returned is replayed, and what plainly stands in
 // another state is not even decoded. value is the stored head, or nil: it has to be read.
-func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run string, value []byte, f *machine.RunFilter) (*machine.State, error) {
+func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run string, value []byte, f *machine.RunFilter) (*machine.State, error) {
 	key := layout.HeadKey(ns, run)
 	if value == nil {
 		var err error
@@ -82,7 +82,7 @@ func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run st
 			return nil, err
 		}
 	}
-	head, err := codec.DecodeHead(value)
+	head, err := txn.Head(value)
 	stored := *f
 	stored.State = ""
 	if err != nil || !matches(head, &stored) {
@@ -97,7 +97,7 @@ func (s *Store) matching(ctx context.Context, txn *badger.Txn, ns uint32, run st
 
 // standsElsewhere: the stored head is of a visit of another state, and nothing came
 // after it.
-func standsElsewhere(txn *badger.Txn, key, head []byte, state string) (bool, error) {
+func standsElsewhere(txn *layout.Txn, key, head []byte, state string) (bool, error) {
 	current, err := codec.HeadCurrent(head)
 	if err != nil || string(current) == state {
 		return false, err
@@ -162,7 +162,7 @@ const indexLook = 512
 // shortest returns the prefixes whose rows cover the filter: the heads
 // themselves, or the index with the fewest rows. Several prefixes (one per
 // status) are merged.
-func shortest(txn *badger.Txn, ns uint32, f machine.RunFilter) [][]byte {
+func shortest(txn *layout.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	choices := indexChoices(ns, f)
 	if len(choices) == 0 {
 		return [][]byte{layout.Prefix(nil, layout.KindHead, ns)}
@@ -215,7 +215,7 @@ func indexChoices(ns uint32, f machine.RunFilter) [][][]byte {
 	return choices
 }
 
-func countRows(txn *badger.Txn, p []byte, most int) int {
+func countRows(txn *layout.Txn, p []byte, most int) int {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	n := 0
@@ -246,7 +246,7 @@ type source struct {
 }
 
 // newWalk begins at the runs whose id begins with id, behind after.
-func newWalk(txn *badger.Txn, prefixes [][]byte, id string, newest bool, after string) *walk {
+func newWalk(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after string) *walk {
 	w := &walk{newest: newest}
 	for _, base := range prefixes {
 		p := append(slices.Clone(base), id...)

@@ -158,7 +158,7 @@ func openOld(opts Options) (*Store, *inspect.Acked, error) {
 // outdated reads the epoch of a store of the format before this one, the only one that is
 // migrated.
 func (s *Store) outdated() error {
-	txn := s.db.NewTransactionAt(s.db.MaxVersion(), false)
+	txn := s.txnAt(s.db.MaxVersion(), false)
 	defer txn.Discard()
 	marker, err := layout.Get(txn, layout.FormatKey)
 	if err != nil || len(marker) != 4+len(s.epoch) {
@@ -209,7 +209,7 @@ func (s *Store) into(ctx context.Context, opts Options, found *inspect.Acked, gr
 
 // copyRows takes over the rows of a kind as they are.
 func (s *Store) copyRows(ctx context.Context, kind byte, to *Store) (n int64, err error) {
-	txn := s.db.NewTransactionAt(s.db.MaxVersion(), false)
+	txn := s.txnAt(s.db.MaxVersion(), false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
 	defer it.Close()

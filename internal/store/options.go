@@ -72,6 +72,9 @@ type Hooks struct {
 	// Opening runs after each step of Open: "locked", "inspected", "cleared",
 	// "opened", "marked", "confirmed".
 	Opening func(step string)
+	// RunKeys runs before each write and sync of the file of keys; an error is taken for its
+	// own.
+	RunKeys func(step string) error
 	// Migrating runs after each step of [Migrate]: "cleared", "copied", "repaired",
 	// "proven", "complete", "moved", "placed".
 	Migrating func(step string)

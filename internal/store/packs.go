@@ -54,7 +54,7 @@ func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (ma
 func (s *Store) encodePack(ns uint32, put machine.PackPut) (machine.PackRow, *Writes, error) {
 	row, w := put.Row, &Writes{ns: ns, entry: -1}
 	nameKey, refKey, bareKey := layout.PackKeys(ns, row.ID, row.Version, row.Digest)
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		named, err := layout.Get(txn, nameKey)
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, 
 // points to any more is found as well: runs keep it.
 func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	var row machine.PackRow
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		value, err := findPack(txn, ns, ref)
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRo
 // [machine.ErrNoPack].
 func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 	row := machine.PackRow{Digest: digest}
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		body, err := layout.Get(txn, layout.PackKey(digest))
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 
 // findPack returns the name row that a reference means, nil if there is none. An
 // id may hold an @: every place where it could end is tried, the last first.
-func findPack(txn *badger.Txn, ns uint32, ref string) ([]byte, error) {
+func findPack(txn *layout.Txn, ns uint32, ref string) ([]byte, error) {
 	if value, err := layout.Get(txn, layout.PackRefKey(ns, ref)); err != nil || value != nil {
 		return value, err
 	}
@@ -186,7 +186,7 @@ func findPack(txn *badger.Txn, ns uint32, ref string) ([]byte, error) {
 }
 
 // isDefault reports whether the bare id leads to exactly this row.
-func isDefault(txn *badger.Txn, ns uint32, row *machine.PackRow) (bool, error) {
+func isDefault(txn *layout.Txn, ns uint32, row *machine.PackRow) (bool, error) {
 	version, err := layout.Get(txn, layout.PackBareKey(ns, row.ID))
 	if err != nil || !bytes.Equal(version, layout.BareValue(row.Version)) {
 		return false, err
@@ -216,7 +216,7 @@ func (s *Store) ListPacks(ctx context.Context, ns uint32, after string, limit in
 	var out []machine.PackRow
 	next := ""
 	p := layout.Prefix(nil, layout.KindPackName, ns)
-	err = s.view(func(txn *badger.Txn) error {
+	err = s.view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		for it.Seek(append(bytes.Clone(p), position...)); layout.Has(it, p) && ctx.Err() == nil; it.Next() {

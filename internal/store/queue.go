@@ -76,7 +76,7 @@ func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limi
 	first, next, met := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64)
 	defer func() { s.marks.finish(k, first, met) }()
 	p := layout.QueuePrefix(q)
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		n := 0
@@ -118,7 +118,7 @@ func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limi
 func (s *Store) ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error) {
 	var out []string
 	p := layout.Prefix(nil, layout.KindReady, ns)
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		start := p

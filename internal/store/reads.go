@@ -4,8 +4,6 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -101,14 +99,23 @@ func (r *reads) shut() {
 	}
 }
 
+// txnAt reads, or writes, at a timestamp.
+func (s *Store) txnAt(ts uint64, update bool) *layout.Txn {
+	txn := &layout.Txn{Txn: s.db.NewTransactionAt(ts, update)}
+	if s.keys != nil {
+		txn.Keys = s.keys
+	}
+	return txn
+}
+
 // view reads at the last synced group.
-func (s *Store) view(read func(txn *badger.Txn) error) error {
+func (s *Store) view(read func(txn *layout.Txn) error) error {
 	ts, err := s.reads.begin()
 	if err != nil {
 		return err
 	}
 	defer s.reads.end(ts)
-	txn := s.db.NewTransactionAt(ts, false)
+	txn := s.txnAt(ts, false)
 	defer txn.Discard()
 	return layout.Typed(read(txn))
 }

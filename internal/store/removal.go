@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/removal"
@@ -12,6 +10,9 @@ import (
 
 // DeleteRun deletes a run that has ended, synced; see [removal.Remover.Run].
 func (s *Store) DeleteRun(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
+	if err := s.eraser.ForDeletion(ctx, ns, run, &asked); err != nil {
+		return d, false, err
+	}
 	return s.remover.Run(ctx, ns, run, asked)
 }
 
@@ -32,7 +33,7 @@ func (s *Store) ForgetDeleted(ctx context.Context, ns uint32, before int64) (int
 }
 
 // View reads at the last synced group, for rooms of the store.
-func (s *Store) View(read func(txn *badger.Txn) error) error { return s.view(read) }
+func (s *Store) View(read func(txn *layout.Txn) error) error { return s.view(read) }
 
 // writeRemoval stores a change of a removal.
 func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {

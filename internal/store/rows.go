@@ -21,14 +21,18 @@ func (s *Store) Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (ma
 		return key, false, err
 	}
 	found := false
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		value, err := layout.Get(txn, layout.DedupeKey(make([]byte, 0, 96), ns, &key))
 		if err != nil || value == nil {
 			return err
 		}
 		found = true
-		key, err = codec.DecodeDedupe(key, value)
-		return err
+		var erased bool
+		if key, erased, err = txn.Dedupe(key, value); err != nil || !erased {
+			return err
+		}
+		// Whether it is a repeat is not known any more.
+		return layout.Withheld(txn, ns, key.RunID)
 	})
 	if err != nil {
 		return key, false, fmt.Errorf("idempotency id %q: %w", key.ID, err)
@@ -50,15 +54,18 @@ func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, artif
 
 func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	var out []machine.ArtifactVersion
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		head, err := layout.StoredHead(txn, ns, run)
 		if errors.Is(err, machine.ErrNoRun) && !machine.IsDeleted(err) {
 			return nil
 		}
+		if err == nil && head.Erased != nil {
+			err = head.Erased.Refusal()
+		}
 		if err != nil {
 			return err
 		}
-		if out, err = listed(txn, ns, run, artifact, after, atSeq, newestOnly); err != nil || atSeq <= head.Seq {
+		if out, err = layout.Listed(txn, ns, run, artifact, after, atSeq, newestOnly); err != nil || atSeq <= head.Seq {
 			return err
 		}
 		tail, err := layout.TailOf(txn, ns, head)
@@ -78,57 +85,11 @@ func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, a
 	return out, nil
 }
 
-// listed reads the versions of an artifact with after < seq <= atSeq that are in rows;
-// for the newest alone, those of the last row that has one. A row's key has the seq of
-// its last version.
-func listed(txn *badger.Txn, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) (out []machine.ArtifactVersion, err error) {
-	p := layout.ArtifactPrefix(nil, ns, run, artifact)
-	if newestOnly {
-		if after, err = rowBefore(txn, p, atSeq); err != nil {
-			return nil, err
-		}
-	}
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
-	defer it.Close()
-	for it.Seek(layout.Number(bytes.Clone(p), after+1)); layout.Has(it, p); it.Next() {
-		var versions []machine.ArtifactVersion
-		err := layout.ValueOf(it.Item(), func(v []byte) error {
-			versions, err = codec.DecodeVersions(artifact, v)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range versions {
-			if v.Seq > atSeq {
-				return out, nil
-			}
-			if v.Seq > after {
-				out = append(out, v)
-			}
-		}
-	}
-	return out, nil
-}
-
-// rowBefore is the seq before the last row that ends at or before a record, or 0: what
-// is written up to that record begins in that row or the one after it.
-func rowBefore(txn *badger.Txn, p []byte, seq uint64) (uint64, error) {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
-	defer it.Close()
-	it.Seek(layout.Number(bytes.Clone(p), seq))
-	if !layout.Has(it, p) {
-		return 0, nil
-	}
-	last, err := layout.LastNumber(it.Item().Key(), p)
-	return last - 1, err
-}
-
 // MessageRows lists rows [from, next) of a state's conversation, in order.
 func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error) {
 	var out []machine.MessageRow
 	p := layout.MessagePrefix(nil, ns, run, state)
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		for it.Seek(layout.Number(bytes.Clone(p), from)); layout.Has(it, p); it.Next() {

@@ -9,7 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/codec"
+
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -37,7 +37,7 @@ func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State
 		return nil, err
 	}
 	var st *machine.State
-	err := s.view(func(txn *badger.Txn) (err error) {
+	err := s.view(func(txn *layout.Txn) (err error) {
 		st, err = s.headAt(ctx, txn, ns, run)
 		if err == nil && layout.AnyFrom(txn, layout.RunKey(nil, layout.KindEntry, ns, run), st.Seq+1) {
 			err = layout.Damaged("", "entry %d is missing, later ones are there", st.Seq+1)
@@ -55,7 +55,7 @@ func (s *Store) Head(ctx context.Context, ns uint32, run string) (*machine.State
 func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error) {
 	page = bound(page)
 	var out []machine.Entry
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		// Up to the head nothing may be missing.
 		last, err := layout.HeadSeq(txn, layout.HeadKey(ns, run))
 		if err == nil && last == 0 {
@@ -83,7 +83,7 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 				}
 				return layout.Damaged("", "entry %d is missing", first)
 			}
-			e, err := codec.DecodeEntry(run, value)
+			e, err := txn.Entry(run, value)
 			if err != nil {
 				return fmt.Errorf("entry %d: %w", first, err)
 			}
@@ -103,7 +103,7 @@ func (s *Store) Entries(ctx context.Context, ns uint32, run string, from uint64,
 // Entry returns the one entry that holds the record seq; machine.ErrNoRecord.
 func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error) {
 	var e machine.Entry
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 		if value == nil {
 			return noRecord(txn, ns, run, seq)
 		}
-		e, err = codec.DecodeEntry(run, value)
+		e, err = txn.Entry(run, value)
 		if err == nil && (seq < e.First || seq >= e.First+uint64(len(e.Records))) {
 			return noRecord(txn, ns, run, seq)
 		}
@@ -131,7 +131,7 @@ func (s *Store) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 }
 
 // noRecord tells a record that there never was from one that is lost.
-func noRecord(txn *badger.Txn, ns uint32, run string, seq uint64) error {
+func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 	last, err := layout.LastSeq(txn, layout.HeadKey(ns, run))
 	if err == nil && seq >= 1 && seq <= last {
 		err = layout.Damaged("", "the entry with record %d is missing", seq)
@@ -148,7 +148,7 @@ func noRecord(txn *badger.Txn, ns uint32, run string, seq uint64) error {
 // firstOf finds the key of the entry that holds seq: the last one that begins at
 // or before it. 0 = there is none. The caller that reads on asks for the first
 // record of an entry, so that is tried before a backward scan.
-func firstOf(txn *badger.Txn, ns uint32, run string, seq uint64) (uint64, error) {
+func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error) {
 	if seq <= 1 {
 		return 1, nil
 	}
@@ -173,7 +173,7 @@ func firstOf(txn *badger.Txn, ns uint32, run string, seq uint64) (uint64, error)
 // most the given one, to replay from; nil if the replay begins at the start.
 func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint64) (*machine.State, error) {
 	var st *machine.State
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		p := layout.RunKey(nil, layout.KindSnapshot, ns, run)
 		it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: p})
 		defer it.Close()
@@ -185,7 +185,7 @@ func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint6
 		if err != nil {
 			return err
 		}
-		st, err = codec.DecodeHead(value)
+		st, err = txn.Head(value)
 		return err
 	})
 	if err != nil {

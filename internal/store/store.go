@@ -14,8 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/census"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/erasure"
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/removal"
 	"github.com/pawl-dev/pawl/internal/store/space"
@@ -48,6 +50,9 @@ type Store struct {
 	committer *committer
 	keeper    *keeper
 	remover   *removal.Remover
+	keys      *keyring.Ring
+	custody   *erasure.Custody
+	eraser    *erasure.Eraser
 	space     *space.Room
 
 	failOnce sync.Once
@@ -98,6 +103,7 @@ func Open(opts Options) (*Store, error) {
 	if err != nil {
 		return nil, openError(opts.Dir, "nothing was changed", err)
 	}
+	s.keep()
 	if err := s.start(found); err != nil {
 		// Badger has turned its logs into tables, as at every start.
 		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.giveUp()))
@@ -131,6 +137,9 @@ func (s *Store) openDatabase() (*inspect.Acked, error) {
 	}
 	if err == nil {
 		s.step("cleared")
+		s.keys, err = keyring.Open(s.opts.Dir, s.opts.EncryptionKey, s.opts.Hooks.RunKeys)
+	}
+	if err == nil {
 		s.db, err = openBadger(s.opts.badger(s.log))
 	}
 	if err != nil {
@@ -160,7 +169,7 @@ func (s *Store) step(name string) {
 
 // closeDatabase closes the files and lets others in.
 func (s *Store) closeDatabase() error {
-	return errors.Join(s.db.Close(), s.lock.Release())
+	return errors.Join(s.db.Close(), s.keys.Close(), s.lock.Release())
 }
 
 // tableRoom is the free space without which no table is written: neither by a
@@ -185,6 +194,11 @@ func (s *Store) start(found *inspect.Acked) error {
 		return err
 	}
 	s.step("marked")
+	txn := s.txnAt(ts, false)
+	defer txn.Discard()
+	if err := s.custody.Open(txn); err != nil {
+		return err
+	}
 	cursors, err := s.loadCursors(ts)
 	if err != nil {
 		return err
@@ -212,7 +226,7 @@ func (s *Store) start(found *inspect.Acked) error {
 
 // tidy ends what was broken off.
 func (s *Store) tidy(ctx context.Context) error {
-	return errors.Join(s.unlessLow(s.dropMarked(ctx)), s.unlessLow(s.dropUnfinished()))
+	return errors.Join(s.unlessLow(s.dropMarked(ctx)), s.unlessLow(s.dropUnfinished()), s.unlessLow(s.custody.Name(ctx)), s.unlessLow(s.eraser.Unfinished(ctx)))
 }
 
 // unlessRepair lets go of damage that a repair may mend: the start that follows tidies up.
@@ -248,7 +262,7 @@ func (s *Store) confirm(found *inspect.Acked, ts uint64) error {
 	if s.opts.Repair {
 		return nil
 	}
-	txn := s.db.NewTransactionAt(ts, false)
+	txn := s.txnAt(ts, false)
 	defer txn.Discard()
 	return found.In(txn)
 }
@@ -270,7 +284,7 @@ func (s *Store) openHead(found *inspect.Acked, ts uint64) (err error) {
 
 // checkFormat reads the marker, or writes it into a new store.
 func (s *Store) checkFormat(ts *uint64) error {
-	txn := s.db.NewTransactionAt(*ts, true)
+	txn := s.txnAt(*ts, true)
 	defer txn.Discard()
 	item, err := txn.Get(layout.FormatKey)
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -298,7 +312,7 @@ func (s *Store) checkFormat(ts *uint64) error {
 }
 
 // create gives a new store its epoch.
-func (s *Store) create(txn *badger.Txn, ts *uint64) error {
+func (s *Store) create(txn *layout.Txn, ts *uint64) error {
 	if s.opts.epoch != nil {
 		s.epoch = *s.opts.epoch
 	} else if _, err := rand.Read(s.epoch[:]); err != nil {
@@ -314,7 +328,7 @@ func (s *Store) create(txn *badger.Txn, ts *uint64) error {
 
 // loadCursors finds the newest cursor of every namespace.
 func (s *Store) loadCursors(ts uint64) (map[uint32]uint64, error) {
-	txn := s.db.NewTransactionAt(ts, false)
+	txn := s.txnAt(ts, false)
 	defer txn.Discard()
 	opts := badger.IteratorOptions{Reverse: true}
 	it := txn.NewIterator(opts)
@@ -340,7 +354,7 @@ func (s *Store) loadCursors(ts uint64) (map[uint32]uint64, error) {
 }
 
 func (s *Store) loadMarks(ts uint64) error {
-	txn := s.db.NewTransactionAt(ts, false)
+	txn := s.txnAt(ts, false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindWatermark}})
 	defer it.Close()
@@ -366,11 +380,12 @@ func (s *Store) loadMarks(ts uint64) error {
 // stored), machine.ErrIndeterminate (the store is read-only from then on),
 // [ErrClosed].
 func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error) {
-	w, err := writesOf(batch)
+	w, err := s.writesOf(ctx, batch)
 	if err != nil {
 		return machine.Committed{}, err
 	}
 	if err := s.write(ctx, w); err != nil {
+		s.custody.Unused(batch, err)
 		return machine.Committed{}, err
 	}
 	batch.State.PrevHash, batch.State.Unlisted = w.hash, w.unlisted

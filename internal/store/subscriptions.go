@@ -63,7 +63,7 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 // run that was imported after it was deleted, what is kept of that. Another deletion makes
 // it another.
 func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
-	err = s.view(func(txn *badger.Txn) error {
+	err = s.view(func(txn *layout.Txn) error {
 		if !layout.There(txn, ns, run) {
 			return nil
 		}
@@ -76,7 +76,7 @@ func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 // Subscription reads one; nil: there is none.
 func (s *Store) Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
 	var out *machine.Subscription
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		value, err := layout.Get(txn, layout.SubscriptionKey(layout.KindSubscription, key))
 		if err != nil || value == nil {
 			return err
@@ -129,7 +129,7 @@ func (s *Store) DropSubscription(ctx context.Context, key machine.SubscriptionKe
 func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
 	var out []machine.DeadLetter
 	p := layout.SubscriptionKey(layout.KindDeadLetter, key)
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		for it.Seek(layout.Number(slices.Clone(p), after+1)); after < math.MaxUint64 && layout.Has(it, p) && len(out) < limit; it.Next() {

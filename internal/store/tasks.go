@@ -37,7 +37,7 @@ func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, m
 		shown++
 		return visit(st) && shown < most
 	}
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		switch {
 		case contextID != "":
 			return s.showContext(ctx, txn, ns, owner, contextID, most, own, show)
@@ -64,7 +64,7 @@ func taskPrefix(ns uint32, index, owner string) []byte {
 }
 
 // showTasks follows rows that are in the order wanted.
-func (s *Store) showTasks(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, visit func(*machine.State) bool) error {
+func (s *Store) showTasks(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, visit func(*machine.State) bool) error {
 	return eachTask(ctx, txn, ns, p, func(_, run string) (bool, error) {
 		st, err := s.headOf(ctx, txn, ns, run)
 		return err == nil && visit(st), err
@@ -72,7 +72,7 @@ func (s *Store) showTasks(ctx context.Context, txn *badger.Txn, ns uint32, p []b
 }
 
 // showEverybodys orders the tasks of all owners by what their keys say.
-func (s *Store) showEverybodys(ctx context.Context, txn *badger.Txn, ns uint32, most int, visit func(*machine.State) bool) error {
+func (s *Store) showEverybodys(ctx context.Context, txn *layout.Txn, ns uint32, most int, visit func(*machine.State) bool) error {
 	newest := newestTasks{most: most}
 	err := eachTask(ctx, txn, ns, taskPrefix(ns, taskIndex, ""), func(value, run string) (bool, error) {
 		age, err := strconv.ParseUint(value[max(0, len(value)-taskAge):], 16, 64)
@@ -89,7 +89,7 @@ func (s *Store) showEverybodys(ctx context.Context, txn *badger.Txn, ns uint32, 
 const taskAge = 16
 
 // showContext orders the tasks of a context, of which no key says when their status was.
-func (s *Store) showContext(ctx context.Context, txn *badger.Txn, ns uint32, owner, contextID string, most int, own, visit func(*machine.State) bool) error {
+func (s *Store) showContext(ctx context.Context, txn *layout.Txn, ns uint32, owner, contextID string, most int, own, visit func(*machine.State) bool) error {
 	p := taskPrefix(ns, taskIndex, "")
 	if owner != "" {
 		p = layout.IndexPrefix(nil, ns, contextIndex, owner+"\x00"+contextID)
@@ -134,7 +134,7 @@ func (n *newestTasks) sort() {
 	n.places = n.places[:min(len(n.places), n.most)]
 }
 
-func (n *newestTasks) show(ctx context.Context, s *Store, txn *badger.Txn, ns uint32, visit func(*machine.State) bool) error {
+func (n *newestTasks) show(ctx context.Context, s *Store, txn *layout.Txn, ns uint32, visit func(*machine.State) bool) error {
 	n.sort()
 	for _, place := range n.places {
 		if err := ctx.Err(); err != nil {
@@ -150,7 +150,7 @@ func (n *newestTasks) show(ctx context.Context, s *Store, txn *badger.Txn, ns ui
 
 // eachTask reads the keys of an index's rows until see says false: their value and
 // their run.
-func eachTask(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, see func(value, run string) (bool, error)) error {
+func eachTask(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, see func(value, run string) (bool, error)) error {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
@@ -165,7 +165,7 @@ func eachTask(ctx context.Context, txn *badger.Txn, ns uint32, p []byte, see fun
 	return ctx.Err()
 }
 
-func (s *Store) headOf(ctx context.Context, txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
+func (s *Store) headOf(ctx context.Context, txn *layout.Txn, ns uint32, run string) (*machine.State, error) {
 	st, err := s.headAt(ctx, txn, ns, run)
 	if err != nil {
 		return nil, fmt.Errorf("head of run %q: %w", run, err)

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/check"
@@ -57,7 +55,7 @@ func (w *world) prove(run string) machine.Proof {
 // entriesOf are the stored entries of a run, by their keys.
 func entriesOf(t testing.TB, s *Store, run string) (ops []layout.Op) {
 	t.Helper()
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.view(func(txn *layout.Txn) error {
 		c := &check.Checker{Ended: context.Background().Err, Txn: txn}
 		return c.Each(layout.RunKey(nil, layout.KindEntry, 0, run), func(key, value []byte) error {
 			ops = append(ops, layout.Op{Key: key, Value: value})

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -63,7 +65,7 @@ func (w *Writes) Bytes() int64 {
 // caller's goroutine, so that the committer only checks, numbers and syncs.
 // batch.State.PrevHash must be the hash of the run's last entry.
 func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
-	w, err := writesOf(batch)
+	w, err := s.writesOf(context.Background(), batch)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +73,12 @@ func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
 }
 
 // writesOf is a batch with the preconditions of its commit.
-func writesOf(batch *machine.Batch) (*Writes, error) {
-	m, err := layout.Encode(batch)
+func (s *Store) writesOf(ctx context.Context, batch *machine.Batch) (*Writes, error) {
+	key, err := s.custody.Of(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	m, err := layout.Encode(batch, key)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import { Driver, type Handlers } from "./drive.js";
 import type {
   DeleteRunResponse,
   DiffRunsResponse,
+  EraseRunResponse,
   VerifyRunResponse,
 } from "./gen/pawl/v1/run_pb.js";
 import type { Tools } from "./holder.js";
@@ -15,6 +16,7 @@ import {
   type DiffOptions,
   deleteRun,
   diffRuns,
+  eraseRun,
   exportRun,
   type ForkOptions,
   forkRun,
@@ -74,6 +76,15 @@ export class Run extends RunTurns {
    */
   delete(options: CallOptions = {}): Promise<Plain<DeleteRunResponse>> {
     return deleteRun(this.connection, this.target, options);
+  }
+
+  /**
+   * Erases its values for ever, if it has ended and its pack says x_pawl.erasable; again, it
+   * says the same. Calls that would tell a value are RUN_ERASED from then on. Reasons:
+   * RUN_NOT_ENDED (cancel it first), RUN_NEEDED, RUN_NOT_ERASABLE.
+   */
+  erase(reason: string, options: CallOptions = {}): Promise<Plain<EraseRunResponse>> {
+    return eraseRun(this.connection, this.target, reason, options);
   }
 
   /** The portable file of the run, for `PawlClient.importRun`. */

@@ -7,6 +7,8 @@ import {
   DeleteRunResponseSchema,
   type DiffRunsResponse,
   DiffRunsResponseSchema,
+  type EraseRunResponse,
+  EraseRunResponseSchema,
   ForkRunResponseSchema,
   ImportRunResponseSchema,
   type VerifyRunResponse,
@@ -110,6 +112,18 @@ export function deleteRun(
 ): Promise<Plain<DeleteRunResponse>> {
   const { runs } = connection;
   return connection.call(DeleteRunResponseSchema, (rpc) => runs.deleteRun(target, rpc), options);
+}
+
+/** What is left of a run whose values were erased. */
+export function eraseRun(
+  connection: Connection,
+  target: Target,
+  reason: string,
+  options: CallOptions,
+): Promise<Plain<EraseRunResponse>> {
+  const { runs } = connection;
+  const request = { ...target, reason };
+  return connection.call(EraseRunResponseSchema, (rpc) => runs.eraseRun(request, rpc), options);
 }
 
 /** What was proven. */

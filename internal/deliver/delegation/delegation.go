@@ -91,6 +91,9 @@ func (r *Room) findDelegation(ctx context.Context, key runtime.RunKey, row machi
 			return 0, remote, fmt.Errorf("delegation: journal of run %s: %w", key.ID, err)
 		}
 		for i := range entries {
+			if err := entries[i].Told(); err != nil {
+				return 0, remote, err
+			}
 			for _, rec := range entries[i].Records {
 				switch b := rec.Body.(type) {
 				case *machine.StepRequested:

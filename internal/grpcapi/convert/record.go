@@ -13,7 +13,7 @@ func RecordToProto(row *runtime.RecordRow, types MediaTypes, final []*pawlv1.Art
 	out := &pawlv1.Record{
 		RunId: row.RunID, Seq: rec.Seq, PrevSeq: row.PrevSeq, Cursor: row.Cursor.String(),
 		At: TimeToProto(rec.At), Principal: rec.Principal,
-		PrevHash: row.PrevHash[:], Hash: row.Hash[:],
+		PrevHash: row.PrevHash[:], Hash: row.Hash[:], Erased: row.Erased,
 	}
 	if ended, ok := rec.Body.(*machine.Ended); ok {
 		out.Body = &pawlv1.Record_Ended{Ended: endedToProto(types, ended, final)}

@@ -28,7 +28,7 @@ func RunToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 		Artifacts: headsToProto(s.Artifacts), ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Parent: parentToProto(s.Parent), Depth: int32(s.Depth), Limits: limitsToProto(s.Limits),
 		Awaiting: pawlv1.Awaiting(s.Awaiting), StatusAt: TimeToProto(s.StatusAt), Task: taskToProto(s.Task),
-		ForkedFrom: forkedToProto(s.Forked), Imported: s.Imported,
+		ForkedFrom: forkedToProto(s.Forked), Imported: s.Imported, Erasable: s.Erasable, Erased: ErasureToProto(s.Erased),
 	}
 	countsToProto(out, s)
 	if s.Turn != nil {

@@ -20,6 +20,24 @@ func ForkFromProto(c Caller, req *pawlv1.ForkRunRequest) (travel.ForkRequest, er
 	}, err
 }
 
+// ErasureToProto tells that a run was erased; nil: it was not.
+func ErasureToProto(e *machine.Erased) *pawlv1.Erasure {
+	if e == nil {
+		return nil
+	}
+	return &pawlv1.Erasure{At: TimeToProto(e.At), By: e.By, Reason: e.Why}
+}
+
+// ErasedToProto tells what is left of an erased run.
+func ErasedToProto(s *machine.State, duplicate bool) *pawlv1.EraseRunResponse {
+	if s == nil {
+		return nil
+	}
+	return &pawlv1.EraseRunResponse{
+		Erasure: ErasureToProto(s.Erased), Status: pawlv1.RunStatus(s.Status), Records: s.Seq, Hash: s.PrevHash[:], Duplicate: duplicate,
+	}
+}
+
 // DeletedToProto tells what is kept of a deleted run.
 func DeletedToProto(d *machine.Deleted, duplicate bool) *pawlv1.DeleteRunResponse {
 	return &pawlv1.DeleteRunResponse{

@@ -14,12 +14,12 @@ import (
 var EveryScope = []runtime.Scopes{
 	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
 	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin, runtime.ScopeRunsDelete,
-	runtime.ScopeValuesSensitive, runtime.ScopeStoreRead,
+	runtime.ScopeValuesSensitive, runtime.ScopeStoreRead, runtime.ScopeRunsErase,
 }
 
 // ParseScopes reads a comma-separated list of scope names: packs:write,
 // runs:write, runs:read, events:external, work, admin (which holds all others), runs:delete,
-// values:sensitive, store:read.
+// values:sensitive, store:read, runs:erase.
 // An unknown or empty name is an error that lists the known ones.
 func ParseScopes(list string) (runtime.Scopes, error) {
 	var set runtime.Scopes

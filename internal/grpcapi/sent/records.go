@@ -29,6 +29,8 @@ type Place struct {
 	Index     uint16
 	Prev      uint64
 	Hides     bool
+	// Erased: what is left of a record.
+	Erased bool
 }
 
 // Records keeps the records that were converted last, so that many readers of the
@@ -37,6 +39,13 @@ type Place struct {
 type Records struct {
 	mu   sync.Mutex
 	kept *cache.LRU[Place, *keptRecord]
+}
+
+// Clear lets go of everything.
+func (b *Records) Clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept.Clear()
 }
 
 // errUnconverted is what is kept of a record while nobody has converted it.

@@ -37,6 +37,12 @@ func New(store Store) *Reader {
 	return &Reader{store: store, segments: newSegments(), variables: newVariables()}
 }
 
+// Forget lets go of what is remembered of a run.
+func (r *Reader) Forget(key machine.RunKey) {
+	r.variables.forget(key)
+	r.segments.forget(key)
+}
+
 // Absent is the refusal for a run that a store has not: that it was deleted, where the
 // store says so.
 func Absent(err error) error {

@@ -18,6 +18,9 @@ func (r *Reader) Body(ctx context.Context, key machine.RunKey, seq uint64) (mach
 // Record reads one record; [machine.ErrNoRecord].
 func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (machine.Record, error) {
 	entry, err := r.store.Entry(ctx, key.Namespace, key.ID, seq)
+	if err == nil {
+		err = entry.Told()
+	}
 	if err != nil {
 		return machine.Record{}, fmt.Errorf("runtime: read record %d of run %s: %w", seq, key.ID, err)
 	}
@@ -41,16 +44,30 @@ func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, err
 	return raw, nil
 }
 
-// First is the input that made a run.
+// First is the input that made a run; of one whose values were erased that is refused.
 func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
+	first, err := r.begun(ctx, key)
+	if err == nil {
+		err = first.Told()
+	}
+	return &first.Input, err
+}
+
+// Left is what there is still of the input that made a run, whose values were erased.
+func (r *Reader) Left(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
+	first, err := r.begun(ctx, key)
+	return &first.Input, err
+}
+
+func (r *Reader) begun(ctx context.Context, key machine.RunKey) (machine.Entry, error) {
 	first, err := r.store.Entry(ctx, key.Namespace, key.ID, 1)
 	if errors.Is(err, machine.ErrNoRecord) {
-		return nil, Absent(err)
+		return first, Absent(err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("runtime: read record 1 of run %s: %w", key.ID, err)
+		return first, fmt.Errorf("runtime: read record 1 of run %s: %w", key.ID, err)
 	}
-	return &first.Input, nil
+	return first, nil
 }
 
 // StartedWith reads a command that makes a run: its variables, {} for none, its input

@@ -20,6 +20,9 @@ func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Grap
 		return nil, nil
 	}
 	s, err := r.store.Checkpoint(ctx, key.Namespace, key.ID, seq)
+	if err == nil {
+		err = s.Told()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("runtime: read run %s before record %d: %w", key.ID, seq, err)
 	}
@@ -38,6 +41,9 @@ func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Grap
 		for i := range entries {
 			if entries[i].First > seq {
 				break
+			}
+			if err := entries[i].Told(); err != nil {
+				return nil, err
 			}
 			result, err := Again(g, s, &entries[i])
 			if err != nil {

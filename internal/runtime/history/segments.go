@@ -51,6 +51,13 @@ func (s *segments) upTo(key segmentKey, seq uint64) []segment {
 	return found[:n:n]
 }
 
+// forget lets go of the artifacts of a run, and so that it needs no list of them, of all.
+func (s *segments) forget(machine.RunKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.Clear()
+}
+
 // keep holds a longer list of segments than before.
 func (s *segments) keep(key segmentKey, longer []segment) {
 	s.mu.Lock()

@@ -31,6 +31,12 @@ func (v *variables) of(key machine.RunKey) ([]byte, bool) {
 	return v.held.Get(key)
 }
 
+func (v *variables) forget(key machine.RunKey) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.held.Remove(key)
+}
+
 func (v *variables) keep(key machine.RunKey, raw []byte) {
 	if len(raw) > maxVariableBytes {
 		return

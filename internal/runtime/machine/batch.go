@@ -150,6 +150,8 @@ type Entry struct {
 	Hash     [32]byte
 	Input    Input
 	Records  []Record
+	// Erased: the values of the run were erased, and input and records are what is left.
+	Erased bool
 }
 
 // Disposition is what became of a step's answer, or of any repeated input.

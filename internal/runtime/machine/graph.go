@@ -66,6 +66,8 @@ type Graph struct {
 	MaxArtifactBytes int64
 	// WallExcludesWaiting stops the wall clock while the run is WAITING.
 	WallExcludesWaiting bool
+	// Erasable: what the run's rows hold can be erased (x_pawl.erasable).
+	Erasable bool `json:",omitempty"`
 }
 
 // Node is one workflow state (RFC 0005, RFC 0009).

@@ -9,6 +9,9 @@ type Proof struct {
 	// nothing is.
 	BadSeq uint64
 	Detail string
+	// Erased: the values of the run were erased, so that the chain was proven and nothing
+	// replayed.
+	Erased bool
 }
 
 // OK reports whether nothing was found wrong.

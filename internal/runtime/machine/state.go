@@ -132,6 +132,16 @@ type State struct {
 	// are no part of what is stored of a state: the store finds them in the entries.
 	Unlisted []ArtifactVersion
 
+	// Erasable: its values are stored under a key of its own, and can be erased. Set at
+	// its beginning, for ever.
+	Erasable bool
+	// Key is where that key is kept, 0 = none is. The store sets it when the run begins,
+	// and whenever it reads the state; no step changes it, and no state is stored with it.
+	Key uint64
+	// Erased says that the values of the run were erased; nil: they were not. The store
+	// sets it in what it reads.
+	Erased *Erased
+
 	// Imported runs came from another store to be looked at: they take no input.
 	// The host sets it; no input of a run ever does.
 	Imported bool

@@ -75,6 +75,8 @@ type Delivery struct {
 	// Type is the media type of Body.
 	Type string
 	Body []byte
+	// Erasable: the body has values of a run that can be erased, and is kept nowhere.
+	Erasable bool
 }
 
 // DeadLetter is a delivery that was given up.
@@ -90,4 +92,6 @@ type DeadLetter struct {
 	Body  []byte
 	// Error is what the last attempt met.
 	Error string
+	// Withheld: the body is not kept, since it has values of a run that can be erased.
+	Withheld bool
 }

@@ -36,11 +36,19 @@ func (r *Room) BeginningOf(ctx context.Context, namespace string, s *machine.Sta
 	if err != nil {
 		return Beginning{}, err
 	}
-	first, err := r.cfg.Past.First(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID})
+	began := r.cfg.Past.First
+	if s.Erased != nil {
+		began = r.cfg.Past.Left
+	}
+	first, err := began(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID})
 	if err != nil {
 		return Beginning{}, err
 	}
 	variables, input, wall := history.StartedWith(first.Command)
+	if s.Erased != nil {
+		// {} would be a value.
+		variables = nil
+	}
 	return Beginning{
 		RequestID: first.ID, Variables: variables, Goal: goalOf(input, variables),
 		Budget:              rules.EffectiveBudget(prog.Graph, s, wall),

@@ -24,7 +24,7 @@ func (r *Room) Winner(ctx context.Context, ref runtime.RunRef, seq uint64) (runt
 		return runtime.RecordRow{}, fmt.Errorf("query: run %s: record %d: %w", key.ID, seq, machine.ErrNoRecord)
 	}
 	return runtime.RecordRow{
-		RunID: entry.RunID, Record: entry.Records[at], PrevSeq: seq - 1, PrevHash: entry.PrevHash, Hash: entry.Hash,
+		RunID: entry.RunID, Record: entry.Records[at], PrevSeq: seq - 1, PrevHash: entry.PrevHash, Hash: entry.Hash, Erased: entry.Erased,
 		Cursor: runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: entry.Cursor, Index: uint16(at)},
 	}, nil
 }

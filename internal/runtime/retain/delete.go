@@ -96,3 +96,51 @@ func (r *Room) told(ctx context.Context, key runtime.RunKey, st *machine.State) 
 		Message: "an agent that it delegated to is not told yet that it is over: try again in some minutes",
 	}
 }
+
+// EraseRun erases the values of a run that has ended, for ever; the same run again is a
+// duplicate, answered with the first erasure.
+//
+// Errors: PERMISSION_DENIED without the scope runs:erase; INVALID_ARGUMENT REASON_REQUIRED;
+// FAILED_PRECONDITION RUN_NOT_ENDED, RUN_NOT_ERASABLE, RUN_NEEDED while the run that delegated
+// to it goes on, ERASURE_OFF.
+func (r *Room) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) (st *machine.State, duplicate bool, err error) {
+	key, err := r.cfg.Way.Find(ref)
+	if err == nil {
+		err = runtime.Denied(policy.Require(ref.Principal, policy.RunsErase))
+	}
+	eraser, _ := r.cfg.Store.(Eraser)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case eraser == nil:
+		return nil, false, &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "ERASURE_OFF", Message: "this sidecar's store erases nothing",
+		}
+	case reason == "":
+		return nil, false, &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REASON_REQUIRED", Field: "reason", Message: "say why"}
+	}
+	head, err := r.cfg.Way.Head(ctx, key)
+	if err == nil && head.Erased == nil {
+		err = r.unneeded(ctx, key, head)
+	}
+	if err == nil && head.Erased == nil {
+		// Whom to tell is a value.
+		err = r.told(ctx, key, head)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	asked := machine.Erased{At: r.cfg.Clock.Now().UnixNano(), By: ref.Principal.Name, Why: reason}
+	err = r.cfg.Way.Inside(func() error {
+		return r.cfg.Way.Forget(key, func() error {
+			// An erasure that was begun is ended, whoever waits for it.
+			st, duplicate, err = eraser.EraseRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
+			if r.cfg.Deleted != nil {
+				// Also of one that failed: it may have begun.
+				r.cfg.Deleted(key)
+			}
+			return err
+		})
+	})
+	return st, duplicate, err
+}

@@ -75,14 +75,21 @@ type Policy struct {
 	Forgot func(namespace string, runs int)
 }
 
+// Eraser is a store that erases, too.
+type Eraser interface {
+	// EraseRun erases the values of a run that has ended, synced; the same run again is a
+	// duplicate. [machine.ErrNoRun], a *machine.Refusal RUN_NOT_ENDED or RUN_NOT_ERASABLE.
+	EraseRun(ctx context.Context, ns uint32, run string, asked machine.Erased) (st *machine.State, duplicate bool, err error)
+}
+
 // Config is everything that a [Room] needs.
 type Config struct {
 	Way   Way
 	Clock runtime.Clock
 	// Store deletes; nil: nothing is deleted here (DELETION_OFF).
 	Store Store
-	// Deleted is told of each run that was deleted, also of one that was before, in the
-	// run's own turn; nil: nobody is.
+	// Deleted is told of each run that was deleted or erased, also of one that was before, in
+	// the run's own turn; nil: nobody is.
 	Deleted func(key runtime.RunKey)
 
 	Policy

@@ -99,7 +99,10 @@ type point struct {
 func (r *Room) point(ctx context.Context, key runtime.RunKey, seq uint64) (point, error) {
 	var p point
 	var err error
-	if p.State, err = r.cfg.Way.StateOf(ctx, key, seq); err != nil {
+	if p.State, err = r.cfg.Way.StateOf(ctx, key, seq); err == nil {
+		err = p.State.Told()
+	}
+	if err != nil {
 		return p, err
 	}
 	// A commit is one moment: all of it is compared as it was after it.
@@ -134,6 +137,9 @@ func (r *Room) path(ctx context.Context, key runtime.RunKey, last uint64, depth 
 			return nil, fmt.Errorf("travel: run %s: %w: %d", key.ID, machine.ErrNoRecord, next)
 		}
 		for i := range entries {
+			if err := entries[i].Told(); err != nil {
+				return nil, err
+			}
 			for j := range entries[i].Records {
 				rec := &entries[i].Records[j]
 				if rec.Seq > last {

@@ -86,6 +86,9 @@ func (r *Room) checkFork(req *ForkRequest) error {
 // prepareFork reads everything that is copied.
 func (r *Room) prepareFork(ctx context.Context, source runtime.RunKey, req *ForkRequest, run string) (machine.Command, *program.Program, error) {
 	from, err := r.cfg.Way.StateOf(ctx, source, req.AtSeq)
+	if err == nil {
+		err = from.Told()
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -84,14 +84,14 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 		if !f.want.matches(f.kinds, r.Body, tr.now) {
 			continue
 		}
-		if f.snapshots {
+		if f.snapshots && !entry.Erased {
 			if view, err = f.snapshot(ctx, entry.RunID, tr.state, r.Seq); err != nil {
 				return nil, err
 			}
 		}
 		rows = append(rows, runtime.RecordRow{
 			RunID: entry.RunID, Record: *r, PrevSeq: tr.passed,
-			PrevHash: entry.PrevHash, Hash: entry.Hash, Snapshot: view,
+			PrevHash: entry.PrevHash, Hash: entry.Hash, Snapshot: view, Erased: entry.Erased,
 		})
 		tr.passed = r.Seq
 	}
@@ -141,7 +141,7 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	if entry.First == 1 {
 		return nil
 	}
-	if f.snapshots {
+	if f.snapshots && !entry.Erased {
 		var err error
 		if tr.state, err = f.r.cfg.Past.Replay(ctx, key, tr.graph, tr.seq); err != nil {
 			return err
@@ -229,7 +229,7 @@ func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime
 
 // advance replays one entry where snapshots are asked for.
 func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
-	if !f.snapshots {
+	if !f.snapshots || entry.Erased {
 		return nil
 	}
 	result, err := history.Again(tr.graph, tr.state, entry)

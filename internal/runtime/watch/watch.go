@@ -384,6 +384,9 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 			// It was deleted since it was read: a gap by now.
 			seen, err = nil, nil
 		}
+		if machine.IsErased(err) && !entry.Erased {
+			break // since it was read: it is read again
+		}
 		if err != nil && len(rows) > 0 {
 			return rows, nil
 		}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -19,7 +17,7 @@ import (
 // Source is what is read here of a store.
 type Source interface {
 	// View reads at the last synced group.
-	View(read func(txn *badger.Txn) error) error
+	View(read func(txn *layout.Txn) error) error
 	// Pack resolves the digest of a pack; [machine.ErrNoPack].
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
 	// Blob returns what is known of a blob; [machine.ErrNoBlob]. Piece is its n-th piece.
@@ -53,7 +51,7 @@ type exporter struct {
 
 func (x *exporter) export(ctx context.Context, out io.Writer) error {
 	var end layout.RunEnd
-	err := x.View(func(txn *badger.Txn) (err error) {
+	err := x.View(func(txn *layout.Txn) (err error) {
 		end, err = layout.EndOf(txn, x.ns, x.run)
 		return err
 	})
@@ -61,6 +59,15 @@ func (x *exporter) export(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	head, last, hash := end.Head, end.Last, end.Hash
+	if head.Erased != nil {
+		return head.Erased.Refusal()
+	}
+	if head.Erasable {
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "RUN_ERASABLE", Field: "run_id", Seq: last,
+			Message: "the values of the run can be erased, and in a file they could not be",
+		}
+	}
 	row, err := x.Pack(ctx, x.ns, head.Digest)
 	if err != nil {
 		return err
@@ -118,7 +125,7 @@ func (x *exporter) entries(ctx context.Context, last uint64, w *runfile.Writer) 
 // record after them.
 func (x *exporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64, error) {
 	var values [][]byte
-	err := x.View(func(txn *badger.Txn) error {
+	err := x.View(func(txn *layout.Txn) error {
 		for read := 0; len(values) < pageRecords && read < pageBytes && next <= last; {
 			value, err := layout.Get(txn, layout.EntryKey(x.ns, x.run, next))
 			if err != nil {
@@ -127,7 +134,7 @@ func (x *exporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64
 			if value == nil {
 				return fmt.Errorf("record %d: %w", next, layout.Gone(txn, x.ns, x.run, machine.ErrNoRecord))
 			}
-			e, err := codec.DecodeEntry(x.run, bytes.Clone(value))
+			e, err := txn.Entry(x.run, bytes.Clone(value))
 			if err != nil {
 				return fmt.Errorf("record %d: %w", next, err)
 			}

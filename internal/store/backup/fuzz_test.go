@@ -7,8 +7,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -54,7 +52,7 @@ func TestEndOfContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	view := func(func(txn *badger.Txn) error) error { return ctx.Err() }
+	view := func(func(txn *layout.Txn) error) error { return ctx.Err() }
 	h, err := next(Source{Format: 2, Epoch: [16]byte{1}, Group: 7}, "", 0, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func sinceOf(view View, id string) (since uint64, err error) {
 	if id == "" {
 		return 0, nil
 	}
-	err = view(func(txn *badger.Txn) error {
+	err = view(func(txn *layout.Txn) error {
 		value, err := layout.Get(txn, layout.BackupKey(id))
 		if err == nil && value == nil {
 			err = fmt.Errorf("%w: %s is of another store, of a copy of this one that went another way, or forgotten; take one of everything", ErrForeign, id)
@@ -87,7 +87,7 @@ func marksOf(view View) (marks []mark, err error) {
 
 func eachMark(view View, visit func(item *badger.Item) error) error {
 	p := []byte{layout.KindBackup}
-	return view(func(txn *badger.Txn) error {
+	return view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, p); it.Next() {

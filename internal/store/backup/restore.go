@@ -127,8 +127,8 @@ func (s *sweeper) flush(ctx context.Context) error {
 }
 
 // unless drops the rows of a kind that keep says are not to be kept.
-func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *badger.Txn, item *badger.Item) (bool, error)) error {
-	err := s.to.View(func(txn *badger.Txn) error {
+func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *layout.Txn, item *badger.Item) (bool, error)) error {
+	err := s.to.View(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
@@ -153,12 +153,12 @@ func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *badger.T
 
 // heads keeps those whose run is in a list: every run is in that of its status.
 func (s *sweeper) heads(ctx context.Context) error {
-	return s.unless(ctx, layout.KindHead, func(txn *badger.Txn, item *badger.Item) (bool, error) {
+	return s.unless(ctx, layout.KindHead, func(txn *layout.Txn, item *badger.Item) (bool, error) {
 		value, err := layout.CopyOf(item)
 		if err != nil {
 			return false, err
 		}
-		st, err := codec.DecodeHead(value)
+		st, err := codec.LeftOfHead(value)
 		if err != nil {
 			return false, err
 		}
@@ -176,7 +176,7 @@ func (s *sweeper) heads(ctx context.Context) error {
 
 // there says whether the run of a row is there, or is on its way in or out: then the start
 // that follows ends that.
-func (s *sweeper) there(txn *badger.Txn, ns uint32, run string) (bool, error) {
+func (s *sweeper) there(txn *layout.Txn, ns uint32, run string) (bool, error) {
 	if layout.There(txn, ns, run) {
 		return true, nil
 	}
@@ -190,7 +190,7 @@ func (s *sweeper) there(txn *badger.Txn, ns uint32, run string) (bool, error) {
 
 func (s *sweeper) perRun(ctx context.Context) error {
 	for _, kind := range []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID} {
-		err := s.unless(ctx, kind, func(txn *badger.Txn, item *badger.Item) (bool, error) {
+		err := s.unless(ctx, kind, func(txn *layout.Txn, item *badger.Item) (bool, error) {
 			ns, run, err := layout.RunOf(item.Key())
 			if err != nil {
 				return false, err
@@ -232,12 +232,12 @@ func ofImport(item *badger.Item, last uint64) (bool, error) {
 
 // callers keeps the ids of runs that are there, and of those of which something is kept.
 func (s *sweeper) callers(ctx context.Context) error {
-	return s.unless(ctx, layout.KindCallerID, func(txn *badger.Txn, item *badger.Item) (bool, error) {
+	return s.unless(ctx, layout.KindCallerID, func(txn *layout.Txn, item *badger.Item) (bool, error) {
 		value, err := layout.CopyOf(item)
 		if err != nil {
 			return false, err
 		}
-		d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
+		d, err := codec.LeftOfDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
 		if err != nil {
 			return false, err
 		}
@@ -250,7 +250,7 @@ func (s *sweeper) callers(ctx context.Context) error {
 }
 
 func (s *sweeper) refs(ctx context.Context) error {
-	return s.unless(ctx, layout.KindBlobRef, func(txn *badger.Txn, item *badger.Item) (bool, error) {
+	return s.unless(ctx, layout.KindBlobRef, func(txn *layout.Txn, item *badger.Item) (bool, error) {
 		key := item.Key()
 		run, _, ok := layout.CutName(key[min(len(key), 5+32):])
 		if !ok {
@@ -263,7 +263,7 @@ func (s *sweeper) refs(ctx context.Context) error {
 // pieces keeps those of blobs and uploads, and those that are being removed.
 func (s *sweeper) pieces(ctx context.Context) error {
 	owned := map[string]bool{}
-	err := s.to.View(func(txn *badger.Txn) error {
+	err := s.to.View(func(txn *layout.Txn) error {
 		for _, kind := range []byte{layout.KindBlob, layout.KindUpload, layout.KindDrop} {
 			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
 			for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
@@ -281,7 +281,7 @@ func (s *sweeper) pieces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.unless(ctx, layout.KindBlobPiece, func(_ *badger.Txn, item *badger.Item) (bool, error) {
+	return s.unless(ctx, layout.KindBlobPiece, func(_ *layout.Txn, item *badger.Item) (bool, error) {
 		key := item.Key()
 		return owned[string(key[:min(len(key), 5+16)])], nil
 	})
@@ -309,7 +309,7 @@ func piecesOf(item *badger.Item) ([]byte, error) {
 func (s *sweeper) cursors(ctx context.Context) error {
 	// Backwards: what a row covers comes after it.
 	next := map[uint32]uint64{}
-	return s.to.View(func(txn *badger.Txn) error {
+	return s.to.View(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Reverse: true})
 		defer it.Close()
 		for it.Seek([]byte{layout.KindCursor + 1}); it.Valid(); it.Next() {

@@ -52,7 +52,7 @@ type end struct {
 }
 
 // View reads the store at the timestamp of the backup.
-type View func(read func(txn *badger.Txn) error) error
+type View func(read func(txn *layout.Txn) error) error
 
 // Source is the store that is backed up, at one moment.
 type Source struct {
@@ -150,7 +150,7 @@ func (w *writer) kind(ctx context.Context, view View, kind byte, since uint64) e
 // page reads rows from a key on; next is where the following page begins, nil = at none.
 func (w *writer) page(ctx context.Context, view View, from []byte, since uint64) (page, next []byte, err error) {
 	kind := from[:1]
-	err = view(func(txn *badger.Txn) error {
+	err = view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: kind, SinceTs: since})
 		defer it.Close()
 		for it.Seek(from); layout.Has(it, kind); it.Next() {

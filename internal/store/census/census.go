@@ -13,7 +13,7 @@ import (
 )
 
 // View reads the store at its last synced group.
-type View func(read func(txn *badger.Txn) error) error
+type View func(read func(txn *layout.Txn) error) error
 
 // Census counts the runs of each namespace by status. It is derived: the rows of the
 // status index are counted when somebody asks first, and every group that is synced
@@ -157,7 +157,7 @@ func (c *Census) tallyOf(ns uint32) (t *tally, mine bool) {
 // snapshot does not have is among the missed ones.
 func (c *Census) fill(ctx context.Context, view View, ns uint32, t *tally) {
 	runs, ts := make(map[string]int), uint64(0)
-	err := view(func(txn *badger.Txn) error {
+	err := view(func(txn *layout.Txn) error {
 		ts = txn.ReadTs()
 		return countStatuses(ctx, txn, ns, runs)
 	})
@@ -178,7 +178,7 @@ func (c *Census) fill(ctx context.Context, view View, ns uint32, t *tally) {
 // contextEvery is how many rows are read between two looks at a context.
 const contextEvery = 4096
 
-func countStatuses(ctx context.Context, txn *badger.Txn, ns uint32, runs map[string]int) error {
+func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[string]int) error {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), StatusIndex)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()

@@ -33,10 +33,10 @@ func TestTakesMissedChanges(t *testing.T) {
 	if err := txn.CommitAt(now, nil); err != nil {
 		t.Fatal(err)
 	}
-	view := func(read func(txn *badger.Txn) error) error {
+	view := func(read func(txn *layout.Txn) error) error {
 		txn := db.NewTransactionAt(now, false)
 		defer txn.Discard()
-		return read(txn)
+		return read(&layout.Txn{Txn: txn})
 	}
 	var c Census
 	synced := func(ts uint64, remove bool) {

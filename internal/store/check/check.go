@@ -9,7 +9,6 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -24,6 +23,8 @@ type Report struct {
 	Packs                               int64
 	// Deleted runs are those of which something is kept.
 	Deleted int64
+	// Erased runs are those whose values were.
+	Erased int64
 }
 
 // Fault is the first thing that a check found wrong.
@@ -66,9 +67,9 @@ func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 // ends it early.
 func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, error) {
 	var report Report
-	err := view(func(txn *badger.Txn) error {
+	err := view(func(txn *layout.Txn) error {
 		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
-		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups} {
+		for _, step := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups, c.erased} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -99,7 +100,7 @@ func FaultOf(d *layout.Damage) *Fault {
 type Checker struct {
 	// Ended is the context's error.
 	Ended  func() error
-	Txn    *badger.Txn
+	Txn    *layout.Txn
 	graphs Graphs
 	report *Report
 	// entries counts the journal entries of each namespace.
@@ -147,7 +148,7 @@ func (c *Checker) runs() error {
 		if err != nil {
 			return err
 		}
-		st, err := codec.DecodeHead(value)
+		st, err := c.Txn.Head(value)
 		if err != nil {
 			return &Fault{Namespace: ns, Run: run, Row: "head", Detail: err.Error()}
 		}
@@ -155,7 +156,7 @@ func (c *Checker) runs() error {
 			return &Fault{Namespace: ns, Run: run, Row: "head", Detail: fmt.Sprintf("holds run %s of namespace %d", st.RunID, st.Namespace)}
 		}
 		c.report.Runs++
-		r := &runCheck{Checker: c, walks: walks, Prover: Prover{Ns: ns, Run: run}, head: st, value: value, rows: make(map[string]bool)}
+		r := &runCheck{Checker: c, walks: walks, Prover: Prover{Ns: ns, Run: run, Keys: c.Txn.Keys}, head: st, value: value, rows: make(map[string]bool)}
 		return r.check()
 	})
 	for _, w := range walks {
@@ -247,7 +248,7 @@ func (c *Checker) owner(row string, ns uint32, run string) (*machine.State, erro
 	if value == nil {
 		return nil, &Fault{Namespace: ns, Run: run, Row: row, Detail: "the run has no head"}
 	}
-	c.last, err = codec.DecodeHead(value)
+	c.last, err = c.Txn.Head(value)
 	return c.last, err
 }
 

@@ -72,15 +72,15 @@ func told(key, value []byte) (ns uint32, run string, last uint64, ok bool) {
 	ns = binary.BigEndian.Uint32(key[1:5])
 	switch key[0] {
 	case layout.KindHead:
-		st, err := codec.DecodeHead(bytes.Clone(value))
+		st, err := codec.LeftOfHead(bytes.Clone(value))
 		_, run, bad := layout.RunOf(key)
 		return ns, run, seqOf(st), err == nil && bad == nil && st.RunID == run
 	case layout.KindCallerID:
-		d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
+		d, err := codec.LeftOfDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
 		return ns, d.RunID, d.Last, err == nil && d.RunID != ""
 	}
 	_, run, err := layout.RunOf(key)
-	d, bad := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerRun}, value)
+	d, bad := codec.LeftOfDedupe(machine.Dedupe{Scope: machine.PerRun}, value)
 	return ns, run, d.Last, err == nil && bad == nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
 // Bounds of one read of a proof: no transaction stays open for longer than that takes.
@@ -22,7 +23,7 @@ const (
 )
 
 // View reads at the last synced group.
-type View func(read func(txn *badger.Txn) error) error
+type View func(read func(txn *layout.Txn) error) error
 
 // Prover follows the entries of one run in their stored form, from the first on:
 // seqs without a gap, the chain, and that each input makes exactly these bytes.
@@ -31,11 +32,15 @@ type Prover struct {
 	Run string
 	// Graph nil: nothing is replayed.
 	Graph *machine.Graph
+	// Keys are those of the store; nil: no entry is sealed.
+	Keys layout.Keyring
 	// Progress is the replayed one, nil before the first entry and without a graph.
 	Progress *machine.State
 	seq      uint64
 	Chain    [32]byte
 	entries  int64
+	// erased: the values of the run are gone, so that nothing is replayed.
+	erased bool
 }
 
 func (p *Prover) fault(row string, seq uint64, format string, args ...any) error {
@@ -44,7 +49,7 @@ func (p *Prover) fault(row string, seq uint64, format string, args ...any) error
 
 // Next proves one entry; the writes are what its input makes, nil without a graph.
 func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
-	e, err := codec.DecodeEntry(p.Run, value)
+	e, err := codec.ReadEntry(p.Run, value, p.Keys)
 	if err != nil {
 		return nil, nil, p.fault("entry", p.seq+1, "%v", err)
 	}
@@ -82,7 +87,11 @@ func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 	state.PrevHash, state.Namespace = e.PrevHash, p.Ns
 	batch := *result.Batch
 	batch.State = &state
-	w, err := layout.Encode(&batch)
+	key, err := p.key(value, state.Erasable)
+	if err != nil {
+		return nil, err
+	}
+	w, err := layout.Encode(&batch, key)
 	if err != nil {
 		return nil, p.fault("entry", e.First, "%v", err)
 	}
@@ -95,9 +104,25 @@ func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 	return w, nil
 }
 
+// key is what an entry is sealed under; nil: it is not, and needs not.
+func (p *Prover) key(value []byte, erasable bool) (*seal.Key, error) {
+	slot, ok := codec.Sealed(value)
+	if ok != erasable {
+		return nil, p.fault("entry", p.seq+1, "it is sealed: %v, its run can be erased: %v", ok, erasable)
+	}
+	if !ok {
+		return nil, nil
+	}
+	key, err := p.Keys.Key(slot)
+	if err != nil {
+		return nil, p.fault("entry", p.seq+1, "its key: %v", err)
+	}
+	return key, nil
+}
+
 // proof tells how far it came; a fault is a finding, any other error is not.
 func (p *Prover) proof(err error) (machine.Proof, error) {
-	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.Chain}
+	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.Chain, Erased: p.erased}
 	if d, ok := errors.AsType[*layout.Damage](err); ok {
 		out.BadSeq, out.Detail = p.seq+1, "damaged: "+d.Detail
 		return out, nil
@@ -120,6 +145,9 @@ func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Gra
 	}
 	if err != nil {
 		return machine.Proof{}, fmt.Errorf("prove run %q: %w", run, err)
+	}
+	if p.erased = head.Erased != nil; p.erased {
+		p.Graph = nil
 	}
 	for err == nil && p.seq < head.Seq {
 		_, err = provePage(ctx, view, p, head.Seq, head.Seq)
@@ -147,7 +175,7 @@ func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Gra
 // proves.)
 func proveEnd(ctx context.Context, view View, p *Prover) error {
 	return layout.EachRow(ctx, view, layout.RunKey(nil, layout.KindRunID, p.Ns, p.Run), func(_, value []byte) error {
-		d, err := codec.DecodeDedupe(machine.Dedupe{}, value)
+		d, err := codec.LeftOfDedupe(machine.Dedupe{}, value)
 		if err != nil {
 			return p.fault("id", p.seq, "%v", err)
 		}
@@ -164,14 +192,14 @@ func proveEnd(ctx context.Context, view View, p *Prover) error {
 
 // toProve is the stored head of a run, and its bytes.
 func toProve(view View, ns uint32, run string) (head *machine.State, value []byte, err error) {
-	err = view(func(txn *badger.Txn) error {
+	err = view(func(txn *layout.Txn) error {
 		if value, err = layout.Get(txn, layout.HeadKey(ns, run)); err != nil {
 			return err
 		}
 		if value == nil {
 			return layout.Gone(txn, ns, run, machine.ErrNoRun)
 		}
-		head, err = codec.DecodeHead(value)
+		head, err = txn.Head(value)
 		return err
 	})
 	return head, value, err
@@ -179,7 +207,7 @@ func toProve(view View, ns uint32, run string) (head *machine.State, value []byt
 
 // deletedSince: what a proof missed is gone because the run was deleted meanwhile.
 func deletedSince(view View, ns uint32, run string) error {
-	return view(func(txn *badger.Txn) error {
+	return view(func(txn *layout.Txn) error {
 		if layout.There(txn, ns, run) {
 			return nil
 		}
@@ -188,7 +216,7 @@ func deletedSince(view View, ns uint32, run string) error {
 }
 
 func isThere(view View, key []byte) (found bool, err error) {
-	err = view(func(txn *badger.Txn) error {
+	err = view(func(txn *layout.Txn) error {
 		value, err := layout.Get(txn, key)
 		found = value != nil
 		return err
@@ -199,7 +227,7 @@ func isThere(view View, key []byte) (found bool, err error) {
 // provePage proves the next entries up to the last seq, in one bounded read, and says
 // whether there may be more. Up to the head none may be missing.
 func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (more bool, err error) {
-	err = view(func(txn *badger.Txn) error {
+	err = view(func(txn *layout.Txn) error {
 		read := 0
 		for n := 0; n < provenRecords && read < provenBytes && p.seq < last; n++ {
 			if err := ctx.Err(); err != nil {
@@ -215,6 +243,7 @@ func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (mo
 			if value == nil {
 				return nil
 			}
+			p.Keys = txn.Keys
 			if _, _, err := p.Next(value); err != nil {
 				return err
 			}
@@ -239,7 +268,11 @@ func (p *Prover) atHead(head *machine.State, value []byte) error {
 	}
 	state := *p.Progress
 	state.Imported = head.Imported
-	if !bytes.Equal(codec.EncodeHead(&state, p.Chain), value) {
+	key, err := p.key(value, state.Erasable)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(layout.EncodeHead(&state, p.Chain, key), value) {
 		return p.fault("head", p.seq, "it differs from the replay of its records")
 	}
 	return nil
@@ -249,7 +282,7 @@ func (p *Prover) atHead(head *machine.State, value []byte) error {
 // order of namespaces and ids, and reports each.
 func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	var heads []*machine.State
-	err := view(func(txn *badger.Txn) error {
+	err := view(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindHead}})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, []byte{layout.KindHead}); it.Next() {

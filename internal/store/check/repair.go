@@ -45,7 +45,7 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 		seed:    maphash.MakeSeed(), wanted: map[uint64]struct{}{}, broken: map[queueRun]bool{},
 		gaps: map[uint32][]gap{}, deleted: map[uint32]uint64{}, out: Repair{Rows: map[string]*RowRepair{}},
 	}
-	err := view(func(txn *badger.Txn) error {
+	err := view(func(txn *layout.Txn) error {
 		r.Txn = txn
 		for _, step := range []func() error{r.kept, r.going, r.places, r.runs, r.fill, r.evidence, r.strays} {
 			if err := step(); err != nil {
@@ -55,7 +55,7 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 		return r.flush()
 	})
 	if err == nil {
-		err = view(func(txn *badger.Txn) error {
+		err = view(func(txn *layout.Txn) error {
 			r.Txn = txn
 			return r.watermarks()
 		})
@@ -153,7 +153,7 @@ func (r *repairer) runs() error {
 // replayRun takes the entries of one run from an iterator that stands at the first.
 func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
 	p := layout.RunKey(nil, layout.KindEntry, ns, run)
-	one := &runRepair{repairer: r, Prover: Prover{Ns: ns, Run: run}, rows: map[string][]byte{}}
+	one := &runRepair{repairer: r, Prover: Prover{Ns: ns, Run: run, Keys: r.Txn.Keys}, rows: map[string][]byte{}}
 	going := r.broken[queueRun{ns, run}]
 	var fault error
 	for ; layout.Has(it, p); it.Next() {
@@ -179,6 +179,11 @@ func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
 	if fault == nil {
 		r.out.Runs++
 		r.out.Entries += one.entries
+		if one.erased {
+			// Nothing makes its rows anew: they stay as they are.
+			r.broken[queueRun{ns, run}] = true
+			return nil
+		}
 		return one.compare()
 	}
 	proof, err := one.proof(fault)
@@ -211,13 +216,20 @@ func (one *runRepair) lost() error {
 func (one *runRepair) entry(value []byte) error {
 	if one.seq == 0 {
 		one.imported = codec.EntryCursor(value) == 0
-		var err error
+		e, err := codec.ReadEntry(one.Prover.Run, value, one.Keys)
+		if err != nil {
+			return one.fault("entry", 1, "%v", err)
+		}
+		if one.erased = e.Erased; one.erased {
+			_, _, err := one.Next(value)
+			return err
+		}
 		if one.Prover.Graph, err = one.graphOf(value); err != nil {
 			return one.fault("entry", 1, "its pack: %v", err)
 		}
 	}
 	_, w, err := one.Next(value)
-	if err != nil {
+	if err != nil || w == nil {
 		return err
 	}
 	for i := range w.Ops {
@@ -298,7 +310,7 @@ func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
 	if st := one.known(); st != nil {
 		return one.graphs(st.Digest, st.Entry, st.Agent, st.EntryOverride)
 	}
-	e, err := codec.DecodeEntry(one.Prover.Run, bytes.Clone(first))
+	e, err := one.Txn.Entry(one.Prover.Run, bytes.Clone(first))
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +346,7 @@ func (one *runRepair) known() *machine.State {
 		if err != nil {
 			continue
 		}
-		if st, err := codec.DecodeHead(value); err == nil && st.RunID == one.Prover.Run {
+		if st, err := one.Txn.Head(value); err == nil && st.RunID == one.Prover.Run {
 			return st
 		}
 	}
@@ -417,7 +429,7 @@ func ownerOf(item *badger.Item) (ns uint32, run string, err error) {
 		return ns, run, err
 	case layout.KindCallerID:
 		err = layout.ValueOf(item, func(v []byte) error {
-			d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, v)
+			d, err := codec.LeftOfDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, v)
 			run = d.RunID
 			return err
 		})

@@ -189,7 +189,7 @@ func (c *Checker) indexRow(key, _ []byte) error {
 // callers checks that the ids of principals belong to the runs that they began.
 func (c *Checker) callers() error {
 	return c.Each([]byte{layout.KindCallerID}, func(key, value []byte) error {
-		d, err := codec.DecodeDedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
+		d, _, err := c.Txn.Dedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
 		if err != nil {
 			return &Fault{Row: "id", Detail: err.Error()}
 		}
@@ -202,7 +202,7 @@ func (c *Checker) callers() error {
 		if entry == nil {
 			return c.orphan(ns, key, d.RunID)
 		}
-		e, err := codec.DecodeEntry(d.RunID, entry)
+		e, err := c.Txn.Entry(d.RunID, entry)
 		fault := &Fault{Namespace: ns, Run: d.RunID, Seq: d.First, Row: "id", Detail: "no entry used up this id"}
 		if err != nil {
 			return fault

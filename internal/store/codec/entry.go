@@ -57,9 +57,9 @@ func SetCursor(value []byte, cursor uint64) {
 	binary.BigEndian.PutUint64(value[cursorAt:], cursor)
 }
 
-// EntryCursor is the place of a stored entry, 0 if the value is none.
+// EntryCursor is the place of a stored entry, sealed or not, 0 if the value is none.
 func EntryCursor(value []byte) uint64 {
-	if checkFormat("entry", value, entryAt) != nil {
+	if len(value) < entryAt || value[0] != Format && value[0] != FormatSealed {
 		return 0
 	}
 	return binary.BigEndian.Uint64(value[cursorAt:])
@@ -109,7 +109,11 @@ func Chained(value []byte) bool {
 	if len(value) < entryAt {
 		return false
 	}
-	hash := sha256.Sum256(value[prevAt:])
+	end := len(value)
+	if _, ok := Sealed(value); ok && end >= entryAt+slotBytes {
+		end -= slotBytes
+	}
+	hash := sha256.Sum256(value[prevAt:end])
 	return bytes.Equal(hash[:], value[hashAt:prevAt])
 }
 

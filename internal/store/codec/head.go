@@ -24,8 +24,10 @@ func EncodeHead(st *machine.State, hash [32]byte) []byte {
 
 // HeadSeq reads the last seq of a head without the state.
 func HeadSeq(value []byte) (uint64, error) {
-	if err := checkFormat("head", value, stateAt); err != nil {
-		return 0, err
+	if _, ok := Sealed(value); !ok || len(value) < stateAt {
+		if err := checkFormat("head", value, stateAt); err != nil {
+			return 0, err
+		}
 	}
 	return binary.BigEndian.Uint64(value[1:]), nil
 }
@@ -36,6 +38,10 @@ const currentNum = 21
 // HeadCurrent reads the name of the state that a head visits, a part of value, without
 // the rest: lists look at many heads and take few.
 func HeadCurrent(value []byte) ([]byte, error) {
+	value, err := leftOf("head", value, stateAt)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkFormat("head", value, stateAt); err != nil {
 		return nil, err
 	}
@@ -50,12 +56,15 @@ func HeadCurrent(value []byte) ([]byte, error) {
 
 // DecodeHead reads a head or checkpoint. The state holds no part of value.
 func DecodeHead(value []byte) (*machine.State, error) {
+	if err := checkFormat("head", value, stateAt); err != nil {
+		return nil, err
+	}
 	seq, err := HeadSeq(value)
 	if err != nil {
 		return nil, err
 	}
 	st := &machine.State{}
-	if err := readState(value[stateAt:], st); err != nil { //nolint:gosec // HeadSeq has checked the length
+	if err := readState(value[stateAt:], st); err != nil {
 		return nil, err
 	}
 	if st.Seq != seq {

@@ -2007,6 +2007,7 @@ func appendState(b []byte, v *machine.State) []byte {
 	}
 	b = appendUint(b, 91, uint64(v.Awaiting))
 	b = appendTime(b, 92, v.StatusAt)
+	b = appendBool(b, 93, v.Erasable)
 	return b
 }
 
@@ -2118,6 +2119,8 @@ func readState(b []byte, v *machine.State) error {
 			v.Awaiting = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
 		case 92:
 			v.StatusAt = s.time()
+		case 93:
+			v.Erasable = s.bool()
 		default:
 			s.unknown()
 		}
@@ -2381,6 +2384,7 @@ func appendDeadLetter(b []byte, v *machine.DeadLetter) []byte {
 	b = appendString(b, 3, v.Type)
 	b = appendBytes(b, 4, v.Body)
 	b = appendString(b, 5, v.Error)
+	b = appendBool(b, 6, v.Withheld)
 	return b
 }
 
@@ -2398,6 +2402,8 @@ func readDeadLetter(b []byte, v *machine.DeadLetter) error {
 			v.Body = s.bytes()
 		case 5:
 			v.Error = s.string()
+		case 6:
+			v.Withheld = s.bool()
 		default:
 			s.unknown()
 		}
@@ -2443,6 +2449,33 @@ func readDeleted(b []byte, v *machine.Deleted) error {
 			v.StartKind = fit[machine.CommandKind](s)
 		case 10:
 			v.StartID = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendErased(b []byte, v *machine.Erased) []byte {
+	b = appendTime(b, 1, v.At)
+	b = appendString(b, 2, v.By)
+	b = appendString(b, 3, v.Why)
+	b = appendUint(b, 4, uint64(v.Key))
+	return b
+}
+
+func readErased(b []byte, v *machine.Erased) error {
+	s := newScan("erased", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.At = s.time()
+		case 2:
+			v.By = s.string()
+		case 3:
+			v.Why = s.string()
+		case 4:
+			v.Key = fit[uint64](s)
 		default:
 			s.unknown()
 		}

@@ -123,3 +123,13 @@ func DecodeNumber(value []byte) (uint64, error) {
 	}
 	return binary.BigEndian.Uint64(value[1:]), nil
 }
+
+// EncodeErased makes the value of the row of a run whose values were erased; its id is in
+// the key.
+func EncodeErased(e *machine.Erased) []byte { return appendErased(row(64), e) }
+
+// DecodeErased is the inverse of [EncodeErased], less the id.
+func DecodeErased(value []byte) (e machine.Erased, err error) {
+	err = decode("erased run", value, &e, readErased)
+	return e, err
+}

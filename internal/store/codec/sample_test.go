@@ -56,7 +56,7 @@ func (f *filler) fill(v reflect.Value) {
 		for i := range v.NumField() {
 			// What a caller claims of a value is not stored, nor is what rows lack.
 			if v.Type() == reflect.TypeFor[machine.ArtifactWrite]() && i >= 2 ||
-				v.Type() == reflect.TypeFor[machine.State]() && v.Type().Field(i).Name == "Unlisted" {
+				v.Type() == reflect.TypeFor[machine.State]() && slices.Contains([]string{"Unlisted", "Key", "Erased"}, v.Type().Field(i).Name) {
 				continue
 			}
 			f.fill(v.Field(i))

@@ -5,6 +5,9 @@ import "fmt"
 // EntrySpan reads the first seq of an entry and the number of its records, without
 // what is in them.
 func EntrySpan(value []byte) (first uint64, records int, err error) {
+	if value, err = leftOf("entry", value, entryAt); err != nil {
+		return 0, 0, err
+	}
 	if err := checkFormat("entry", value, entryAt); err != nil {
 		return 0, 0, err
 	}

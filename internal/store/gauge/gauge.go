@@ -14,7 +14,7 @@ import (
 )
 
 // View reads the store, each time at the same moment.
-type View func(read func(txn *badger.Txn) error) error
+type View func(read func(txn *layout.Txn) error) error
 
 // Stats are the figures of a store.
 type Stats struct {
@@ -59,7 +59,7 @@ func Measure(view View, step func() error) (Stats, error) {
 			continue
 		}
 		for from := []byte{byte(kind)}; from != nil; {
-			err := view(func(txn *badger.Txn) (err error) {
+			err := view(func(txn *layout.Txn) (err error) {
 				from, err = m.page(txn, from)
 				return err
 			})
@@ -87,7 +87,7 @@ func (m *meter) space(number uint32) *Space {
 }
 
 // page counts rows from a key on; next is where the following page begins, nil = at none.
-func (m *meter) page(txn *badger.Txn, from []byte) (next []byte, err error) {
+func (m *meter) page(txn *layout.Txn, from []byte) (next []byte, err error) {
 	kind := from[:1]
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: kind})
 	defer it.Close()
@@ -103,7 +103,7 @@ func (m *meter) page(txn *badger.Txn, from []byte) (next []byte, err error) {
 	return nil, m.step()
 }
 
-func (m *meter) row(txn *badger.Txn, item *badger.Item) error {
+func (m *meter) row(txn *layout.Txn, item *badger.Item) error {
 	if err := m.step(); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (m *meter) named(item *badger.Item) error {
 }
 
 // count takes what a key says of the namespace besides its size.
-func (s *Space) count(txn *badger.Txn, key []byte) error {
+func (s *Space) count(txn *layout.Txn, key []byte) error {
 	switch key[0] {
 	case layout.KindEntry:
 		s.Entries++
@@ -169,7 +169,7 @@ func (s *Space) count(txn *badger.Txn, key []byte) error {
 	return nil
 }
 
-func (s *Space) run(txn *badger.Txn, key []byte) error {
+func (s *Space) run(txn *layout.Txn, key []byte) error {
 	records, err := layout.LastSeq(txn, key)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *Space) run(txn *badger.Txn, key []byte) error {
 	if err != nil {
 		return err
 	}
-	st, err := codec.DecodeHead(value)
+	st, err := codec.LeftOfHead(value)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -117,7 +116,7 @@ func ReadAcked(dir string) (*Acked, error) {
 
 // In proves that the last entry that was acknowledged is in the database, or that its run
 // was deleted since. Errors: *layout.Damage.
-func (a *Acked) In(txn *badger.Txn) error {
+func (a *Acked) In(txn *layout.Txn) error {
 	if a == nil || a.Cursor == 0 {
 		return nil
 	}

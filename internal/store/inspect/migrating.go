@@ -89,7 +89,7 @@ func Remove(dir string) error {
 
 // empty removes what a directory holds, last the file that says that it may go.
 func empty(dir string) error {
-	if err := SetProgress(dir, building); err != nil {
+	if err := errors.Join(SetProgress(dir, building), shred(filepath.Join(dir, RunKeysName))); err != nil {
 		return err
 	}
 	files, err := os.ReadDir(dir)
@@ -101,13 +101,33 @@ func empty(dir string) error {
 	return err
 }
 
+// shred writes over the keys of runs, synced: the blocks of a file that is only removed keep
+// what they had. Without a file it does nothing.
+func shred(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		_, err = file.WriteAt(make([]byte, info.Size()), 0)
+	}
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// RunKeysName is the file of the keys of runs, which is copied by who knows how.
+const RunKeysName = "RUNKEYS"
+
 // CopyOthers takes over files beside the store's own, such as a place in an export.
 func CopyOthers(from, to string) error {
 	files, err := os.ReadDir(from)
 	if err != nil {
 		return err
 	}
-	own := []string{HeadName, "LOCK", RegistryName, badger.KeyRegistryRewriteFileName, "DISCARD", badger.ManifestFilename, migratingName, CompactName}
+	own := []string{HeadName, "LOCK", RegistryName, badger.KeyRegistryRewriteFileName, "DISCARD", badger.ManifestFilename, migratingName, CompactName, RunKeysName}
 	for _, f := range files {
 		ext := filepath.Ext(f.Name())
 		if !f.Type().IsRegular() || slices.Contains(own, f.Name()) || slices.Contains([]string{".sst", ".mem", ".vlog"}, ext) {

@@ -85,7 +85,7 @@ func RowName(key []byte) string {
 }
 
 // Get reads one key into a copy; nil if there is none.
-func Get(txn *badger.Txn, key []byte) ([]byte, error) {
+func Get(txn *Txn, key []byte) ([]byte, error) {
 	item, err := txn.Get(key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil

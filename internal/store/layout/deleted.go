@@ -3,8 +3,6 @@ package layout
 import (
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
@@ -15,7 +13,7 @@ func DeletedKey(ns uint32, run string) []byte {
 }
 
 // DeletedOf reads what is kept of a run that was deleted; nil: it was not.
-func DeletedOf(txn *badger.Txn, ns uint32, run string) (*machine.Deleted, error) {
+func DeletedOf(txn *Txn, ns uint32, run string) (*machine.Deleted, error) {
 	value, err := Get(txn, DeletedKey(ns, run))
 	if err != nil || value == nil {
 		return nil, err
@@ -27,7 +25,7 @@ func DeletedOf(txn *badger.Txn, ns uint32, run string) (*machine.Deleted, error)
 
 // Gone is the error for a run that is not there: miss, and the refusal RUN_DELETED if it
 // was deleted.
-func Gone(txn *badger.Txn, ns uint32, run string, miss error) error {
+func Gone(txn *Txn, ns uint32, run string, miss error) error {
 	d, err := DeletedOf(txn, ns, run)
 	switch {
 	case err != nil || d == nil && miss != nil:
@@ -59,8 +57,18 @@ type RunEnd struct {
 	Hash [32]byte
 }
 
+// State is the head as of the last record.
+func (e *RunEnd) State() *machine.State {
+	if e.Head == nil {
+		return nil
+	}
+	st := *e.Head
+	st.Seq, st.PrevHash = e.Last, e.Hash
+	return &st
+}
+
 // EndOf reads where the journal of a run ends; machine.ErrNoRun.
-func EndOf(txn *badger.Txn, ns uint32, run string) (end RunEnd, err error) {
+func EndOf(txn *Txn, ns uint32, run string) (end RunEnd, err error) {
 	if end.Head, err = StoredHead(txn, ns, run); err != nil {
 		return end, err
 	}
@@ -74,7 +82,7 @@ func EndOf(txn *badger.Txn, ns uint32, run string) (end RunEnd, err error) {
 }
 
 // There: the run has a head, so that its rows are to be seen.
-func There(txn *badger.Txn, ns uint32, run string) bool {
+func There(txn *Txn, ns uint32, run string) bool {
 	_, err := txn.Get(HeadKey(ns, run))
 	return err == nil
 }

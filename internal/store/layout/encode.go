@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
 // Op is one key to set or delete.
@@ -84,14 +85,22 @@ const (
 	checkpointEveryLarge = 1024
 )
 
-// Encode makes the rows of a batch. The head is among them where it is due, see headDue;
-// batch.State.PrevHash must be the hash of the run's last entry.
-func Encode(batch *machine.Batch) (*Made, error) {
+// Encode makes the rows of a batch, with a key those that have values sealed. The head is
+// among them where it is due, see headDue; batch.State.PrevHash must be the hash of the run's
+// last entry.
+func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
 	}
 	st := batch.State
-	entry, hash, err := codec.EncodeEntry(st.PrevHash, batch.Prev+1, &batch.Input, batch.Records)
+	if st.Erasable != (key != nil) {
+		return nil, fmt.Errorf("encode batch: a key is given %v, the run can be erased %v", key != nil, st.Erasable)
+	}
+	plain, hash, err := codec.EncodeEntry(st.PrevHash, batch.Prev+1, &batch.Input, batch.Records)
+	entry := plain
+	if err == nil && key != nil {
+		entry, hash, err = codec.SealEntry(key, plain, &batch.Input, batch.Records)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,14 +113,23 @@ func Encode(batch *machine.Batch) (*Made, error) {
 	w.set(Number(RunKey(w.keys, KindEntry, w.Ns, st.RunID), batch.Prev+1), entry)
 	due := headDue(batch)
 	if due {
-		w.head(batch, codec.EncodeHead(st, hash))
+		w.head(batch, EncodeHead(st, hash, key))
 	}
 	w.list(batch, due)
-	w.consumed(batch)
+	w.consumed(batch, key)
 	w.rows(batch)
 	w.queues(batch)
-	w.refers(st.RunID, entry)
+	w.refers(st.RunID, plain)
 	return w, nil
+}
+
+// EncodeHead makes the value of a run's head, sealed with a key.
+func EncodeHead(st *machine.State, hash [32]byte, key *seal.Key) []byte {
+	value := codec.EncodeHead(st, hash)
+	if key == nil {
+		return value
+	}
+	return codec.SealHead(key, value, st, hash)
 }
 
 // head stores the run's state, and a copy of it now and then.
@@ -175,11 +193,16 @@ func crossed(prev, last uint64, headBytes int) bool {
 	return prev/every != last/every
 }
 
-func (w *Made) consumed(batch *machine.Batch) {
+func (w *Made) consumed(batch *machine.Batch, key *seal.Key) {
 	for i := range batch.Consumed {
 		d := &batch.Consumed[i]
-		key := w.set(DedupeKey(w.keys, w.Ns, d), codec.EncodeDedupe(d))
-		w.Fresh = append(w.Fresh, key)
+		var value []byte
+		if key == nil {
+			value = codec.EncodeDedupe(d)
+		} else {
+			value = codec.SealDedupe(key, d)
+		}
+		w.Fresh = append(w.Fresh, w.set(DedupeKey(w.keys, w.Ns, d), value))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // StoredHead is the last head that was stored of a run, see headDue; machine.ErrNoRun.
-func StoredHead(txn *badger.Txn, ns uint32, run string) (*machine.State, error) {
+func StoredHead(txn *Txn, ns uint32, run string) (*machine.State, error) {
 	value, err := Get(txn, HeadKey(ns, run))
 	if err != nil {
 		return nil, err
@@ -21,14 +21,14 @@ func StoredHead(txn *badger.Txn, ns uint32, run string) (*machine.State, error) 
 	if value == nil {
 		return nil, Gone(txn, ns, run, machine.ErrNoRun)
 	}
-	return codec.DecodeHead(value)
+	return txn.Head(value)
 }
 
 // TailOf reads the entries after a stored head.
-func TailOf(txn *badger.Txn, ns uint32, head *machine.State) ([]machine.Entry, error) {
+func TailOf(txn *Txn, ns uint32, head *machine.State) ([]machine.Entry, error) {
 	var tail []machine.Entry
 	err := EachAfter(txn, HeadKey(ns, head.RunID), head.Seq, func(value []byte) (int, error) {
-		e, err := codec.DecodeEntry(head.RunID, value)
+		e, err := txn.Entry(head.RunID, value)
 		tail = append(tail, e)
 		return len(e.Records), err
 	})
@@ -37,7 +37,7 @@ func TailOf(txn *badger.Txn, ns uint32, head *machine.State) ([]machine.Entry, e
 
 // EachAfter visits the entries that follow a record of a run; visit says how many
 // records one has.
-func EachAfter(txn *badger.Txn, head []byte, seq uint64, visit func(value []byte) (records int, err error)) error {
+func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (records int, err error)) error {
 	key := make([]byte, 0, len(head)+8)
 	for {
 		value, err := Get(txn, EntryOf(key, head, seq+1))
@@ -53,7 +53,7 @@ func EachAfter(txn *badger.Txn, head []byte, seq uint64, visit func(value []byte
 }
 
 // AnyFrom: under the prefix there is a key with that number or a later one.
-func AnyFrom(txn *badger.Txn, p []byte, n uint64) bool {
+func AnyFrom(txn *Txn, p []byte, n uint64) bool {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	it.Seek(Number(bytes.Clone(p), n))
@@ -61,7 +61,7 @@ func AnyFrom(txn *badger.Txn, p []byte, n uint64) bool {
 }
 
 // LastSeq is the seq of a run's last record, 0 if there is no such run.
-func LastSeq(txn *badger.Txn, head []byte) (uint64, error) {
+func LastSeq(txn *Txn, head []byte) (uint64, error) {
 	seq, err := HeadSeq(txn, head)
 	if err != nil || seq == 0 {
 		return seq, err
@@ -101,7 +101,7 @@ func modeOf(head *machine.State, artifact string) machine.Mode {
 }
 
 // HeadSeq is the seq of a run's stored head, 0 if there is no such run.
-func HeadSeq(txn *badger.Txn, head []byte) (uint64, error) {
+func HeadSeq(txn *Txn, head []byte) (uint64, error) {
 	item, err := txn.Get(head)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return 0, nil
@@ -119,7 +119,7 @@ func HeadSeq(txn *badger.Txn, head []byte) (uint64, error) {
 
 // EachPlace visits the places of a namespace from a cursor on, in order, gaps too, until
 // visit says false. A cursor that no row has is damage.
-func EachPlace(txn *badger.Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.Place) (bool, error)) error {
+func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.Place) (bool, error)) error {
 	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
@@ -158,7 +158,7 @@ func readPlaces(item *badger.Item) (first uint64, places []codec.Place, err erro
 }
 
 // EntryAt reads the entry at a place that was given out, and its size.
-func EntryAt(txn *badger.Txn, ns uint32, at codec.Place) (machine.Entry, int, error) {
+func EntryAt(txn *Txn, ns uint32, at codec.Place) (machine.Entry, int, error) {
 	value, err := Get(txn, EntryKey(ns, at.Run, at.First))
 	if err == nil && value == nil {
 		err = Damaged("", "run %q, entry %d is missing", at.Run, at.First)
@@ -166,7 +166,7 @@ func EntryAt(txn *badger.Txn, ns uint32, at codec.Place) (machine.Entry, int, er
 	if err != nil {
 		return machine.Entry{}, 0, err
 	}
-	e, err := codec.DecodeEntry(at.Run, value)
+	e, err := txn.Entry(at.Run, value)
 	if err != nil {
 		return e, 0, fmt.Errorf("run %q, entry %d: %w", at.Run, at.First, err)
 	}
@@ -174,8 +174,8 @@ func EntryAt(txn *badger.Txn, ns uint32, at codec.Place) (machine.Entry, int, er
 }
 
 // EachRow visits the rows under a prefix with copies of key and value.
-func EachRow(ctx context.Context, view func(func(txn *badger.Txn) error) error, p []byte, visit func(key, value []byte) error) error {
-	return view(func(txn *badger.Txn) error {
+func EachRow(ctx context.Context, view func(func(txn *Txn) error) error, p []byte, visit func(key, value []byte) error) error {
+	return view(func(txn *Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		for it.Rewind(); Has(it, p); it.Next() {

@@ -48,6 +48,7 @@ const (
 	KindDrop = 'v' // v <prefix>               rows under the prefix are being removed
 
 	KindDeleted = 'D' // D <run>                  what is kept of a run that was deleted
+	KindErased  = 'E' // E <run>                  the values of the run were erased
 
 	KindBackup = 'B' // B <id>                   backup that others may follow on; in namespace 0
 )
@@ -76,6 +77,9 @@ var FormatKey = []byte{KindFormat}
 // GroupKey holds the number of the newest group that has no entries. It is never
 // compacted away: what tables and logs have tells the group they end with.
 var GroupKey = []byte{KindFormat, 'g'}
+
+// RunKeysKey holds the id of the file of keys and how many it has, once there is one.
+var RunKeysKey = []byte{KindFormat, 'k'}
 
 // Prefix begins a key of a kind in a namespace.
 func Prefix(b []byte, kind byte, ns uint32) []byte {

@@ -56,6 +56,7 @@ var Kinds = [256]keyKind{
 	KindDeadLetter:   {Row: "dead letter"},
 	KindDrop:         {Row: "removal", Guarded: true},
 	KindDeleted:      {Row: "deleted run", Guarded: true},
+	KindErased:       {Row: "erased run", Guarded: true},
 
 	KindBackup: {Row: "mark of a backup"},
 }

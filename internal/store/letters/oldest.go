@@ -24,7 +24,7 @@ const (
 // there are to be so many rows of so many bytes: at most a page of them, the next new one
 // removes more.
 func (t *Trimmer) Oldest(p []byte, mostRows int, mostBytes int64) (old []layout.Op, err error) {
-	err = t.View(func(txn *badger.Txn) error {
+	err = t.View(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
 		defer it.Close()
 		rows, bytes := 1, int64(0)

@@ -19,7 +19,7 @@ const page = 1024
 // Trimmer removes letters of one store. Safe for concurrent use.
 type Trimmer struct {
 	// View reads at the last synced group; Write stores rows of a namespace, synced.
-	View  func(read func(txn *badger.Txn) error) error
+	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op) error
 }
 
@@ -36,7 +36,7 @@ type box struct {
 // many; 0 = any number.
 func (t *Trimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (removed int, err error) {
 	var boxes []*box
-	err = t.View(func(txn *badger.Txn) (err error) {
+	err = t.View(func(txn *layout.Txn) (err error) {
 		boxes, err = boxesOf(txn, ns, before)
 		return errors.Join(err, ctx.Err())
 	})
@@ -54,7 +54,7 @@ func (t *Trimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (
 }
 
 // boxesOf counts the letters of each subscription; those of one are in their order.
-func boxesOf(txn *badger.Txn, ns uint32, before int64) (boxes []*box, err error) {
+func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*box, err error) {
 	p := layout.Prefix(nil, layout.KindDeadLetter, ns)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
@@ -133,7 +133,7 @@ func (t *Trimmer) remove(ctx context.Context, ns uint32, prefix []byte, n int) (
 }
 
 func (t *Trimmer) first(ctx context.Context, prefix []byte, n int) (ops []layout.Op, err error) {
-	err = t.View(func(txn *badger.Txn) error {
+	err = t.View(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, prefix) && len(ops) < n; it.Next() {

@@ -8,13 +8,14 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
 // ErrSameKey: the new key is the old one.
 var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that the directory has")
 
 // Rotate puts the data keys of a directory under another master key, in one rename; no
-// file of data is written. Called again after it was done, it says ErrSameKey.
+// file of data is written. Until that is done the keys of runs are under both. Called again after it was done, it says ErrSameKey.
 //
 // Errors: [inspect.ErrLocked], *[inspect.KeyError], *[layout.Damage] (the directory holds
 // less than was acknowledged); nothing was changed by any of them.
@@ -30,7 +31,8 @@ func Rotate(dir string, from, to []byte) (err error) {
 	found, err := inspect.Inspect(dir, from)
 	if isWrong(err) {
 		if _, again := inspect.Inspect(dir, to); again == nil {
-			return ErrSameKey
+			// A crash may have left what the old key opens.
+			return errors.Join(ErrSameKey, keyring.Unwrap(dir, to))
 		}
 	}
 	if err != nil {
@@ -44,10 +46,13 @@ func Rotate(dir string, from, to []byte) (err error) {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", inspect.RegistryName, err)
 	}
+	if err := keyring.Rewrap(dir, from, to); err != nil {
+		return err
+	}
 	if err := badger.WriteKeyRegistry(keys, badger.KeyRegistryOptions{Dir: dir, EncryptionKey: to}); err != nil {
 		return fmt.Errorf("write %s: %w", inspect.RegistryName, err)
 	}
-	return nil
+	return keyring.Unwrap(dir, to)
 }
 
 func isWrong(err error) bool {

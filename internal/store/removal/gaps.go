@@ -14,7 +14,7 @@ import (
 // Neighbours of which nothing is left become one row, so that the order of everything
 // takes room by what is there and not by what ever was.
 type gaps struct {
-	txn *badger.Txn
+	txn *layout.Txn
 	ns  uint32
 	// changed are the rows by the cursor that they end with.
 	changed map[uint64][]codec.Place
@@ -22,7 +22,7 @@ type gaps struct {
 	bytes int
 }
 
-func newGaps(txn *badger.Txn, ns uint32) *gaps {
+func newGaps(txn *layout.Txn, ns uint32) *gaps {
 	return &gaps{txn: txn, ns: ns, changed: map[uint64][]codec.Place{}}
 }
 

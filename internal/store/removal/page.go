@@ -22,7 +22,7 @@ const (
 
 // perRun are the kinds of rows that begin with their run and go after its head, entries
 // first.
-var perRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID}
+var perRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID, layout.KindErased}
 
 // prefixes begin the rows of a run, in the order in which they go.
 func prefixes(ns uint32, run string) (all [][]byte) {
@@ -46,7 +46,7 @@ type position struct {
 
 // page collects rows of one run for one commit.
 type page struct {
-	txn   *badger.Txn
+	txn   *layout.Txn
 	ns    uint32
 	run   string
 	most  int
@@ -59,7 +59,7 @@ type page struct {
 	gaps *gaps
 }
 
-func newPage(txn *badger.Txn, ns uint32, run string, most int) *page {
+func newPage(txn *layout.Txn, ns uint32, run string, most int) *page {
 	return &page{txn: txn, ns: ns, run: run, most: cmp.Or(most, pageRows), refs: map[[32]byte]bool{}, gaps: newGaps(txn, ns)}
 }
 
@@ -112,7 +112,12 @@ func (p *page) remove(key []byte) {
 // entry notes what stands elsewhere of an entry: its cursor, and the blobs it refers to.
 func (p *page) entry(item *badger.Item) error {
 	return layout.ValueOf(item, func(value []byte) error {
-		for _, sum := range layout.RefsIn(value) {
+		// Those of a run that was erased went with its values.
+		plain, err := codec.OpenEntry(value, p.txn.Keys)
+		if err != nil {
+			return err
+		}
+		for _, sum := range layout.RefsIn(plain) {
 			if !p.refs[sum] {
 				p.refs[sum] = true
 				p.remove(layout.AppendName(layout.BlobRefsOf(p.ns, sum), p.run))

@@ -36,7 +36,7 @@ func (r *Remover) Prune(ctx context.Context, ns uint32, before int64) (forgotten
 // following page begins, nil = there is none.
 func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []byte) (ops []layout.Op, n int, next []byte, err error) {
 	p := layout.Prefix(nil, layout.KindDeleted, ns)
-	err = r.View(func(txn *badger.Txn) error {
+	err = r.View(func(txn *layout.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 		defer it.Close()
 		if from == nil {
@@ -61,7 +61,7 @@ func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []
 	return ops, n, next, err
 }
 
-func outlivedRow(txn *badger.Txn, ns uint32, item *badger.Item, before int64) ([]layout.Op, error) {
+func outlivedRow(txn *layout.Txn, ns uint32, item *badger.Item, before int64) ([]layout.Op, error) {
 	var d machine.Deleted
 	err := layout.ValueOf(item, func(v []byte) (err error) {
 		d, err = codec.DecodeDeleted(v)
@@ -88,7 +88,7 @@ func outlivedRow(txn *badger.Txn, ns uint32, item *badger.Item, before int64) ([
 	if err != nil || value == nil {
 		return ops, err
 	}
-	id, err := codec.DecodeDedupe(start, value)
+	id, err := codec.LeftOfDedupe(start, value)
 	if err == nil && id.RunID == run {
 		ops = append(ops, layout.Op{Key: key, Delete: true})
 	}

@@ -34,7 +34,7 @@ var ErrEnded = errors.New("the run is removed")
 // Remover removes the runs of one store. Safe for concurrent use.
 type Remover struct {
 	// View reads at the last synced group; Write stores a change, synced.
-	View  func(read func(txn *badger.Txn) error) error
+	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, c Change) error
 	// Rows is about how many rows one commit takes. Default 4 096.
 	Rows int
@@ -78,7 +78,7 @@ func wrapped(run string, err error) error {
 // before reads whether the run was deleted: then it is not there now. going: rows of it
 // are.
 func (r *Remover) before(ns uint32, run string) (d machine.Deleted, going bool, err error) {
-	err = r.View(func(txn *badger.Txn) error {
+	err = r.View(func(txn *layout.Txn) error {
 		if layout.There(txn, ns, run) {
 			return nil
 		}
@@ -106,7 +106,7 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 	r.places.Lock()
 	defer r.places.Unlock()
 	c := Change{Ns: ns, Head: layout.HeadKey(ns, run)}
-	err = r.View(func(txn *badger.Txn) error {
+	err = r.View(func(txn *layout.Txn) error {
 		end, err := layout.EndOf(txn, ns, run)
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func notEnded(st *machine.State) error {
 
 // remember fills in the id that began the run and how many places it has. A run that was
 // deleted, imported and is deleted again keeps the id that it was begun with.
-func remember(txn *badger.Txn, ns uint32, run string, d *machine.Deleted, imported bool) error {
+func remember(txn *layout.Txn, ns uint32, run string, d *machine.Deleted, imported bool) error {
 	was, err := layout.DeletedOf(txn, ns, run)
 	if err != nil {
 		return err
@@ -171,14 +171,14 @@ func remember(txn *badger.Txn, ns uint32, run string, d *machine.Deleted, import
 	if err != nil || value == nil {
 		return err
 	}
-	e, err := codec.DecodeEntry(run, value)
+	e, err := codec.LeftOfEntry(run, value)
 	if err == nil && e.Input.ID != "" {
 		d.Starter, d.StartKind, d.StartID = e.Input.Principal, machine.KindOf(e.Input.Command), e.Input.ID
 	}
 	return err
 }
 
-func countUnder(txn *badger.Txn, p []byte) (n uint64) {
+func countUnder(txn *layout.Txn, p []byte) (n uint64) {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, p); it.Next() {
@@ -188,7 +188,7 @@ func countUnder(txn *badger.Txn, p []byte) (n uint64) {
 }
 
 // headRows are the rows by which a run is found: its head and what that implies.
-func headRows(txn *badger.Txn, ns uint32, st *machine.State) ([]layout.Op, error) {
+func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error) {
 	ops := []layout.Op{
 		{Key: layout.HeadKey(ns, st.RunID), Delete: true},
 		{Key: layout.RunKey(nil, layout.KindReady, ns, st.RunID), Delete: true},
@@ -208,7 +208,7 @@ func headRows(txn *badger.Txn, ns uint32, st *machine.State) ([]layout.Op, error
 }
 
 // untold are the rows of a run's cancellations that agents were not told of yet.
-func untold(txn *badger.Txn, ns uint32, run string) (keys [][]byte, err error) {
+func untold(txn *layout.Txn, ns uint32, run string) (keys [][]byte, err error) {
 	p := layout.QueuePrefix(layout.QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 	defer it.Close()
@@ -226,7 +226,7 @@ func untold(txn *badger.Txn, ns uint32, run string) (keys [][]byte, err error) {
 
 // Untold: an agent was not told yet that a delegation of the run is no longer wanted.
 func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool, err error) {
-	err = r.View(func(txn *badger.Txn) error {
+	err = r.View(func(txn *layout.Txn) error {
 		keys, err := untold(txn, ns, run)
 		some = len(keys) > 0
 		return errors.Join(err, ctx.Err())
@@ -236,7 +236,7 @@ func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool,
 
 // Bytes is about what the rows of a run take on disk, without what they refer to.
 func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64, err error) {
-	err = r.View(func(txn *badger.Txn) error {
+	err = r.View(func(txn *layout.Txn) error {
 		for _, p := range prefixes(ns, run) {
 			it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
 			for it.Rewind(); layout.Has(it, p); it.Next() {
@@ -252,7 +252,7 @@ func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64
 // Unfinished ends the removal of a run if one was broken off.
 func (r *Remover) Unfinished(ctx context.Context, ns uint32, run string) error {
 	var mark []byte
-	err := r.View(func(txn *badger.Txn) (err error) {
+	err := r.View(func(txn *layout.Txn) (err error) {
 		mark, err = layout.Get(txn, layout.RemovalKey(ns, run))
 		return err
 	})
@@ -281,7 +281,7 @@ func (r *Remover) page(ctx context.Context, ns uint32, run string, at *position)
 	r.places.Lock()
 	defer r.places.Unlock()
 	c := Change{Ns: ns, Mark: layout.RemovalKey(ns, run)}
-	err = r.View(func(txn *badger.Txn) error {
+	err = r.View(func(txn *layout.Txn) error {
 		page := newPage(txn, ns, run, r.Rows)
 		more, err = page.fill(ctx, at)
 		c.Ops, c.Bytes = page.ops, page.freed

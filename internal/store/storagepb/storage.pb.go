@@ -31,6 +31,11 @@ const (
 // Entry is one commit of one run. Its stored form is
 // format byte | cursor (8, big-endian) | hash (32) | prev_hash (32) | Entry,
 // with hash = SHA-256(prev_hash | Entry).
+//
+// Of a run that can be erased an entry, a head, a checkpoint and an id have format byte 2: in
+// place of the message (of an entry: behind prev_hash) stand
+// length (varint) | what is left of it | the message, sealed | slot of the key (8, big-endian),
+// and an entry's hash is over all but the slot.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Seq of the first record; the others follow without a gap.
@@ -5195,6 +5200,7 @@ type State struct {
 	Task           *Task                  `protobuf:"bytes,90,opt,name=task,proto3" json:"task,omitempty"`
 	Awaiting       uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
 	StatusAt       uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
+	Erasable       bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -5556,6 +5562,13 @@ func (x *State) GetStatusAt() uint64 {
 		return x.StatusAt
 	}
 	return 0
+}
+
+func (x *State) GetErasable() bool {
+	if x != nil {
+		return x.Erasable
+	}
+	return false
 }
 
 type Count struct {
@@ -6930,6 +6943,7 @@ type DeadLetter struct {
 	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
 	Body          []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	Withheld      bool                   `protobuf:"varint,6,opt,name=withheld,proto3" json:"withheld,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6997,6 +7011,13 @@ func (x *DeadLetter) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *DeadLetter) GetWithheld() bool {
+	if x != nil {
+		return x.Withheld
+	}
+	return false
 }
 
 // Deleted stands under a run that was deleted, in place of all that it had.
@@ -7114,6 +7135,76 @@ func (x *Deleted) GetStartId() string {
 		return x.StartId
 	}
 	return ""
+}
+
+// Erased stands under a run whose values were erased.
+type Erased struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	At    uint64                 `protobuf:"fixed64,1,opt,name=at,proto3" json:"at,omitempty"`
+	By    string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Why   string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	// Slot of the key that hid them.
+	Key           uint64 `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Erased) Reset() {
+	*x = Erased{}
+	mi := &file_storage_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Erased) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Erased) ProtoMessage() {}
+
+func (x *Erased) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Erased.ProtoReflect.Descriptor instead.
+func (*Erased) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *Erased) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Erased) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Erased) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Erased) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
 }
 
 var File_storage_proto protoreflect.FileDescriptor
@@ -7563,7 +7654,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xad\f\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xc9\f\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -7615,7 +7706,8 @@ const file_storage_proto_rawDesc = "" +
 	"\bimported\x18Q \x01(\bR\bimported\x12)\n" +
 	"\x04task\x18Z \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x12\x1a\n" +
 	"\bawaiting\x18[ \x01(\rR\bawaiting\x12\x1b\n" +
-	"\tstatus_at\x18\\ \x01(\x06R\bstatusAt\"+\n" +
+	"\tstatus_at\x18\\ \x01(\x06R\bstatusAt\x12\x1a\n" +
+	"\berasable\x18] \x01(\bR\berasable\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -7733,14 +7825,15 @@ const file_storage_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12.\n" +
 	"\x06labels\x18\x03 \x03(\v2\x16.pawl.storage.v1.LabelR\x06labels\x12\x16\n" +
 	"\x06parent\x18\x04 \x01(\tR\x06parent\x12\x16\n" +
-	"\x06status\x18\x05 \x03(\rR\x06status\"p\n" +
+	"\x06status\x18\x05 \x03(\rR\x06status\"\x8c\x01\n" +
 	"\n" +
 	"DeadLetter\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x12\n" +
 	"\x04type\x18\x03 \x01(\tR\x04type\x12\x12\n" +
 	"\x04body\x18\x04 \x01(\fR\x04body\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\"\xef\x01\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1a\n" +
+	"\bwithheld\x18\x06 \x01(\bR\bwithheld\"\xef\x01\n" +
 	"\aDeleted\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
@@ -7753,7 +7846,12 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"start_kind\x18\t \x01(\rR\tstartKind\x12\x19\n" +
 	"\bstart_id\x18\n" +
-	" \x01(\tR\astartIdB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
+	" \x01(\tR\astartId\"L\n" +
+	"\x06Erased\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\x04R\x03keyB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
 
 var (
 	file_storage_proto_rawDescOnce sync.Once
@@ -7767,7 +7865,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -7847,6 +7945,7 @@ var file_storage_proto_goTypes = []any{
 	(*SubscriptionFilter)(nil), // 75: pawl.storage.v1.SubscriptionFilter
 	(*DeadLetter)(nil),         // 76: pawl.storage.v1.DeadLetter
 	(*Deleted)(nil),            // 77: pawl.storage.v1.Deleted
+	(*Erased)(nil),             // 78: pawl.storage.v1.Erased
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -8038,7 +8137,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   78,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

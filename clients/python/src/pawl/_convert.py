@@ -47,6 +47,8 @@ _ALIASES = {
     "DiffRunsResponse": _history.RunDiff,
     "VerifyRunResponse": _history.Verification,
     "DeleteRunResponse": _history.Deletion,
+    "EraseRunResponse": _history.Erased,
+    "Erasure": _runs.Erasure,
     "PutBlobResponse": _values.BlobHead,
     "GetBlobResponse": _values.BlobPiece,
 }
@@ -215,6 +217,7 @@ def record_from_proto(
         body=from_proto(getattr(message, form)) if form else None,
         snapshot=snapshot,
         redacted=message.redacted,
+        erased=message.erased,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pawl._enums import ChangeKind, RunStatus
-from pawl._runs import PackRef
+from pawl._runs import Erasure, PackRef
 from pawl._values import Json
 
 
@@ -96,6 +96,7 @@ class Verification:
     """What was proven of a run's journal: so many `entries` and `records`, up to `hash`.
 
     Unless `ok`, `bad_seq` is the first bad record and `detail` what is wrong with it.
+    `erased`: the values of the run were erased, and its chain alone was proven.
     """
 
     ok: bool
@@ -104,6 +105,7 @@ class Verification:
     hash: bytes = field(repr=False)
     bad_seq: int
     detail: str
+    erased: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,18 @@ class Deletion:
     deleted_at: datetime
     deleted_by: str
     rule: str
+    status: RunStatus
+    records: int
+    hash: bytes = field(repr=False)
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """What is left of a run whose values were erased: how it had ended, its `records` and
+    the `hash` of the last, as it was before. `duplicate`: it was erased before."""
+
+    erasure: Erasure
     status: RunStatus
     records: int
     hash: bytes = field(repr=False)

@@ -11,7 +11,7 @@ from pawl._blobs import Source, checked
 from pawl._convert import from_proto
 from pawl._errors import DeadlineError, PawlError
 from pawl._flow import Flow, Handle, Operation, Send, new_id
-from pawl._history import Deletion, RunDiff, Verification
+from pawl._history import Deletion, Erased, RunDiff, Verification
 from pawl._outcomes import Started, started
 from pawl._runs import RunInfo
 from pawl._streams import Reader
@@ -73,6 +73,10 @@ class Histories:
     def delete(self, run_id: str) -> Operation[Deletion]:
         request = run_pb2.DeleteRunRequest(namespace=self.namespace, run_id=run_id)
         return Operation(_RUN + "DeleteRun", request, run_pb2.DeleteRunResponse, from_proto)
+
+    def erase(self, run_id: str, reason: str) -> Operation[Erased]:
+        request = run_pb2.EraseRunRequest(namespace=self.namespace, run_id=run_id, reason=reason)
+        return Operation(_RUN + "EraseRun", request, run_pb2.EraseRunResponse, from_proto)
 
     def verify(self, run_id: str) -> Operation[Verification]:
         request = run_pb2.VerifyRunRequest(namespace=self.namespace, run_id=run_id)

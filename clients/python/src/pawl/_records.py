@@ -314,6 +314,7 @@ class Record:
     UNSPECIFIED, for a kind that a newer server knows and this client does not.
     `snapshot` is the run as of this record, where it was asked for. `redacted`: marks stand
     for its sensitive values, since the caller lacks the scope values:sensitive.
+    `erased`: the values of the run were erased, and its empty fields say nothing of them.
     """
 
     run_id: str
@@ -329,3 +330,4 @@ class Record:
     body: Body | None
     snapshot: Snapshot | None = None
     redacted: bool = False
+    erased: bool = False

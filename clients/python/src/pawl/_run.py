@@ -10,7 +10,7 @@ from pawl._caller import Caller
 from pawl._drive import Driver, Holder
 from pawl._driven_turn import DrivenTurn
 from pawl._flow import Flow, Operation, attempt
-from pawl._history import Deletion, RunDiff, Verification
+from pawl._history import Deletion, Erased, RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._outcomes import (
     Outcome,
@@ -283,6 +283,13 @@ class Run:
         it first, RUN_NEEDED: its parent goes on, AGENT_UNTOLD: an agent is not told
         yet)."""
         return self._client.call(self._client._histories.delete(self.id))
+
+    def erase(self, reason: str) -> Erased:
+        """Erases its values for ever, if it has ended and its pack says x_pawl.erasable; again,
+        it says the same. What is left is read as before, and calls that would tell a value
+        raise StateError (RUN_ERASED). Raises StateError (RUN_NOT_ENDED: cancel it first,
+        RUN_NEEDED: its parent goes on, RUN_NOT_ERASABLE)."""
+        return self._client.call(self._client._histories.erase(self.id, reason))
 
     def export(self, *, timeout: float | None = None) -> bytes:
         """One portable file of it, for `import_run` of any sidecar's client."""

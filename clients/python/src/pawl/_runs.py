@@ -173,6 +173,15 @@ class Remaining:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """That the values of a run were erased: when, by whom and why."""
+
+    at: datetime
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
     """A run as of one record. Times are aware, in UTC; None where there is none.
 
@@ -181,7 +190,8 @@ class RunInfo:
     `artifacts` are heads; values are read with `Run.artifacts`. `awaiting` is what it
     waits for from outside, `status_at` when that or its status changed last, `task` the
     A2A task that it is. `forked_from` is None for a run that was started; one that is
-    `imported` takes no input.
+    `imported` takes no input. `erasable`: its pack asks that its values can be erased;
+    `erased` says that they were, and is None otherwise.
     """
 
     namespace: str
@@ -228,6 +238,8 @@ class RunInfo:
     task: Task | None
     forked_from: ForkedFrom | None
     imported: bool
+    erasable: bool
+    erased: Erasure | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1356,7 +1356,10 @@ type DeadLetter struct {
 	// Size of the body in bytes.
 	Size int64 `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`
 	// The bytes that are sent; empty unless asked for.
-	Body          []byte `protobuf:"bytes,7,opt,name=body,proto3" json:"body,omitempty"`
+	Body []byte `protobuf:"bytes,7,opt,name=body,proto3" json:"body,omitempty"`
+	// True: body was not kept, since the values of the run can be erased. The event is in the
+	// run's records.
+	Withheld      bool `protobuf:"varint,8,opt,name=withheld,proto3" json:"withheld,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1438,6 +1441,13 @@ func (x *DeadLetter) GetBody() []byte {
 		return x.Body
 	}
 	return nil
+}
+
+func (x *DeadLetter) GetWithheld() bool {
+	if x != nil {
+		return x.Withheld
+	}
+	return false
 }
 
 // ListDeadLettersRequest asks for a page of dead letters.
@@ -1880,7 +1890,7 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\n" +
 	"deliveries\x18\x01 \x03(\v2\x11.pawl.v1.DeliveryR\n" +
 	"deliveries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbe\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xda\x01\n" +
 	"\n" +
 	"DeadLetter\x12\f\n" +
 	"\x01n\x18\x01 \x01(\x04R\x01n\x12*\n" +
@@ -1890,7 +1900,8 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"media_type\x18\x04 \x01(\tR\tmediaType\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12\x12\n" +
 	"\x04size\x18\x06 \x01(\x03R\x04size\x12\x12\n" +
-	"\x04body\x18\a \x01(\fR\x04body\"\xfd\x01\n" +
+	"\x04body\x18\a \x01(\fR\x04body\x12\x1a\n" +
+	"\bwithheld\x18\b \x01(\bR\bwithheld\"\xfd\x01\n" +
 	"\x16ListDeadLettersRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12.\n" +
 	"\x03ref\x18\x02 \x01(\v2\x14.pawl.v1.DeliveryRefB\x06\xbaH\x03\xc8\x01\x01R\x03ref\x12!\n" +

@@ -107,7 +107,8 @@ type DeliveryServiceClient interface {
 	// Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE
 	// (DELIVERY_FAILED: the receiver did not take it; the letter stays),
 	// PERMISSION_DENIED (OWNER_LOST_RIGHT: the owner of the receiver may no longer
-	// read), FAILED_PRECONDITION (DELIVERIES_OFF).
+	// read), FAILED_PRECONDITION (DELIVERIES_OFF;
+	// DEAD_LETTER_WITHHELD: the letter of a run that can be erased has no body).
 	ResendDeadLetter(ctx context.Context, in *ResendDeadLetterRequest, opts ...grpc.CallOption) (*ResendDeadLetterResponse, error)
 	// Removes a dead letter unsent. Scope runs:read or runs:write.
 	//
@@ -306,7 +307,8 @@ type DeliveryServiceServer interface {
 	// Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE
 	// (DELIVERY_FAILED: the receiver did not take it; the letter stays),
 	// PERMISSION_DENIED (OWNER_LOST_RIGHT: the owner of the receiver may no longer
-	// read), FAILED_PRECONDITION (DELIVERIES_OFF).
+	// read), FAILED_PRECONDITION (DELIVERIES_OFF;
+	// DEAD_LETTER_WITHHELD: the letter of a run that can be erased has no body).
 	ResendDeadLetter(context.Context, *ResendDeadLetterRequest) (*ResendDeadLetterResponse, error)
 	// Removes a dead letter unsent. Scope runs:read or runs:write.
 	//

@@ -1852,6 +1852,9 @@ type Record struct {
 	// or {"redacted":true} here, since the caller lacks the scope values:sensitive. hash is
 	// over the value all the same.
 	Redacted bool `protobuf:"varint,60,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	// True: the values of the run were erased. Every field that held one is empty here, and
+	// says nothing of what it was; hash is what it was before.
+	Erased bool `protobuf:"varint,61,opt,name=erased,proto3" json:"erased,omitempty"`
 	// What happened.
 	//
 	// Types that are valid to be assigned to Body:
@@ -1978,6 +1981,13 @@ func (x *Record) GetHash() []byte {
 func (x *Record) GetRedacted() bool {
 	if x != nil {
 		return x.Redacted
+	}
+	return false
+}
+
+func (x *Record) GetErased() bool {
+	if x != nil {
+		return x.Erased
 	}
 	return false
 }
@@ -4085,7 +4095,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xd9\v\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xf1\v\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -4096,7 +4106,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\tprincipal\x18\a \x01(\tR\tprincipal\x12\x1b\n" +
 	"\tprev_hash\x18\b \x01(\fR\bprevHash\x12\x12\n" +
 	"\x04hash\x18\t \x01(\fR\x04hash\x12\x1a\n" +
-	"\bredacted\x18< \x01(\bR\bredacted\x125\n" +
+	"\bredacted\x18< \x01(\bR\bredacted\x12\x16\n" +
+	"\x06erased\x18= \x01(\bR\x06erased\x125\n" +
 	"\n" +
 	"transition\x18\x15 \x01(\v2\x13.pawl.v1.TransitionH\x00R\n" +
 	"transition\x12?\n" +

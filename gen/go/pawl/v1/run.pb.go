@@ -351,7 +351,12 @@ type Run struct {
 	// The run and record that it was forked from; unset: it was started.
 	ForkedFrom *ForkedFrom `protobuf:"bytes,80,opt,name=forked_from,json=forkedFrom,proto3" json:"forked_from,omitempty"`
 	// True: it was imported from another sidecar; it takes no input.
-	Imported      bool `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
+	Imported bool `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
+	// True: its pack asks that its values can be erased.
+	Erasable bool `protobuf:"varint,82,opt,name=erasable,proto3" json:"erasable,omitempty"`
+	// Its values were erased: steps, artifacts and everything that held one are not told.
+	// Unset: they were not.
+	Erased        *Erasure `protobuf:"bytes,83,opt,name=erased,proto3" json:"erased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -692,6 +697,20 @@ func (x *Run) GetImported() bool {
 		return x.Imported
 	}
 	return false
+}
+
+func (x *Run) GetErasable() bool {
+	if x != nil {
+		return x.Erasable
+	}
+	return false
+}
+
+func (x *Run) GetErased() *Erasure {
+	if x != nil {
+		return x.Erased
+	}
+	return nil
 }
 
 // RunBudgets are the budgets of a run: those of its pack, lowered by who started it and
@@ -2636,7 +2655,10 @@ type VerifyRunResponse struct {
 	// First bad record; 0 if there is none.
 	BadSeq uint64 `protobuf:"varint,5,opt,name=bad_seq,json=badSeq,proto3" json:"bad_seq,omitempty"`
 	// What is wrong with it; empty if nothing is.
-	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	// True: the values of the run were erased, so that its chain was proven and its inputs
+	// could not be taken once more.
+	Erased        bool `protobuf:"varint,7,opt,name=erased,proto3" json:"erased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2711,6 +2733,13 @@ func (x *VerifyRunResponse) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *VerifyRunResponse) GetErased() bool {
+	if x != nil {
+		return x.Erased
+	}
+	return false
 }
 
 // ExportRunRequest names a run.
@@ -7502,6 +7531,217 @@ func (x *DeleteRunResponse) GetDuplicate() bool {
 	return false
 }
 
+// EraseRunRequest names a run that has ended.
+type EraseRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Why; required, and kept with the run: no value of it.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseRunRequest) Reset() {
+	*x = EraseRunRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseRunRequest) ProtoMessage() {}
+
+func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseRunRequest.ProtoReflect.Descriptor instead.
+func (*EraseRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *EraseRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *EraseRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *EraseRunRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// EraseRunResponse is the erasure, and what the run was.
+type EraseRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When, by whom and why.
+	Erasure *Erasure `protobuf:"bytes,1,opt,name=erasure,proto3" json:"erasure,omitempty"`
+	// How it had ended.
+	Status RunStatus `protobuf:"varint,2,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Records that it has.
+	Records uint64 `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
+	// Hash of its last entry, as it was before.
+	Hash []byte `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"`
+	// True: it was erased before.
+	Duplicate     bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseRunResponse) Reset() {
+	*x = EraseRunResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseRunResponse) ProtoMessage() {}
+
+func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseRunResponse.ProtoReflect.Descriptor instead.
+func (*EraseRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *EraseRunResponse) GetErasure() *Erasure {
+	if x != nil {
+		return x.Erasure
+	}
+	return nil
+}
+
+func (x *EraseRunResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *EraseRunResponse) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *EraseRunResponse) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *EraseRunResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+// Erasure is that the values of a run were erased.
+type Erasure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Principal that asked for it. Empty, with reason: the key was destroyed already in the
+	// file of keys that the store was restored with.
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// Why.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Erasure) Reset() {
+	*x = Erasure{}
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Erasure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Erasure) ProtoMessage() {}
+
+func (x *Erasure) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
+func (*Erasure) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *Erasure) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Erasure) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Erasure) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // PutBlobRequest is one piece of a blob.
 type PutBlobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7530,7 +7770,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7542,7 +7782,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7555,7 +7795,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -7622,7 +7862,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7634,7 +7874,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7647,7 +7887,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -7686,7 +7926,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7698,7 +7938,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7711,7 +7951,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -7753,7 +7993,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7765,7 +8005,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7778,7 +8018,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -7824,7 +8064,7 @@ type DriveRequest struct {
 
 func (x *DriveRequest) Reset() {
 	*x = DriveRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7836,7 +8076,7 @@ func (x *DriveRequest) String() string {
 func (*DriveRequest) ProtoMessage() {}
 
 func (x *DriveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7849,7 +8089,7 @@ func (x *DriveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveRequest.ProtoReflect.Descriptor instead.
 func (*DriveRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DriveRequest) GetNamespace() string {
@@ -7901,7 +8141,7 @@ type DriveCommand struct {
 
 func (x *DriveCommand) Reset() {
 	*x = DriveCommand{}
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7913,7 +8153,7 @@ func (x *DriveCommand) String() string {
 func (*DriveCommand) ProtoMessage() {}
 
 func (x *DriveCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7926,7 +8166,7 @@ func (x *DriveCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveCommand.ProtoReflect.Descriptor instead.
 func (*DriveCommand) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *DriveCommand) GetId() uint64 {
@@ -8192,7 +8432,7 @@ type DriveResponse struct {
 
 func (x *DriveResponse) Reset() {
 	*x = DriveResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8204,7 +8444,7 @@ func (x *DriveResponse) String() string {
 func (*DriveResponse) ProtoMessage() {}
 
 func (x *DriveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8217,7 +8457,7 @@ func (x *DriveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveResponse.ProtoReflect.Descriptor instead.
 func (*DriveResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *DriveResponse) GetAnswers() []*DriveAnswer {
@@ -8265,7 +8505,7 @@ type DriveAnswer struct {
 
 func (x *DriveAnswer) Reset() {
 	*x = DriveAnswer{}
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8277,7 +8517,7 @@ func (x *DriveAnswer) String() string {
 func (*DriveAnswer) ProtoMessage() {}
 
 func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8290,7 +8530,7 @@ func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveAnswer.ProtoReflect.Descriptor instead.
 func (*DriveAnswer) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *DriveAnswer) GetId() uint64 {
@@ -8555,7 +8795,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xa4\x0e\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xea\x0e\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -8605,7 +8845,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x04task\x18> \x01(\v2\r.pawl.v1.TaskR\x04task\x124\n" +
 	"\vforked_from\x18P \x01(\v2\x13.pawl.v1.ForkedFromR\n" +
 	"forkedFrom\x12\x1a\n" +
-	"\bimported\x18Q \x01(\bR\bimported\x1a9\n" +
+	"\bimported\x18Q \x01(\bR\bimported\x12\x1a\n" +
+	"\berasable\x18R \x01(\bR\berasable\x12(\n" +
+	"\x06erased\x18S \x01(\v2\x10.pawl.v1.ErasureR\x06erased\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -8794,14 +9036,15 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\ttruncated\x18\v \x01(\bR\ttruncated\"\x8f\x01\n" +
 	"\x10VerifyRunRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
-	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"\x9c\x01\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"\xb4\x01\n" +
 	"\x11VerifyRunResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x18\n" +
 	"\aentries\x18\x02 \x01(\x03R\aentries\x12\x18\n" +
 	"\arecords\x18\x03 \x01(\x03R\arecords\x12\x12\n" +
 	"\x04hash\x18\x04 \x01(\fR\x04hash\x12\x17\n" +
 	"\abad_seq\x18\x05 \x01(\x04R\x06badSeq\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\"\x8f\x01\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x16\n" +
+	"\x06erased\x18\a \x01(\bR\x06erased\"\x8f\x01\n" +
 	"\x10ExportRunRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"'\n" +
@@ -9195,7 +9438,22 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06status\x18\x04 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x18\n" +
 	"\arecords\x18\x05 \x01(\x04R\arecords\x12\x12\n" +
 	"\x04hash\x18\x06 \x01(\fR\x04hash\x12\x1c\n" +
-	"\tduplicate\x18\a \x01(\bR\tduplicate\"\xac\x02\n" +
+	"\tduplicate\x18\a \x01(\bR\tduplicate\"\xb2\x01\n" +
+	"\x0fEraseRunRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x04R\x06reason\"\xb6\x01\n" +
+	"\x10EraseRunResponse\x12*\n" +
+	"\aerasure\x18\x01 \x01(\v2\x10.pawl.v1.ErasureR\aerasure\x12*\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x04R\arecords\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\fR\x04hash\x12\x1c\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"]\n" +
+	"\aErasure\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xac\x02\n" +
 	"\x0ePutBlobRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12%\n" +
 	"\tupload_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\buploadId\x12'\n" +
@@ -9290,7 +9548,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_CHANGED\x10\x032\xde\x18\n" +
+	"\x13CHANGE_KIND_CHANGED\x10\x032\xc3\x19\n" +
 	"\n" +
 	"RunService\x12T\n" +
 	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12T\n" +
@@ -9322,7 +9580,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bPauseRun\x12\x18.pawl.v1.PauseRunRequest\x1a\x19.pawl.v1.PauseRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:pause\x12g\n" +
 	"\tResumeRun\x12\x19.pawl.v1.ResumeRunRequest\x1a\x1a.pawl.v1.ResumeRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:resume\x12g\n" +
 	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:cancel\x12g\n" +
-	"\tDeleteRun\x12\x19.pawl.v1.DeleteRunRequest\x1a\x1a.pawl.v1.DeleteRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:delete\x12:\n" +
+	"\tDeleteRun\x12\x19.pawl.v1.DeleteRunRequest\x1a\x1a.pawl.v1.DeleteRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:delete\x12c\n" +
+	"\bEraseRun\x12\x18.pawl.v1.EraseRunRequest\x1a\x19.pawl.v1.EraseRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:erase\x12:\n" +
 	"\x05Drive\x12\x15.pawl.v1.DriveRequest\x1a\x16.pawl.v1.DriveResponse(\x010\x01\x12>\n" +
 	"\aPutBlob\x12\x17.pawl.v1.PutBlobRequest\x1a\x18.pawl.v1.PutBlobResponse(\x01\x12>\n" +
 	"\aGetBlob\x12\x17.pawl.v1.GetBlobRequest\x1a\x18.pawl.v1.GetBlobResponse0\x01B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
@@ -9340,7 +9599,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -9426,283 +9685,292 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*CancelRunResponse)(nil),         // 81: pawl.v1.CancelRunResponse
 	(*DeleteRunRequest)(nil),          // 82: pawl.v1.DeleteRunRequest
 	(*DeleteRunResponse)(nil),         // 83: pawl.v1.DeleteRunResponse
-	(*PutBlobRequest)(nil),            // 84: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 85: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 86: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 87: pawl.v1.GetBlobResponse
-	(*DriveRequest)(nil),              // 88: pawl.v1.DriveRequest
-	(*DriveCommand)(nil),              // 89: pawl.v1.DriveCommand
-	(*DriveResponse)(nil),             // 90: pawl.v1.DriveResponse
-	(*DriveAnswer)(nil),               // 91: pawl.v1.DriveAnswer
-	nil,                               // 92: pawl.v1.Run.LabelsEntry
-	nil,                               // 93: pawl.v1.Run.VisitsEntry
-	nil,                               // 94: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 95: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 96: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 97: pawl.v1.PackRef
-	(Execution)(0),                    // 98: pawl.v1.Execution
-	(RunStatus)(0),                    // 99: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 100: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 101: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 102: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 103: pawl.v1.Awaiting
-	(*durationpb.Duration)(nil),       // 104: google.protobuf.Duration
-	(StepStatus)(0),                   // 105: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 106: pawl.v1.Fault
-	(*Remote)(nil),                    // 107: pawl.v1.Remote
-	(*Part)(nil),                      // 108: pawl.v1.Part
-	(*Record)(nil),                    // 109: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 110: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 111: pawl.v1.Message
-	(ArtifactMode)(0),                 // 112: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 113: pawl.v1.Usage
-	(*OutputPiece)(nil),               // 114: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 115: pawl.v1.Denial
-	(RecordKind)(0),                   // 116: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 117: pawl.v1.Artifact
-	(*status.Status)(nil),             // 118: google.rpc.Status
+	(*EraseRunRequest)(nil),           // 84: pawl.v1.EraseRunRequest
+	(*EraseRunResponse)(nil),          // 85: pawl.v1.EraseRunResponse
+	(*Erasure)(nil),                   // 86: pawl.v1.Erasure
+	(*PutBlobRequest)(nil),            // 87: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 88: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 89: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 90: pawl.v1.GetBlobResponse
+	(*DriveRequest)(nil),              // 91: pawl.v1.DriveRequest
+	(*DriveCommand)(nil),              // 92: pawl.v1.DriveCommand
+	(*DriveResponse)(nil),             // 93: pawl.v1.DriveResponse
+	(*DriveAnswer)(nil),               // 94: pawl.v1.DriveAnswer
+	nil,                               // 95: pawl.v1.Run.LabelsEntry
+	nil,                               // 96: pawl.v1.Run.VisitsEntry
+	nil,                               // 97: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 98: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 99: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 100: pawl.v1.PackRef
+	(Execution)(0),                    // 101: pawl.v1.Execution
+	(RunStatus)(0),                    // 102: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 103: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 104: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 105: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 106: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 107: google.protobuf.Duration
+	(StepStatus)(0),                   // 108: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 109: pawl.v1.Fault
+	(*Remote)(nil),                    // 110: pawl.v1.Remote
+	(*Part)(nil),                      // 111: pawl.v1.Part
+	(*Record)(nil),                    // 112: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 113: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 114: pawl.v1.Message
+	(ArtifactMode)(0),                 // 115: pawl.v1.ArtifactMode
+	(*Usage)(nil),                     // 116: pawl.v1.Usage
+	(*OutputPiece)(nil),               // 117: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 118: pawl.v1.Denial
+	(RecordKind)(0),                   // 119: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 120: pawl.v1.Artifact
+	(*status.Status)(nil),             // 121: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	97,  // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	98,  // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	92,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	99,  // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	93,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	100, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	101, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	95,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	102, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	96,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	6,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	100, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	100, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	100, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	100, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	101, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	100, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	103, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	103, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	103, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	103, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	104, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	103, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
 	10,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	102, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	105, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	7,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
 	9,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	103, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	100, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	106, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	103, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
 	8,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
 	14,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	104, // 20: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
-	105, // 21: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	100, // 22: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	106, // 23: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	107, // 24: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	99,  // 25: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	94,  // 26: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	100, // 27: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	100, // 28: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	108, // 29: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	98,  // 30: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	95,  // 31: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	4,   // 32: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	109, // 33: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	101, // 34: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	110, // 35: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	96,  // 36: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	98,  // 37: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
-	4,   // 38: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	109, // 39: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	101, // 40: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	97,  // 41: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	99,  // 42: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
-	3,   // 43: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
-	3,   // 44: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
-	21,  // 45: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
-	18,  // 46: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
-	18,  // 47: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
-	19,  // 48: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
-	19,  // 49: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
-	20,  // 50: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
-	20,  // 51: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
-	20,  // 52: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
-	22,  // 53: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
-	21,  // 54: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
-	4,   // 55: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	110, // 56: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	109, // 57: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	109, // 58: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	99,  // 59: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	101, // 60: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	108, // 61: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	109, // 62: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	99,  // 63: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	101, // 64: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	101, // 65: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	97,  // 66: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	111, // 67: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	37,  // 68: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	10,  // 69: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	38,  // 70: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	100, // 71: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	100, // 72: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	36,  // 73: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	104, // 74: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	112, // 75: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	35,  // 76: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	110, // 77: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	109, // 78: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	108, // 79: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	111, // 80: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	113, // 81: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	110, // 82: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	103, // 83: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	109, // 84: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	109, // 85: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	109, // 86: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	99,  // 87: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	101, // 88: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	106, // 89: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	113, // 90: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	109, // 91: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	109, // 92: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	99,  // 93: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	101, // 94: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	114, // 95: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	109, // 96: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	109, // 97: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	99,  // 98: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	51,  // 99: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	10,  // 100: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	115, // 101: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	53,  // 102: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	109, // 103: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	99,  // 104: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	106, // 105: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	0,   // 106: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	109, // 107: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	109, // 108: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	99,  // 109: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	11,  // 110: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	116, // 111: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	60,  // 112: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	109, // 113: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	59,  // 114: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	61,  // 115: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	62,  // 116: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	100, // 117: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 118: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	117, // 119: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	116, // 120: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	109, // 121: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	62,  // 122: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 123: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	117, // 124: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	5,   // 125: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	11,  // 126: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 127: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 128: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	71,  // 129: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	99,  // 130: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 131: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	104, // 132: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 133: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	109, // 134: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	99,  // 135: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	109, // 136: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	99,  // 137: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	109, // 138: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	99,  // 139: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	100, // 140: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	99,  // 141: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	89,  // 142: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	12,  // 143: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	30,  // 144: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	32,  // 145: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	34,  // 146: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	43,  // 147: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	45,  // 148: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	49,  // 149: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	52,  // 150: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	55,  // 151: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	41,  // 152: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	47,  // 153: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	76,  // 154: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	78,  // 155: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	80,  // 156: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	91,  // 157: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	118, // 158: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	13,  // 159: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	31,  // 160: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	33,  // 161: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	35,  // 162: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	44,  // 163: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	46,  // 164: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	50,  // 165: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	54,  // 166: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	56,  // 167: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	42,  // 168: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	48,  // 169: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	77,  // 170: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	79,  // 171: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	81,  // 172: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	12,  // 173: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	65,  // 174: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	15,  // 175: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	17,  // 176: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	24,  // 177: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	26,  // 178: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	28,  // 179: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	30,  // 180: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	32,  // 181: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	34,  // 182: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	39,  // 183: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	41,  // 184: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	43,  // 185: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	45,  // 186: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	47,  // 187: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	49,  // 188: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	52,  // 189: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	55,  // 190: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	57,  // 191: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	63,  // 192: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	67,  // 193: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	69,  // 194: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	72,  // 195: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	74,  // 196: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	76,  // 197: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	78,  // 198: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	80,  // 199: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	82,  // 200: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	88,  // 201: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	84,  // 202: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	86,  // 203: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	13,  // 204: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	66,  // 205: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	16,  // 206: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	23,  // 207: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	25,  // 208: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	27,  // 209: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	29,  // 210: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	31,  // 211: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	33,  // 212: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	35,  // 213: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	40,  // 214: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	42,  // 215: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	44,  // 216: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	46,  // 217: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	48,  // 218: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	50,  // 219: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	54,  // 220: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	56,  // 221: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	58,  // 222: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	64,  // 223: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	68,  // 224: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	70,  // 225: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	73,  // 226: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	75,  // 227: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	77,  // 228: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	79,  // 229: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	81,  // 230: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	83,  // 231: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	90,  // 232: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	85,  // 233: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	87,  // 234: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	204, // [204:235] is the sub-list for method output_type
-	173, // [173:204] is the sub-list for method input_type
-	173, // [173:173] is the sub-list for extension type_name
-	173, // [173:173] is the sub-list for extension extendee
-	0,   // [0:173] is the sub-list for field type_name
+	86,  // 20: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
+	107, // 21: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	108, // 22: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	103, // 23: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	109, // 24: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	110, // 25: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	102, // 26: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	97,  // 27: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	103, // 28: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	103, // 29: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	111, // 30: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	101, // 31: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	98,  // 32: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	4,   // 33: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	112, // 34: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	104, // 35: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	113, // 36: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	99,  // 37: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	101, // 38: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	4,   // 39: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
+	112, // 40: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	104, // 41: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	100, // 42: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	102, // 43: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	3,   // 44: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
+	3,   // 45: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
+	21,  // 46: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
+	18,  // 47: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
+	18,  // 48: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
+	19,  // 49: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
+	19,  // 50: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
+	20,  // 51: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
+	20,  // 52: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
+	20,  // 53: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
+	22,  // 54: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
+	21,  // 55: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
+	4,   // 56: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
+	113, // 57: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	112, // 58: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	112, // 59: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	102, // 60: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	104, // 61: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	111, // 62: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	112, // 63: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	102, // 64: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	104, // 65: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	104, // 66: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	100, // 67: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	114, // 68: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	37,  // 69: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	10,  // 70: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	38,  // 71: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	103, // 72: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	103, // 73: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	36,  // 74: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
+	107, // 75: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	115, // 76: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	35,  // 77: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	113, // 78: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	112, // 79: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	111, // 80: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	114, // 81: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	116, // 82: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	113, // 83: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	106, // 84: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	112, // 85: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	112, // 86: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	112, // 87: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	102, // 88: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	104, // 89: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	109, // 90: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	116, // 91: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	112, // 92: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	112, // 93: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	102, // 94: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	104, // 95: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	117, // 96: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	112, // 97: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	112, // 98: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	102, // 99: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	51,  // 100: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	10,  // 101: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	118, // 102: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	53,  // 103: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	112, // 104: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	102, // 105: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	109, // 106: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	0,   // 107: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	112, // 108: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	112, // 109: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	102, // 110: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	11,  // 111: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	119, // 112: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	60,  // 113: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	112, // 114: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	59,  // 115: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	61,  // 116: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	62,  // 117: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	103, // 118: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 119: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	120, // 120: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	119, // 121: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	112, // 122: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	62,  // 123: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 124: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	120, // 125: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	5,   // 126: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	11,  // 127: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 128: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 129: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	71,  // 130: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	102, // 131: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 132: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	107, // 133: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 134: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	112, // 135: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	102, // 136: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	112, // 137: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	102, // 138: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	112, // 139: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	102, // 140: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	103, // 141: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	102, // 142: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	86,  // 143: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	102, // 144: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	103, // 145: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	92,  // 146: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	12,  // 147: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	30,  // 148: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	32,  // 149: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	34,  // 150: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	43,  // 151: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	45,  // 152: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	49,  // 153: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	52,  // 154: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	55,  // 155: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	41,  // 156: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	47,  // 157: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	76,  // 158: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	78,  // 159: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	80,  // 160: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	94,  // 161: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	121, // 162: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	13,  // 163: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	31,  // 164: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	33,  // 165: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	35,  // 166: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	44,  // 167: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	46,  // 168: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	50,  // 169: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	54,  // 170: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	56,  // 171: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	42,  // 172: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	48,  // 173: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	77,  // 174: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	79,  // 175: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	81,  // 176: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	12,  // 177: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	65,  // 178: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	15,  // 179: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	17,  // 180: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	24,  // 181: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	26,  // 182: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	28,  // 183: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	30,  // 184: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	32,  // 185: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	34,  // 186: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	39,  // 187: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	41,  // 188: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	43,  // 189: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	45,  // 190: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	47,  // 191: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	49,  // 192: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	52,  // 193: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	55,  // 194: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	57,  // 195: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	63,  // 196: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	67,  // 197: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	69,  // 198: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	72,  // 199: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	74,  // 200: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	76,  // 201: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	78,  // 202: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	80,  // 203: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	82,  // 204: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	84,  // 205: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	91,  // 206: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	87,  // 207: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	89,  // 208: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	13,  // 209: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	66,  // 210: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	16,  // 211: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	23,  // 212: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	25,  // 213: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	27,  // 214: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	29,  // 215: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	31,  // 216: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	33,  // 217: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	35,  // 218: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	40,  // 219: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	42,  // 220: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	44,  // 221: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	46,  // 222: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	48,  // 223: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	50,  // 224: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	54,  // 225: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	56,  // 226: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	58,  // 227: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	64,  // 228: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	68,  // 229: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	70,  // 230: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	73,  // 231: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	75,  // 232: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	77,  // 233: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	79,  // 234: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	81,  // 235: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	83,  // 236: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	85,  // 237: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	93,  // 238: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	88,  // 239: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	90,  // 240: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	209, // [209:241] is the sub-list for method output_type
+	177, // [177:209] is the sub-list for method input_type
+	177, // [177:177] is the sub-list for extension type_name
+	177, // [177:177] is the sub-list for extension extendee
+	0,   // [0:177] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -9726,7 +9994,7 @@ func file_pawl_v1_run_proto_init() {
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[85].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[88].OneofWrappers = []any{
 		(*DriveCommand_StartRun)(nil),
 		(*DriveCommand_EmitEvent)(nil),
 		(*DriveCommand_SendInput)(nil),
@@ -9742,7 +10010,7 @@ func file_pawl_v1_run_proto_init() {
 		(*DriveCommand_ResumeRun)(nil),
 		(*DriveCommand_CancelRun)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[87].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[90].OneofWrappers = []any{
 		(*DriveAnswer_Error)(nil),
 		(*DriveAnswer_StartRun)(nil),
 		(*DriveAnswer_EmitEvent)(nil),
@@ -9765,7 +10033,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   93,
+			NumMessages:   96,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -49,6 +49,7 @@ const (
 	RunService_ResumeRun_FullMethodName         = "/pawl.v1.RunService/ResumeRun"
 	RunService_CancelRun_FullMethodName         = "/pawl.v1.RunService/CancelRun"
 	RunService_DeleteRun_FullMethodName         = "/pawl.v1.RunService/DeleteRun"
+	RunService_EraseRun_FullMethodName          = "/pawl.v1.RunService/EraseRun"
 	RunService_Drive_FullMethodName             = "/pawl.v1.RunService/Drive"
 	RunService_PutBlob_FullMethodName           = "/pawl.v1.RunService/PutBlob"
 	RunService_GetBlob_FullMethodName           = "/pawl.v1.RunService/GetBlob"
@@ -303,6 +304,20 @@ type RunServiceClient interface {
 	// that delegated to it has not ended; AGENT_UNTOLD: an agent that it delegated to is
 	// not told yet that it is over, try again in some minutes).
 	DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error)
+	// Erases the values of a run that has ended, for ever, and leaves what proves that it
+	// was: it destroys the key that hides them in every row. For runs whose pack asks for it
+	// (`x_pawl.erasable`); nobody can ask for it afterwards. Gone are artifacts, variables,
+	// inputs, messages, payloads and answers of steps, errors, notes and their hashes. Left
+	// are its ids, labels, pack, status, states, events, tools, principals, times, counts and
+	// sizes, and the chain, which VerifyRun proves as before. Every call that would tell a
+	// value is refused from then on (RUN_ERASED). A repeat is answered with the first
+	// erasure. Runs that it started, forks of it and what was sent of it stay. Blobs that no
+	// other run refers to go with the next sweep. Scope runs:erase.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run that
+	// delegated to it has not ended; AGENT_UNTOLD, as of DeleteRun; RUN_NOT_ERASABLE: its pack does not ask for it;
+	// ERASURE_OFF: the store erases nothing).
+	EraseRun(ctx context.Context, in *EraseRunRequest, opts ...grpc.CallOption) (*EraseRunResponse, error)
 	// Drives many runs over one stream: each command is the RPC of its name, with the
 	// same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
 	// only. Scope runs:write or events:external; each command takes the scopes of its
@@ -664,6 +679,16 @@ func (c *runServiceClient) DeleteRun(ctx context.Context, in *DeleteRunRequest, 
 	return out, nil
 }
 
+func (c *runServiceClient) EraseRun(ctx context.Context, in *EraseRunRequest, opts ...grpc.CallOption) (*EraseRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EraseRunResponse)
+	err := c.cc.Invoke(ctx, RunService_EraseRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) Drive(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DriveRequest, DriveResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_Drive_FullMethodName, cOpts...)
@@ -958,6 +983,20 @@ type RunServiceServer interface {
 	// that delegated to it has not ended; AGENT_UNTOLD: an agent that it delegated to is
 	// not told yet that it is over, try again in some minutes).
 	DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error)
+	// Erases the values of a run that has ended, for ever, and leaves what proves that it
+	// was: it destroys the key that hides them in every row. For runs whose pack asks for it
+	// (`x_pawl.erasable`); nobody can ask for it afterwards. Gone are artifacts, variables,
+	// inputs, messages, payloads and answers of steps, errors, notes and their hashes. Left
+	// are its ids, labels, pack, status, states, events, tools, principals, times, counts and
+	// sizes, and the chain, which VerifyRun proves as before. Every call that would tell a
+	// value is refused from then on (RUN_ERASED). A repeat is answered with the first
+	// erasure. Runs that it started, forks of it and what was sent of it stay. Blobs that no
+	// other run refers to go with the next sweep. Scope runs:erase.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run that
+	// delegated to it has not ended; AGENT_UNTOLD, as of DeleteRun; RUN_NOT_ERASABLE: its pack does not ask for it;
+	// ERASURE_OFF: the store erases nothing).
+	EraseRun(context.Context, *EraseRunRequest) (*EraseRunResponse, error)
 	// Drives many runs over one stream: each command is the RPC of its name, with the
 	// same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
 	// only. Scope runs:write or events:external; each command takes the scopes of its
@@ -1101,6 +1140,9 @@ func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunReques
 }
 func (UnimplementedRunServiceServer) DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteRun not implemented")
+}
+func (UnimplementedRunServiceServer) EraseRun(context.Context, *EraseRunRequest) (*EraseRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EraseRun not implemented")
 }
 func (UnimplementedRunServiceServer) Drive(grpc.BidiStreamingServer[DriveRequest, DriveResponse]) error {
 	return status.Error(codes.Unimplemented, "method Drive not implemented")
@@ -1611,6 +1653,24 @@ func _RunService_DeleteRun_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_EraseRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EraseRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).EraseRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_EraseRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).EraseRun(ctx, req.(*EraseRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_Drive_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(RunServiceServer).Drive(&grpc.GenericServerStream[DriveRequest, DriveResponse]{ServerStream: stream})
 }
@@ -1742,6 +1802,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteRun",
 			Handler:    _RunService_DeleteRun_Handler,
+		},
+		{
+			MethodName: "EraseRun",
+			Handler:    _RunService_EraseRun_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -217,7 +217,7 @@ class ListDeliveriesResponse(_message.Message):
     def __init__(self, deliveries: _Optional[_Iterable[_Union[Delivery, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
-    __slots__ = ("n", "at", "event_id", "media_type", "error", "size", "body")
+    __slots__ = ("n", "at", "event_id", "media_type", "error", "size", "body", "withheld")
     N_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     EVENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +225,7 @@ class DeadLetter(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     BODY_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
     n: int
     at: _timestamp_pb2.Timestamp
     event_id: str
@@ -232,7 +233,8 @@ class DeadLetter(_message.Message):
     error: str
     size: int
     body: bytes
-    def __init__(self, n: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., event_id: _Optional[str] = ..., media_type: _Optional[str] = ..., error: _Optional[str] = ..., size: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
+    withheld: bool
+    def __init__(self, n: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., event_id: _Optional[str] = ..., media_type: _Optional[str] = ..., error: _Optional[str] = ..., size: _Optional[int] = ..., body: _Optional[bytes] = ..., withheld: bool = ...) -> None: ...
 
 class ListDeadLettersRequest(_message.Message):
     __slots__ = ("namespace", "ref", "include_body", "page_size", "page_token")

@@ -219,7 +219,8 @@ class DeliveryServiceServicer(object):
         Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE
         (DELIVERY_FAILED: the receiver did not take it; the letter stays),
         PERMISSION_DENIED (OWNER_LOST_RIGHT: the owner of the receiver may no longer
-        read), FAILED_PRECONDITION (DELIVERIES_OFF).
+        read), FAILED_PRECONDITION (DELIVERIES_OFF;
+        DEAD_LETTER_WITHHELD: the letter of a run that can be erased has no body).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -197,6 +197,11 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.DeleteRunRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.DeleteRunResponse.FromString,
                 _registered_method=True)
+        self.EraseRun = channel.unary_unary(
+                '/pawl.v1.RunService/EraseRun',
+                request_serializer=pawl_dot_v1_dot_run__pb2.EraseRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.EraseRunResponse.FromString,
+                _registered_method=True)
         self.Drive = channel.stream_stream(
                 '/pawl.v1.RunService/Drive',
                 request_serializer=pawl_dot_v1_dot_run__pb2.DriveRequest.SerializeToString,
@@ -604,6 +609,25 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EraseRun(self, request, context):
+        """Erases the values of a run that has ended, for ever, and leaves what proves that it
+        was: it destroys the key that hides them in every row. For runs whose pack asks for it
+        (`x_pawl.erasable`); nobody can ask for it afterwards. Gone are artifacts, variables,
+        inputs, messages, payloads and answers of steps, errors, notes and their hashes. Left
+        are its ids, labels, pack, status, states, events, tools, principals, times, counts and
+        sizes, and the chain, which VerifyRun proves as before. Every call that would tell a
+        value is refused from then on (RUN_ERASED). A repeat is answered with the first
+        erasure. Runs that it started, forks of it and what was sent of it stay. Blobs that no
+        other run refers to go with the next sweep. Scope runs:erase.
+
+        Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run that
+        delegated to it has not ended; AGENT_UNTOLD, as of DeleteRun; RUN_NOT_ERASABLE: its pack does not ask for it;
+        ERASURE_OFF: the store erases nothing).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Drive(self, request_iterator, context):
         """Drives many runs over one stream: each command is the RPC of its name, with the
         same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
@@ -811,6 +835,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.DeleteRun,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.DeleteRunRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.DeleteRunResponse.SerializeToString,
+            ),
+            'EraseRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseRun,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.EraseRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.EraseRunResponse.SerializeToString,
             ),
             'Drive': grpc.stream_stream_rpc_method_handler(
                     servicer.Drive,
@@ -1607,6 +1636,33 @@ class RunService(object):
             '/pawl.v1.RunService/DeleteRun',
             pawl_dot_v1_dot_run__pb2.DeleteRunRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.DeleteRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/EraseRun',
+            pawl_dot_v1_dot_run__pb2.EraseRunRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.EraseRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -120,6 +120,8 @@ func checkQueued(c *machine.Fork) error {
 func (t *txn) takeOver(c *machine.Fork) error {
 	s, from := t.s, c.From
 	s.Forked = &machine.Forked{RunID: from.RunID, Seq: c.Seq}
+	// What could be erased there can be here.
+	s.Erasable = s.Erasable || from.Erasable
 	for _, v := range from.Visits {
 		s.Forked.Visits += v.N
 	}

@@ -111,6 +111,7 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 		Parent: c.Parent, Depth: c.Depth, Task: c.Task,
 		CreatedAt: at, At: at,
 		MaxSteps: smaller(g.Budget.MaxSteps, c.MaxSteps),
+		Erasable: g.Erasable,
 	}
 	if wall := smaller(g.Budget.MaxWallTime, c.MaxWallTime); wall > 0 {
 		s.Deadline = addCapped(at, int64(wall))

@@ -32,7 +32,7 @@ var (
 		{"PackBytes", machine.PackRow{}}, {"PackName", machine.PackRow{}}, {"StepHolder", machine.StepHolder{}},
 		{"Blob", machine.Blob{}}, {"Upload", machine.Upload{}},
 		{"Subscription", machine.Subscription{}}, {"DeadLetter", machine.DeadLetter{}},
-		{"Deleted", machine.Deleted{}},
+		{"Deleted", machine.Deleted{}}, {"Erased", machine.Erased{}},
 	}
 )
 
@@ -78,8 +78,10 @@ var unstored = map[string]bool{
 	"Denial.trace": true, // a refusal is the host's own
 	"Dedupe.Scope": true, "Dedupe.Kind": true, "Dedupe.Principal": true, "Dedupe.ID": true,
 	"ArtifactVersion.Name": true,
-	"State.Unlisted":       true, // found in the entries
-	"PackBytes.Digest":     true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
+	"State.Unlisted":       true,                       // found in the entries
+	"State.Key":            true, "State.Erased": true, // known by the row
+	"Erased.RunID":     true,
+	"PackBytes.Digest": true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
 	"Blob.SHA256":                  true,
 	"Subscription.SubscriptionKey": true, "DeadLetter.N": true, "Deleted.RunID": true,

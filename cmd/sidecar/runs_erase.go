@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+func newRunsErase(p *cli.Printer, c *client) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "erase RUN... --reason WHY",
+		Short: "Erase the values of runs that have ended, for ever",
+		Long: `Erases what the named runs were told and said: artifacts, variables, inputs, messages,
+payloads and answers of tools, errors and notes. What is left are ids, labels, statuses,
+states, events, times, counts and the chain of hashes, which runs verify proves as before.
+
+Only a run that has ended is erased, and only one whose pack says x_pawl.erasable. The
+reason is kept with the run. Copies of RUNKEYS that were made before bring the values
+back for who has the rows, too: replace them.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return cli.Usage(errors.New("say why: --reason"))
+			}
+			return c.runs(func(runs pawlv1.RunServiceClient) error {
+				return eraseRuns(cmd.Context(), p, runs, c.namespace, reason, args)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; kept with the run")
+	c.completeArgs(cmd, c.runWords)
+	return cmd
+}
+
+// eraseRuns erases runs one after the other and says what became of each; it goes on behind
+// one that is refused, and returns the first refusal.
+func eraseRuns(ctx context.Context, p *cli.Printer, runs pawlv1.RunServiceClient, ns, reason string, ids []string) error {
+	var first error
+	out := []cli.Object{}
+	for _, id := range ids {
+		got, err := runs.EraseRun(ctx, &pawlv1.EraseRunRequest{Namespace: ns, RunId: id, Reason: reason})
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			if len(ids) > 1 {
+				p.Warnf("%s: not erased: %v", id, err)
+			}
+			continue
+		}
+		out = append(out, cli.Object{{Key: "run", Value: id}, {Key: "erased", Value: cli.Message(got)}})
+		if !p.JSON {
+			p.Printf("%s erased, %d records are left%s\n", id, got.GetRecords(), duplicateMark(got.GetDuplicate()))
+		}
+	}
+	if p.JSON {
+		return errors.Join(cli.WriteJSON(p.Out, cli.Object{{Key: "runs", Value: out}}), first)
+	}
+	return first
+}

@@ -1,0 +1,152 @@
+package codec
+
+import "github.com/pawl-dev/pawl/internal/runtime/machine"
+
+// What is left of a run once its values are erased. A field that is not named here is a
+// value, and goes: a new one, too.
+
+// leftOfInput is what is left of an input.
+func leftOfInput(in *machine.Input) machine.Input {
+	return machine.Input{
+		At: in.At, Principal: in.Principal, ID: in.ID, Semantics: in.Semantics, Command: leftOfCommand(in.Command),
+	}
+}
+
+func leftOfCommand(c machine.Command) machine.Command {
+	switch c := c.(type) {
+	case machine.Start:
+		return machine.Start{
+			Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution, Labels: c.Labels,
+			Limits: c.Limits, Parent: c.Parent, Depth: c.Depth, Task: c.Task, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps,
+		}
+	case machine.Fork:
+		return machine.Fork{
+			Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution, Labels: c.Labels,
+			Limits: c.Limits, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps, Seq: c.Seq, ReuseSteps: c.ReuseSteps,
+			From: leftOfState(c.From),
+		}
+	case machine.EmitEvent:
+		return machine.EmitEvent{Event: c.Event, ExpectedSeq: c.ExpectedSeq, Outside: c.Outside, Assigned: c.Assigned}
+	case machine.SendInput:
+		return machine.SendInput{ExpectedSeq: c.ExpectedSeq, Step: c.Step, Scopes: c.Scopes}
+	case machine.SetArtifacts:
+		return machine.SetArtifacts{ExpectedSeq: c.ExpectedSeq}
+	case machine.FireTimer, machine.LoseTurn, machine.LoseStep:
+		return c
+	case machine.Pause:
+		return machine.Pause{}
+	case machine.Resume:
+		return machine.Resume{}
+	case machine.Cancel:
+		return machine.Cancel{}
+	}
+	return leftOfWork(c)
+}
+
+// leftOfWork is what is left of what executors report.
+func leftOfWork(c machine.Command) machine.Command {
+	switch c := c.(type) {
+	case machine.CompleteTurn:
+		return machine.CompleteTurn{
+			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Usage: c.Usage, Event: c.Event, ExpectedSeq: c.ExpectedSeq,
+			Outside: c.Outside, Assigned: c.Assigned, Await: c.Await, Reply: c.Reply,
+		}
+	case machine.FailTurn:
+		return machine.FailTurn{
+			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Retryable: c.Retryable, Usage: c.Usage, Assigned: c.Assigned, Reject: c.Reject,
+		}
+	case machine.SuspendTurn:
+		return c
+	case machine.RequestSteps:
+		return machine.RequestSteps{TurnSeq: c.TurnSeq, Attempt: c.Attempt, First: c.First, Assigned: c.Assigned}
+	case machine.ResolveStep:
+		return machine.ResolveStep{
+			Step: c.Step, Tool: c.Tool, Attempt: c.Attempt, OK: c.OK, Worker: c.Worker, Final: c.Final, Usage: c.Usage, Unknown: c.Unknown,
+		}
+	case machine.WriteOutput:
+		return machine.WriteOutput{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Assigned: c.Assigned}
+	case machine.NoteDelegation:
+		return machine.NoteDelegation{Step: c.Step, Attempt: c.Attempt}
+	}
+	return nil
+}
+
+func leftOfRecords(records []machine.Record) []machine.Record {
+	out := make([]machine.Record, len(records))
+	for i, r := range records {
+		out[i] = machine.Record{Seq: r.Seq, At: r.At, Principal: r.Principal, Body: leftOfBody(r.Body)}
+	}
+	return out
+}
+
+func leftOfBody(b machine.Body) machine.Body {
+	switch b := b.(type) {
+	case *machine.Transition:
+		return &machine.Transition{
+			From: b.From, Event: b.Event, To: b.To, Intended: b.Intended, Redirects: b.Redirects, Visit: b.Visit, Total: b.Total, Cause: b.Cause,
+		}
+	case *machine.Ended:
+		return &machine.Ended{Status: b.Status, Reason: b.Reason, Event: b.Event, Intended: b.Intended, Redirects: b.Redirects}
+	case *machine.InputReceived:
+		return &machine.InputReceived{MessageID: b.MessageID, Queued: b.Queued, Step: b.Step, Scopes: b.Scopes}
+	case *machine.Origin:
+		return &machine.Origin{RunID: b.RunID, Seq: b.Seq, State: leftOfState(b.State)}
+	case *machine.ArtifactsSet:
+		return &machine.ArtifactsSet{}
+	case *machine.Paused:
+		return &machine.Paused{}
+	case *machine.Resumed:
+		return &machine.Resumed{}
+	case *machine.TurnOpened, *machine.TurnAssigned, *machine.TurnAbandoned, *machine.TurnSuspended, *machine.TurnReady,
+		*machine.StepCancelled, *machine.Noted:
+		return b
+	}
+	return leftOfReport(b)
+}
+
+// leftOfReport is what is left of the records of what executors reported.
+func leftOfReport(b machine.Body) machine.Body {
+	switch b := b.(type) {
+	case *machine.TurnCompleted:
+		return &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: b.Usage, Event: b.Event, Await: b.Await, Reply: b.Reply}
+	case *machine.TurnFailed:
+		return &machine.TurnFailed{
+			TurnSeq: b.TurnSeq, Attempt: b.Attempt, Retryable: b.Retryable, Next: b.Next, NotBefore: b.NotBefore, Usage: b.Usage,
+		}
+	case *machine.StepRequested:
+		return &machine.StepRequested{
+			Step: b.Step, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: b.Attempt, Reframe: b.Reframe, Deadline: b.Deadline, Delegation: b.Delegation,
+		}
+	case *machine.StepResolved:
+		return &machine.StepResolved{
+			Step: b.Step, Tool: b.Tool, Attempt: b.Attempt, OK: b.OK, Unknown: b.Unknown, Next: b.Next, Deadline: b.Deadline,
+			Worker: b.Worker, Usage: b.Usage,
+		}
+	case *machine.StepRejected:
+		return &machine.StepRejected{Tool: b.Tool, TurnSeq: b.TurnSeq}
+	case *machine.OutputWritten:
+		return &machine.OutputWritten{TurnSeq: b.TurnSeq, Attempt: b.Attempt}
+	case *machine.StepDelegated:
+		return &machine.StepDelegated{Step: b.Step, Tool: b.Tool, Attempt: b.Attempt}
+	}
+	return nil
+}
+
+// leftOfState is what is left of a state: what lists and counts are made of.
+func leftOfState(s *machine.State) *machine.State {
+	if s == nil {
+		return nil
+	}
+	return &machine.State{
+		Namespace: s.Namespace, RunID: s.RunID, Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion,
+		Entry: s.Entry, Agent: s.Agent, EntryOverride: s.EntryOverride, Execution: s.Execution,
+		Labels: s.Labels, Limits: s.Limits, Parent: s.Parent, Task: s.Task, Depth: s.Depth,
+		Seq: s.Seq, PrevHash: s.PrevHash, CreatedAt: s.CreatedAt, At: s.At,
+		Status: s.Status, Reason: s.Reason, Paused: s.Paused, Awaiting: s.Awaiting, StatusAt: s.StatusAt,
+		Current: s.Current, VisitSeq: s.VisitSeq, Visits: s.Visits, Edges: s.Edges, TotalVisits: s.TotalVisits,
+		Transitions: s.Transitions, ToolCalls: s.ToolCalls, Reframes: s.Reframes, Tokens: s.Tokens, CostMicro: s.CostMicro,
+		Deadline: s.Deadline, WallLeft: s.WallLeft, StateTimeoutAt: s.StateTimeoutAt, MaxSteps: s.MaxSteps,
+		LastStep: s.LastStep, ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
+		Forked: s.Forked, Erasable: s.Erasable, Imported: s.Imported,
+	}
+}

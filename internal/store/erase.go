@@ -1,0 +1,29 @@
+package store
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/erasure"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// EraseRun erases the values of a run that has ended, synced; see [erasure.Eraser.Run].
+func (s *Store) EraseRun(ctx context.Context, ns uint32, run string, asked machine.Erased) (st *machine.State, duplicate bool, err error) {
+	end, duplicate, err := s.eraser.Run(ctx, ns, run, asked)
+	return end.State(), duplicate, err
+}
+
+func (s *Store) writeErasure(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error {
+	w := &Writes{ns: ns, entry: -1, ops: ops}
+	if absent != nil {
+		w.expects = []expect{{key: absent, miss: erasure.ErrBegun}}
+	}
+	return s.write(ctx, w)
+}
+
+// keep opens the keys of runs that can be erased.
+func (s *Store) keep() {
+	s.eraser = &erasure.Eraser{View: s.view, Write: s.writeErasure, Keys: s.keys}
+	s.custody = &erasure.Custody{Ring: s.keys, Room: s.disk.Check, Write: s.writeErasure}
+}

@@ -1,0 +1,228 @@
+package erasure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/seal"
+)
+
+// Keys are those of runs.
+type Keys interface {
+	// Doom gives a key to nobody any more, Destroy writes over it, synced.
+	Doom(slot uint64)
+	Destroy(slot uint64, at int64) error
+	DestroyedAt(slot uint64) int64
+	// Last is a key for who removes what it hides.
+	Last(slot uint64) (*seal.Key, error)
+}
+
+// ErrBegun is what a write answers when the row is there: somebody else erases the run.
+var ErrBegun = errors.New("the run is being erased")
+
+// Eraser erases the runs of one store. Safe for concurrent use.
+type Eraser struct {
+	// View reads at the last synced group; Write stores rows, synced, if there is none
+	// under absent.
+	View  func(read func(txn *layout.Txn) error) error
+	Write func(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error
+	Keys  Keys
+}
+
+// pageRows is about how many rows one commit takes.
+const pageRows = 4096
+
+// Run erases the values of a run, synced: who asks for it, when and why is in asked. The same
+// run again is a duplicate. Once the first commit is stored they are told to nobody.
+//
+// Errors: machine.ErrNoRun; a *machine.Refusal RUN_NOT_ENDED, RUN_NOT_ERASABLE; those of a
+// commit, and of the file of keys: then call it again.
+func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.Erased) (end layout.RunEnd, duplicate bool, err error) {
+	var ops []layout.Op
+	err = e.View(func(txn *layout.Txn) error {
+		if end, err = layout.EndOf(txn, ns, run); err != nil {
+			return err
+		}
+		ops, err = unsent(txn, ns, run)
+		return err
+	})
+	if err != nil {
+		return end, false, wrapped(run, err)
+	}
+	if end.Head.Erased != nil {
+		return end, true, wrapped(run, e.finish(ctx, ns, end.Head.Erased))
+	}
+	if err := refused(end.Head); err != nil {
+		return end, false, wrapped(run, err)
+	}
+	asked.RunID, asked.Key = run, end.Head.Key
+	key := layout.ErasedKey(ns, run)
+	ops = append(ops, layout.Op{Key: key, Value: codec.EncodeErased(&asked)})
+	if err := e.Write(ctx, ns, ops, key); err != nil {
+		return end, false, wrapped(run, err)
+	}
+	e.Keys.Doom(asked.Key)
+	head := *end.Head
+	head.Erased = &asked
+	end.Head = &head
+	// It is erased: nobody who gives up keeps its key.
+	return end, false, wrapped(run, e.finish(context.WithoutCancel(ctx), ns, &asked))
+}
+
+func wrapped(run string, err error) error {
+	if err != nil {
+		return fmt.Errorf("erase run %q: %w", run, err)
+	}
+	return nil
+}
+
+func refused(st *machine.State) error {
+	switch {
+	case !st.Status.Terminal() && !st.Imported:
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ENDED", Field: "run_id", Seq: st.Seq,
+			Message: fmt.Sprintf("the run is %s: only a run that has ended is erased, cancel it first", st.Status),
+		}
+	case st.Key == 0:
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ERASABLE", Field: "run_id", Seq: st.Seq,
+			Message: "its values lie under no key of its own, since its pack does not say x_pawl.erasable: delete the run",
+		}
+	}
+	return nil
+}
+
+// unsent are the cancellations of a run that were not sent yet: where to is a value. An ended
+// run has no other outgoing work.
+func unsent(txn *layout.Txn, ns uint32, run string) (ops []layout.Op, err error) {
+	p := layout.QueuePrefix(layout.QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		row, err := layout.ReadOutbox(it.Item().Key())
+		if err != nil {
+			return nil, err
+		}
+		if row.RunID == run {
+			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
+		}
+	}
+	return ops, nil
+}
+
+// ForDeletion erases a run that is about to be deleted: what lies in files until they are
+// written anew cannot be read then. Of one that is not to be deleted, or has no key, nothing
+// happens.
+func (e *Eraser) ForDeletion(ctx context.Context, ns uint32, run string, asked *machine.Deleted) error {
+	var st *machine.State
+	err := e.View(func(txn *layout.Txn) (err error) {
+		st, err = layout.StoredHead(txn, ns, run)
+		return err
+	})
+	if errors.Is(err, machine.ErrNoRun) || err == nil && (st.Key == 0 || !st.Status.Terminal() && !st.Imported) {
+		return nil
+	}
+	if err == nil {
+		_, _, err = e.Run(ctx, ns, run, machine.Erased{At: asked.At, By: asked.By, Why: "deleted"})
+	}
+	return err
+}
+
+// Rows visits what says that runs were erased.
+func Rows(txn *layout.Txn, visit func(ns uint32, e *machine.Erased) error) error {
+	p := []byte{layout.KindErased}
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	defer it.Close()
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		ns, run, err := layout.RunOf(it.Item().Key())
+		if err != nil {
+			return err
+		}
+		var e machine.Erased
+		err = layout.ValueOf(it.Item(), func(v []byte) error {
+			e, err = codec.DecodeErased(v)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		e.RunID = run
+		if err := visit(ns, &e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unfinished ends what was begun: of every run that is erased the key is destroyed.
+func (e *Eraser) Unfinished(ctx context.Context) error {
+	type one struct {
+		ns     uint32
+		erased machine.Erased
+	}
+	var all []one
+	err := e.View(func(txn *layout.Txn) error {
+		return Rows(txn, func(ns uint32, erased *machine.Erased) error {
+			if e.Keys.DestroyedAt(erased.Key) == 0 {
+				all = append(all, one{ns, *erased})
+			}
+			return nil
+		})
+	})
+	for i := range all {
+		if err == nil {
+			err = wrapped(all[i].erased.RunID, e.finish(ctx, all[i].ns, &all[i].erased))
+		}
+	}
+	return err
+}
+
+// finish removes what is found only by the values, and destroys the key.
+func (e *Eraser) finish(ctx context.Context, ns uint32, erased *machine.Erased) error {
+	if e.Keys.DestroyedAt(erased.Key) != 0 {
+		return nil
+	}
+	refs, err := e.refs(ctx, ns, erased)
+	if err != nil {
+		return err
+	}
+	for len(refs) > 0 {
+		n := min(len(refs), pageRows)
+		if err := e.Write(ctx, ns, refs[:n], nil); err != nil {
+			return err
+		}
+		refs = refs[n:]
+	}
+	return e.Keys.Destroy(erased.Key, erased.At)
+}
+
+// last gives the key of a run that is being erased.
+type last struct{ Keys }
+
+func (l last) Key(slot uint64) (*seal.Key, error) { return l.Keys.Last(slot) }
+
+// refs are the rows that keep blobs for the run.
+func (e *Eraser) refs(ctx context.Context, ns uint32, erased *machine.Erased) (ops []layout.Op, err error) {
+	seen := map[[32]byte]bool{}
+	err = layout.EachRow(ctx, e.View, layout.RunKey(nil, layout.KindEntry, ns, erased.RunID), func(_, value []byte) error {
+		plain, err := codec.OpenEntry(value, last{e.Keys})
+		if errors.Is(err, codec.ErrCorrupt) {
+			// Nothing that is damaged keeps a key.
+			return nil
+		}
+		for _, sum := range layout.RefsIn(plain) {
+			if !seen[sum] {
+				seen[sum] = true
+				ops = append(ops, layout.Op{Key: layout.AppendName(layout.BlobRefsOf(ns, sum), erased.RunID), Delete: true})
+			}
+		}
+		return err
+	})
+	return ops, err
+}

@@ -1,0 +1,114 @@
+package keyring
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+)
+
+// ErrForeign: the file that is there has the keys of another store.
+var ErrForeign = errors.New("it has the keys of another store")
+
+// Copy copies a file of keys that nobody changes meanwhile into a directory, synced; false:
+// there is none. A copy that is there is written over in its place, slot for slot, so that
+// what was destroyed is destroyed there, too, and a crash leaves each as it was or is.
+func Copy(file, dir string) (copied bool, err error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	h, err := decodeHeader(data)
+	if err != nil {
+		return false, err
+	}
+	path := filepath.Join(dir, Name)
+	to, err := os.OpenFile(path, os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		return true, place(path, data)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	before := make([]byte, slotsAt)
+	n, err := to.ReadAt(before, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if there, err := decodeHeader(before[:n]); err != nil || there.id != h.id {
+		return false, errors.Join(fmt.Errorf("%s: %w", path, ErrForeign), err)
+	}
+	_, err = to.WriteAt(data, 0)
+	return true, errors.Join(err, to.Sync())
+}
+
+// place makes a file that has its name only when it is whole and on disk.
+func place(path string, data []byte) error {
+	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(data, 0)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(path+".new", path), inspect.SyncDir(filepath.Dir(path)))
+}
+
+// Rewrap puts the key of a directory's file under another master key besides the one that it
+// is under: both open it, until Unwrap takes one. Without a file it does nothing.
+func Rewrap(dir string, from, to []byte) error {
+	return change(dir, func(h *header) (place int, wrap []byte, err error) {
+		key, at, ok := h.unwrap(from)
+		if !ok {
+			return 0, nil, &inspect.KeyError{Reason: inspect.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
+		}
+		wrap, err = sealedUnder(masterOf(to), key)
+		return 1 - at, wrap, err
+	})
+}
+
+// Unwrap writes over what opens the file under a master key, if another one does too.
+func Unwrap(dir string, kept []byte) error {
+	return change(dir, func(h *header) (int, []byte, error) {
+		_, at, ok := h.unwrap(kept)
+		if !ok {
+			return 0, nil, &inspect.KeyError{Reason: inspect.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
+		}
+		return 1 - at, nil, nil
+	})
+}
+
+// change writes one of the two places of the file's key, synced.
+func change(dir string, to func(h *header) (place int, wrap []byte, err error)) (err error) {
+	file, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	b := make([]byte, slotsAt)
+	n, err := file.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	h, err := decodeHeader(b[:n])
+	if err != nil {
+		return err
+	}
+	place, wrap, err := to(&h)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(encodeWrap(wrap), int64(wrapsAt+place*wrapRoom))
+	return errors.Join(err, file.Sync())
+}

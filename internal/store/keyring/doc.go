@@ -1,0 +1,8 @@
+// Package keyring keeps the keys of erasable runs in the file RUNKEYS, where one of them can
+// be destroyed.
+//
+// Owns: the file: a header, and fixed slots that are written over in their place and never
+// used for a second run. Called by: the store and its rooms. May import: seal, inspect, layout.
+// Keeps: a key is synced before anybody is given it; a slot that was destroyed never has a
+// key again; what is not as it was written is damage, never another key.
+package keyring

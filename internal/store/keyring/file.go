@@ -1,0 +1,192 @@
+package keyring
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/seal"
+)
+
+// Name is the file of keys in a store's directory.
+//
+//	magic(8) | version(4) | id(16) | mode(1)
+//	two wraps of the file's own key, each sealed(60) | CRC-32C(4), in an encrypted directory
+//	slots from slotsAt on, each state(1) | at(8) | secret(60) | CRC-32C(4) | 0...
+//
+// A secret is the key, and 28 zero bytes behind it; in an encrypted directory it is sealed
+// under the file's key. A destroyed slot has zeros there.
+const Name = inspect.RunKeysName
+
+const (
+	magic   = "PAWLKEYS"
+	version = 1
+
+	idAt     = 12
+	modeAt   = 28
+	wrapsAt  = 64
+	wrapRoom = 64
+	slotsAt  = 512
+
+	// slotBytes divides a sector, so that no slot lies in two.
+	slotBytes  = 128
+	secretAt   = 9
+	secretSize = seal.KeySize + sealing
+	slotCRCAt  = secretAt + secretSize
+
+	nonceSize = 12
+	sealing   = nonceSize + 16
+
+	modePlain  = 1
+	modeSealed = 2
+
+	slotKey       = 1
+	slotDestroyed = 2
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// header is the first page of the file.
+type header struct {
+	id     [16]byte
+	sealed bool
+	// wraps are the places of the file's key, each under a master key or empty.
+	wraps [2][]byte
+}
+
+func newHeader(sealed bool) (header, error) {
+	h := header{sealed: sealed}
+	_, err := rand.Read(h.id[:])
+	return h, err
+}
+
+func (h *header) encode() []byte {
+	b := make([]byte, slotsAt)
+	copy(b, magic)
+	binary.BigEndian.PutUint32(b[8:], version)
+	copy(b[idAt:], h.id[:])
+	b[modeAt] = modePlain
+	if h.sealed {
+		b[modeAt] = modeSealed
+	}
+	for i, wrap := range h.wraps {
+		copy(b[wrapsAt+i*wrapRoom:], encodeWrap(wrap))
+	}
+	return b
+}
+
+// encodeWrap is one place of the file's key; nil empties it.
+func encodeWrap(wrap []byte) []byte {
+	b := make([]byte, wrapRoom)
+	if len(wrap) > 0 {
+		copy(b, wrap)
+		binary.BigEndian.PutUint32(b[secretSize:], crc32.Checksum(wrap, castagnoli))
+	}
+	return b
+}
+
+func decodeHeader(b []byte) (h header, err error) {
+	if len(b) < slotsAt || string(b[:len(magic)]) != magic {
+		return h, layout.Damaged(Name, "it does not begin as a file of keys")
+	}
+	if v := binary.BigEndian.Uint32(b[8:]); v != version {
+		return h, layout.Damaged(Name, "it has version %d, this program reads %d", v, version)
+	}
+	copy(h.id[:], b[idAt:])
+	if mode := b[modeAt]; mode != modePlain && mode != modeSealed {
+		return h, layout.Damaged(Name, "it has the mode %d", mode)
+	}
+	h.sealed = b[modeAt] == modeSealed
+	for i := range h.wraps {
+		room := b[wrapsAt+i*wrapRoom:][:wrapRoom]
+		wrap := room[:secretSize]
+		if crc32.Checksum(wrap, castagnoli) == binary.BigEndian.Uint32(room[secretSize:]) && !empty(wrap) {
+			h.wraps[i] = bytes.Clone(wrap)
+		}
+	}
+	return h, nil
+}
+
+func empty(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// unwrap finds the file's key under a master key, and the place where it is.
+func (h *header) unwrap(master []byte) (key []byte, place int, ok bool) {
+	for i, wrap := range h.wraps {
+		if wrap == nil {
+			continue
+		}
+		if key, err := unsealed(masterOf(master), wrap); err == nil {
+			return key, i, true
+		}
+	}
+	return nil, 0, false
+}
+
+// masterOf is the key that a directory's master key hides the file's key under.
+func masterOf(master []byte) []byte {
+	mac := hmac.New(sha256.New, master)
+	mac.Write([]byte("pawl run keys"))
+	return mac.Sum(nil)
+}
+
+func sealedUnder(key, plain []byte) ([]byte, error) {
+	aead, err := gcm(key)
+	if err != nil {
+		return nil, err
+	}
+	nonce := make([]byte, nonceSize, secretSize)
+	if _, err := rand.Read(nonce); err != nil {
+		return nil, err
+	}
+	return aead.Seal(nonce, nonce, plain, nil), nil
+}
+
+func unsealed(key, sealed []byte) ([]byte, error) {
+	aead, err := gcm(key)
+	if err != nil {
+		return nil, err
+	}
+	return aead.Open(nil, sealed[:nonceSize], sealed[nonceSize:], nil)
+}
+
+func gcm(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// encodeSlot is a slot as it lies in the file.
+func encodeSlot(state byte, at int64, secret []byte) []byte {
+	b := make([]byte, slotBytes)
+	b[0] = state
+	binary.BigEndian.PutUint64(b[1:], uint64(at))
+	copy(b[secretAt:], secret)
+	binary.BigEndian.PutUint32(b[slotCRCAt:], crc32.Checksum(b[:slotCRCAt], castagnoli))
+	return b
+}
+
+// readSlot is the inverse; ok is false for bytes that are no slot.
+func readSlot(b []byte) (state byte, at int64, secret []byte, ok bool) {
+	if binary.BigEndian.Uint32(b[slotCRCAt:]) != crc32.Checksum(b[:slotCRCAt], castagnoli) {
+		return 0, 0, nil, false
+	}
+	return b[0], int64(binary.BigEndian.Uint64(b[1:])), b[secretAt:slotCRCAt], b[0] == slotKey || b[0] == slotDestroyed
+}
+
+func slotPlace(slot uint64) int64 { return slotsAt + int64(slot-1)*slotBytes }

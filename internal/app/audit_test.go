@@ -2,6 +2,8 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,6 +69,23 @@ func TestAudit(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	// The whole store leaves with a line before its first byte and one at the end.
+	backup, err := pawlv1.NewStoreServiceClient(r.conn).Backup(r.tenant(keyOf("admin", "free")).ctx, &pawlv1.BackupRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backup.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if begun, _ := lines(t, dir, "/Backup"); len(begun) == 0 || begun[0].Outcome != "BEGUN" || begun[0].Principal == "" || begun[0].Peer == "" {
+		t.Errorf("with the first bytes of a backup: %+v", begun)
+	}
+	for err == nil {
+		_, err = backup.Recv()
+	}
+	if ended, _ := lines(t, dir, "/Backup"); !errors.Is(err, io.EOF) || len(ended) != 2 || ended[1].Outcome != "OK" {
+		t.Errorf("a backup: %+v, %v", ended, err)
 	}
 	cancelled, _ := lines(t, dir, "/CancelRun")
 	if len(cancelled) != 1 || cancelled[0].RequestID != "c-1" || cancelled[0].Resource != own.run || !strings.HasPrefix(cancelled[0].Peer, "127.0.0.1:") {

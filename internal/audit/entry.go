@@ -25,7 +25,8 @@ type Entry struct {
 	Resource  string `json:"resource,omitempty"`
 	// Method is the gRPC method without its first slash, or what the process did itself.
 	Method string `json:"method"`
-	// Outcome is OK or the name of the status, Reason that of the refusal.
+	// Outcome is OK or the name of the status, Reason that of the refusal; BEGUN before the whole
+	// store leaves.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
 	// RequestID is the id that the caller gave the call.

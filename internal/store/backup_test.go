@@ -240,6 +240,46 @@ func TestBackupsAreForgotten(t *testing.T) {
 	}
 }
 
+// fullAt refuses what is written behind so many bytes.
+type fullAt struct{ left int }
+
+var errFull = errors.New("nobody takes it")
+
+func (f *fullAt) Write(b []byte) (int, error) {
+	if f.left -= len(b); f.left < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+// TestABrokenBackupIsNotRemembered: only a backup of which all rows were sent is one that
+// another may follow on; whoever asks for many and leaves makes the store forget none.
+func TestABrokenBackupIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	w := travelWorld(t)
+	ctx := context.Background()
+	_, after := w.backup("")
+	whole := &fullAt{left: 1 << 30}
+	h, err := w.store.Backup(ctx, after, testTime, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, before := 1<<30-whole.left, rows(t, w.store)
+	for _, cut := range []int{0, 10, size / 2, size - 200} {
+		if _, err := w.store.Backup(ctx, after, testTime, &fullAt{left: cut}); !errors.Is(err, errFull) {
+			t.Errorf("cut at %d of %d: %v", cut, size, err)
+		}
+	}
+	if now := rows(t, w.store); len(now) != len(before) {
+		t.Errorf("%d rows, there were %d", len(now), len(before))
+	}
+	for _, id := range []string{after, h.ID} {
+		if _, err := w.store.Backup(ctx, id, testTime, io.Discard); err != nil {
+			t.Errorf("a whole one is forgotten: %v", err)
+		}
+	}
+}
+
 // TestChangedBackupIsRefused: cut anywhere, or with any byte changed, it is no backup.
 func TestChangedBackupIsRefused(t *testing.T) {
 	t.Parallel()

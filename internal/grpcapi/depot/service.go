@@ -51,10 +51,7 @@ func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingSe
 	defer end()
 	return s.alone(ctx, &s.backup, "a backup", func() error {
 		out := sent.Pieces(BackupPiece, func(piece []byte) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return stream.Send(&pawlv1.BackupResponse{Data: piece})
+			return taken(ctx, func() error { return stream.Send(&pawlv1.BackupResponse{Data: piece}) })
 		})
 		if err := s.store.Backup(ctx, in.GetAfter(), out); err != nil {
 			return err
@@ -68,21 +65,58 @@ func (s *Service) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.ServerStre
 	ctx, end := s.guard(stream.Context(), pawlv1.StoreService_CheckStore_FullMethodName)
 	defer end()
 	return s.alone(ctx, &s.check, "a check", func() error {
-		counts, fault, err := s.store.Check(ctx, func(soFar *pawlv1.CheckCounts) error {
-			return stream.Send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Progress{Progress: soFar}})
+		send := func(answer *pawlv1.CheckStoreResponse) error {
+			return taken(ctx, func() error { return stream.Send(answer) })
+		}
+		counts, fault, err := s.watched(ctx, func(soFar *pawlv1.CheckCounts) error {
+			return send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Progress{Progress: soFar}})
 		})
 		switch {
 		case err != nil:
 			return err
 		case fault != nil:
-			return stream.Send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Fault{Fault: fault}})
+			return send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Fault{Fault: fault}})
 		}
-		return stream.Send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Done{Done: counts}})
+		return send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Done{Done: counts}})
 	})
+}
+
+// watched checks the store, which does not wait for whoever is told how far it has come:
+// they are told what is newest when they have taken what was before.
+func (s *Service) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	news, told := make(chan *pawlv1.CheckCounts, 1), make(chan error, 1)
+	go func() {
+		var err error
+		for soFar := range news {
+			if err == nil {
+				err = tell(soFar)
+			}
+			if err != nil {
+				cancel(err)
+			}
+		}
+		told <- err
+	}()
+	counts, fault, err := s.store.Check(ctx, func(soFar *pawlv1.CheckCounts) error {
+		select {
+		case news <- soFar:
+		default:
+		}
+		return nil
+	})
+	close(news)
+	if lost := <-told; lost != nil {
+		return nil, nil, lost
+	}
+	return counts, fault, err
 }
 
 // GetStoreStats implements pawl.v1.StoreService.
 func (s *Service) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStatsRequest) (out *pawlv1.GetStoreStatsResponse, err error) {
+	ctx, end := s.guard(ctx, pawlv1.StoreService_GetStoreStats_FullMethodName)
+	defer end()
 	err = s.alone(ctx, &s.stats, "a count", func() error {
 		stats, err := s.store.Stats(ctx)
 		out = &pawlv1.GetStoreStatsResponse{Stats: stats}

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -50,6 +51,10 @@ func (t *Trail) Admit(method string) error {
 	if t == nil || !t.operations[method].Changes || t.log.Ready() == nil {
 		return nil
 	}
+	return unavailable()
+}
+
+func unavailable() error {
 	return &machine.Refusal{
 		Code: machine.CodeUnavailable, Reason: "AUDIT_UNAVAILABLE", RetryAfter: int64(time.Second),
 		Message: "the audit cannot be written, and nothing is changed without it",
@@ -66,7 +71,7 @@ func (t *Trail) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	ended := false
 	defer func() {
 		if !ended {
-			t.add(ctx, info.FullMethod, seat.Caller, about(req), codes.Internal, "PANIC")
+			_ = t.add(ctx, info.FullMethod, seat.Caller, about(req), rpccode.Code_INTERNAL.String(), "PANIC")
 		}
 	}()
 	resp, err = next(ctx, req)
@@ -79,13 +84,19 @@ func (t *Trail) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	return resp, err
 }
 
-// Stream is the same around a stream, which has one line at its end.
+// Stream is the same around a stream, which has one line at its end; one by which the whole
+// store leaves has one more, before anything does.
 func (t *Trail) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := t.Admit(info.FullMethod); err != nil {
 		return err
 	}
 	ctx, seat := door.Seated(stream.Context())
 	first := &firstStream{ServerStream: stream, ctx: ctx}
+	if op := t.operations[info.FullMethod]; op.Changes && op.Space == policy.SpaceAll {
+		first.leaves = func() error {
+			return t.add(ctx, info.FullMethod, seat.Caller, first.what, begun, "")
+		}
+	}
 	err := next(srv, first)
 	t.note(ctx, info.FullMethod, seat.Caller, first.what, err)
 	return err
@@ -110,7 +121,7 @@ func (t *Trail) Refused(ctx context.Context, method string, caller *door.Caller,
 func (t *Trail) note(ctx context.Context, method string, caller *door.Caller, what subject, err error) {
 	if err == nil {
 		if t.operations[method].Changes {
-			t.add(ctx, method, caller, what, codes.OK, "")
+			_ = t.add(ctx, method, caller, what, rpccode.Code_OK.String(), "")
 		}
 		return
 	}
@@ -129,16 +140,17 @@ func (t *Trail) note(ctx context.Context, method string, caller *door.Caller, wh
 			return
 		}
 	}
-	t.add(ctx, method, caller, what, st.Code(), reason)
+	_ = t.add(ctx, method, caller, what, rpccode.Code(st.Code()).String(), reason)
 }
 
-func (t *Trail) add(ctx context.Context, method string, caller *door.Caller, what subject, code codes.Code, reason string) {
+// begun is the outcome of a stream that is about to send what only its end tells of.
+const begun = "BEGUN"
+
+// add writes a line, unless it is about one of too many whom nobody knows.
+func (t *Trail) add(ctx context.Context, method string, caller *door.Caller, what subject, outcome, reason string) error {
 	e := audit.Entry{
 		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,
-		Outcome: "OK", Reason: reason, Peer: door.PeerOf(ctx),
-	}
-	if code != codes.OK {
-		e.Outcome = rpccode.Code(code).String()
+		Outcome: outcome, Reason: reason, Peer: door.PeerOf(ctx),
 	}
 	if caller != nil && caller.Name != "" {
 		e.Principal = caller.Name
@@ -147,13 +159,15 @@ func (t *Trail) add(ctx context.Context, method string, caller *door.Caller, wha
 		}
 	} else if !t.strangers.Allow() {
 		t.left.Add(1)
-		return
+		return nil
 	}
 	e.LeftOut = t.left.Swap(0)
 	// The log keeps its fault, and [Trail.Admit] refuses what comes next.
 	if t.log.Add(e) != nil {
 		t.left.Add(e.LeftOut)
+		return unavailable()
 	}
+	return nil
 }
 
 func home(caller *door.Caller) string {
@@ -163,12 +177,15 @@ func home(caller *door.Caller) string {
 	return runtime.DefaultNamespace
 }
 
-// firstStream keeps what the first message of a stream is about.
+// firstStream keeps what the first message of a stream is about, and tells before the first
+// that is sent.
 type firstStream struct {
 	grpc.ServerStream
 	ctx  context.Context //nolint:containedctx // it is the stream's, with the caller's seat in it
 	read bool
 	what subject
+	// leaves is called before the first message is sent; nil = it was, or need not be.
+	leaves func() error
 }
 
 // Context implements grpc.ServerStream.
@@ -181,4 +198,15 @@ func (s *firstStream) RecvMsg(m any) error {
 		s.read, s.what = true, about(m)
 	}
 	return err
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s *firstStream) SendMsg(m any) error {
+	if s.leaves != nil {
+		if err := s.leaves(); err != nil {
+			return err
+		}
+		s.leaves = nil
+	}
+	return s.ServerStream.SendMsg(m)
 }

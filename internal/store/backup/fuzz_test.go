@@ -57,7 +57,7 @@ func TestEndOfContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := write(ctx, view, h, &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
+	if err := write(ctx, Source{View: view, Note: func(context.Context, []layout.Op) error { return nil }}, h, &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func sinceOf(view View, id string) (since uint64, err error) {
 	return since, err
 }
 
-// note remembers a backup before it is written, and forgets the oldest. The mark is behind
+// note remembers a backup of which all rows were written, and forgets the oldest. The mark is behind
 // the group that the backup ends with: who has it has all that the backup is of.
 func note(ctx context.Context, from Source, h Header) error {
 	marks, err := marksOf(from.View)

@@ -73,17 +73,16 @@ func Take(ctx context.Context, from Source, after string, at int64, out io.Write
 		return Header{}, err
 	}
 	h, err := next(from, after, since, at)
-	if err == nil {
-		err = note(ctx, from, h)
-	}
 	if err != nil {
 		return h, err
 	}
-	return h, write(ctx, from.View, h, out)
+	return h, write(ctx, from, h, out)
 }
 
-// write writes a backup. Each read of the store is short, however slow out is.
-func write(ctx context.Context, view View, h Header, out io.Writer) error {
+// write writes a backup, which is remembered before its end is written: nobody has a whole one
+// that the store does not know, and who leaves early makes it forget none. Each read of the
+// store is short, however slow out is.
+func write(ctx context.Context, from Source, h Header, out io.Writer) error {
 	w := &writer{out: out, sum: sha256.New()}
 	if err := w.begin(h); err != nil {
 		return err
@@ -96,9 +95,12 @@ func write(ctx context.Context, view View, h Header, out io.Writer) error {
 		if bytes.IndexByte(stable, byte(kind)) >= 0 {
 			since = h.Since
 		}
-		if err := w.kind(ctx, view, byte(kind), since); err != nil {
+		if err := w.kind(ctx, from.View, byte(kind), since); err != nil {
 			return fmt.Errorf("back up %s rows: %w", layout.Kinds[kind].Row, err)
 		}
+	}
+	if err := note(ctx, from, h); err != nil {
+		return err
 	}
 	return w.end()
 }

@@ -46,19 +46,20 @@ type StoreServiceClient interface {
 	//
 	// Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
 	// follow on: it is another store's, or of a copy that went another way, or the store was
-	// restored or repaired since; take one of everything), UNAVAILABLE (DRAINING).
+	// restored or repaired since; take one of everything), RESOURCE_EXHAUSTED (READER_STALLED:
+	// nothing was taken of the stream for two minutes), UNAVAILABLE (DRAINING).
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
 	// Proves the store, as `sidecar check` does a directory: the journal of every run, that
 	// everything else follows from it, and that nothing is left over. It takes at most about
 	// half of one core. A fault is an OK answer that names the first one. gRPC only. Scope
 	// store:read.
 	//
-	// Errors: UNAVAILABLE (DRAINING).
+	// Errors: RESOURCE_EXHAUSTED (READER_STALLED), UNAVAILABLE (DRAINING).
 	CheckStore(ctx context.Context, in *CheckStoreRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CheckStoreResponse], error)
 	// Counts what the store holds and what that takes. It reads every key, at most at about
 	// half of one core's pace. Scope store:read.
 	//
-	// Errors: only those of every RPC.
+	// Errors: UNAVAILABLE (DRAINING).
 	GetStoreStats(ctx context.Context, in *GetStoreStatsRequest, opts ...grpc.CallOption) (*GetStoreStatsResponse, error)
 }
 
@@ -138,19 +139,20 @@ type StoreServiceServer interface {
 	//
 	// Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
 	// follow on: it is another store's, or of a copy that went another way, or the store was
-	// restored or repaired since; take one of everything), UNAVAILABLE (DRAINING).
+	// restored or repaired since; take one of everything), RESOURCE_EXHAUSTED (READER_STALLED:
+	// nothing was taken of the stream for two minutes), UNAVAILABLE (DRAINING).
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
 	// Proves the store, as `sidecar check` does a directory: the journal of every run, that
 	// everything else follows from it, and that nothing is left over. It takes at most about
 	// half of one core. A fault is an OK answer that names the first one. gRPC only. Scope
 	// store:read.
 	//
-	// Errors: UNAVAILABLE (DRAINING).
+	// Errors: RESOURCE_EXHAUSTED (READER_STALLED), UNAVAILABLE (DRAINING).
 	CheckStore(*CheckStoreRequest, grpc.ServerStreamingServer[CheckStoreResponse]) error
 	// Counts what the store holds and what that takes. It reads every key, at most at about
 	// half of one core's pace. Scope store:read.
 	//
-	// Errors: only those of every RPC.
+	// Errors: UNAVAILABLE (DRAINING).
 	GetStoreStats(context.Context, *GetStoreStatsRequest) (*GetStoreStatsResponse, error)
 	mustEmbedUnimplementedStoreServiceServer()
 }

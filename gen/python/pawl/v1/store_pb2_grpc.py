@@ -78,7 +78,8 @@ class StoreServiceServicer(object):
 
         Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
         follow on: it is another store's, or of a copy that went another way, or the store was
-        restored or repaired since; take one of everything), UNAVAILABLE (DRAINING).
+        restored or repaired since; take one of everything), RESOURCE_EXHAUSTED (READER_STALLED:
+        nothing was taken of the stream for two minutes), UNAVAILABLE (DRAINING).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -90,7 +91,7 @@ class StoreServiceServicer(object):
         half of one core. A fault is an OK answer that names the first one. gRPC only. Scope
         store:read.
 
-        Errors: UNAVAILABLE (DRAINING).
+        Errors: RESOURCE_EXHAUSTED (READER_STALLED), UNAVAILABLE (DRAINING).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,7 +101,7 @@ class StoreServiceServicer(object):
         """Counts what the store holds and what that takes. It reads every key, at most at about
         half of one core's pace. Scope store:read.
 
-        Errors: only those of every RPC.
+        Errors: UNAVAILABLE (DRAINING).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -532,7 +532,8 @@ export const StoreService: GenService<{
    *
    * Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
    * follow on: it is another store's, or of a copy that went another way, or the store was
-   * restored or repaired since; take one of everything), UNAVAILABLE (DRAINING).
+   * restored or repaired since; take one of everything), RESOURCE_EXHAUSTED (READER_STALLED:
+   * nothing was taken of the stream for two minutes), UNAVAILABLE (DRAINING).
    *
    * @generated from rpc pawl.v1.StoreService.Backup
    */
@@ -547,7 +548,7 @@ export const StoreService: GenService<{
    * half of one core. A fault is an OK answer that names the first one. gRPC only. Scope
    * store:read.
    *
-   * Errors: UNAVAILABLE (DRAINING).
+   * Errors: RESOURCE_EXHAUSTED (READER_STALLED), UNAVAILABLE (DRAINING).
    *
    * @generated from rpc pawl.v1.StoreService.CheckStore
    */
@@ -560,7 +561,7 @@ export const StoreService: GenService<{
    * Counts what the store holds and what that takes. It reads every key, at most at about
    * half of one core's pace. Scope store:read.
    *
-   * Errors: only those of every RPC.
+   * Errors: UNAVAILABLE (DRAINING).
    *
    * @generated from rpc pawl.v1.StoreService.GetStoreStats
    */

@@ -1,0 +1,147 @@
+package depot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// endless is a store that goes on until its context ends or somebody refuses what it writes.
+type endless struct {
+	// checked counts what a check told.
+	checked int
+}
+
+func (e *endless) Backup(ctx context.Context, _ string, out io.Writer) error {
+	for ctx.Err() == nil {
+		if _, err := out.Write(bytes.Repeat([]byte{1}, BackupPiece)); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (e *endless) Check(ctx context.Context, progress func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
+	for ctx.Err() == nil {
+		time.Sleep(time.Second)
+		if err := progress(&pawlv1.CheckCounts{}); err != nil {
+			return nil, nil, err
+		}
+		e.checked++
+	}
+	return nil, nil, ctx.Err()
+}
+
+func (e *endless) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// stuck is a stream of which nobody takes anything.
+type stuck[T any] struct {
+	grpc.ServerStream
+	ctx   context.Context //nolint:containedctx // it is the stream's
+	taken int
+}
+
+func (s *stuck[T]) Context() context.Context { return s.ctx }
+
+func (s *stuck[T]) Send(*T) error {
+	if s.taken--; s.taken >= 0 {
+		return nil
+	}
+	<-s.ctx.Done()
+	return s.ctx.Err()
+}
+
+func reasonOf(err error) string {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok {
+		return refusal.Reason
+	}
+	return ""
+}
+
+// calls are the three, by somebody who takes a few messages and then no more.
+func calls(s *Service) map[string]func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{
+		"backup": func(ctx context.Context) error {
+			return s.Backup(&pawlv1.BackupRequest{}, &stuck[pawlv1.BackupResponse]{ctx: ctx, taken: 3})
+		},
+		"check": func(ctx context.Context) error {
+			return s.CheckStore(&pawlv1.CheckStoreRequest{}, &stuck[pawlv1.CheckStoreResponse]{ctx: ctx, taken: 3})
+		},
+		"stats": func(ctx context.Context) error {
+			_, err := s.GetStoreStats(ctx, &pawlv1.GetStoreStatsRequest{})
+			return err
+		},
+	}
+}
+
+// TestAReaderWhoStopsIsLetGo: whoever takes nothing of a backup or a check does not hold the
+// store for ever, and the next one may ask; a check goes on while its progress waits.
+func TestAReaderWhoStopsIsLetGo(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"backup", "check"} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &endless{}
+			s := New(store, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+				return context.WithCancel(ctx)
+			})
+			for range 2 {
+				begun := time.Now()
+				// The stream's context ends when the method has returned.
+				ctx, cancel := context.WithCancel(t.Context())
+				err := calls(s)[name](ctx)
+				cancel()
+				if reasonOf(err) != "READER_STALLED" || time.Since(begun) > Patience+10*time.Second {
+					t.Errorf("%s ended after %v: %v", name, time.Since(begun), err)
+				}
+			}
+			if name == "check" && store.checked < int(Patience/time.Second) {
+				t.Errorf("the check waited: %d", store.checked)
+			}
+		})
+	}
+}
+
+// TestNothingOutlivesTheRightToIt: who loses the right to a call loses the call, also while a
+// message waits to be taken, and a server that goes does not wait for it.
+func TestNothingOutlivesTheRightToIt(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"backup", "check", "stats"} {
+		synctest.Test(t, func(t *testing.T) {
+			lost := make(chan struct{})
+			s := New(&endless{}, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancelCause(ctx)
+				go func() {
+					select {
+					case <-lost:
+						cancel(&machine.Refusal{Code: machine.CodeUnavailable, Reason: "DRAINING"})
+					case <-ctx.Done():
+					}
+				}()
+				return ctx, func() { cancel(nil) }
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- calls(s)[name](ctx) }()
+			synctest.Wait()
+			begun := time.Now()
+			close(lost)
+			// A check may be between two rows.
+			if err := <-ended; reasonOf(err) != "DRAINING" || time.Since(begun) > time.Second {
+				t.Errorf("%s ended after %v: %v", name, time.Since(begun), err)
+			}
+		})
+	}
+}

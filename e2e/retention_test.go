@@ -22,7 +22,7 @@ func TestRetentionUnderKills(t *testing.T) {
 	t.Parallel()
 	const kills, clients, each, files = 6, 4, 48, 15
 	archive, trail := filepath.Join(t.TempDir(), "archive"), filepath.Join(t.TempDir(), "audit")
-	s, ctx := newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--audit", trail, "--retention-every", "1s",
+	s, ctx := newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--audit", trail, "--retention-every", "1s", "--retention-grace", "1s",
 		"--retain", "label=hold=1 keep=true", "--retain", "name=old older_than=1s archive="+archive), deadline(t, 6*patience)
 	s.start()
 	client := s.runs()

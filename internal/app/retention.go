@@ -1,13 +1,17 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/retain"
@@ -22,7 +26,7 @@ func retention(opts options, counts *telemetry.Metrics) (retain.Policy, error) {
 	c := opts.config
 	teller := &retentionTeller{log: opts.log, audit: opts.audit, counts: counts}
 	p := retain.Policy{
-		Every: c.RetentionEvery, Preview: c.RetentionPreview, ForgetAfter: c.ForgetDeletedAfter,
+		Every: c.RetentionEvery, Grace: c.RetentionGrace, Preview: c.RetentionPreview, ForgetAfter: c.ForgetDeletedAfter,
 		Before: teller.line, Tell: teller.taken, Forgot: teller.forgot,
 	}
 	if opts.audit != nil {
@@ -117,6 +121,25 @@ func (t *retentionTeller) taken(r retain.Taken) {
 		t.log.Error("a run was not deleted", append(what, "error", r.Err)...)
 	}
 	t.counts.Retained(string(r.Outcome), 0, r.ArchivedBytes)
+	if r.Begun && t.audit != nil {
+		t.undone(r)
+	}
+}
+
+// undone writes that what a line of the audit says before was not done.
+func (t *retentionTeller) undone(r retain.Taken) {
+	e := lineOf(r)
+	e.Outcome, e.Note = rpccode.Code_FAILED_PRECONDITION.String(), e.Note+", not deleted"
+	if r.Err != nil {
+		st, _ := fault.Status(r.Err)
+		e.Outcome = rpccode.Code(st.Code()).String()
+	}
+	if refusal, ok := errors.AsType[*machine.Refusal](r.Err); ok {
+		e.Reason = refusal.Reason
+	}
+	if err := t.audit.Add(e); err != nil {
+		t.log.Error("the audit has a run as deleted that was not", "run", r.RunID, "error", err)
+	}
 }
 
 // line writes the line of the audit: before the deed, which a crash may repeat and its line,
@@ -125,13 +148,17 @@ func (t *retentionTeller) line(r retain.Taken) error {
 	if t.audit == nil {
 		return nil
 	}
+	return t.audit.Add(lineOf(r))
+}
+
+func lineOf(r retain.Taken) audit.Entry {
 	e := audit.Entry{
 		Principal: retain.Principal, Namespace: r.Namespace, Resource: r.RunID, Method: "retention", Outcome: "OK", Note: "rule " + r.Rule,
 	}
 	if r.Archive != "" {
 		e.Note += ", archived as " + r.Archive
 	}
-	return t.audit.Add(e)
+	return e
 }
 
 func (t *retentionTeller) forgot(namespace string, runs int) {

@@ -146,6 +146,9 @@ type Config struct {
 	Retain    []string    `yaml:"retain" json:"retain"`
 	// RetentionEvery is the pause between two looks at the rules. Default 10m.
 	RetentionEvery time.Duration `yaml:"retention_every" json:"-"`
+	// RetentionGrace is how long every run is kept after its end, whatever the rules say; one
+	// that another sidecar asked for at least a day. Default 1h.
+	RetentionGrace time.Duration `yaml:"retention_grace" json:"-"`
 	// RetentionPreview only says what the rules would delete.
 	RetentionPreview bool `yaml:"retention_preview" json:"retention_preview"`
 	// ForgetDeletedAfter is how long it is known that a run was deleted, and the id that began
@@ -226,7 +229,7 @@ func Default() Config {
 		BlobGrace:    24 * time.Hour,
 		TraceSample:  0.1,
 
-		RetentionEvery: 10 * time.Minute,
+		RetentionEvery: 10 * time.Minute, RetentionGrace: time.Hour,
 
 		AuditBytes: 64 << 20,
 		LogLevel:   "info",
@@ -273,12 +276,13 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		RestartGrace         string `json:"restart_grace"`
 		BlobGrace            string `json:"blob_grace"`
 		RetentionEvery       string `json:"retention_every"`
+		RetentionGrace       string `json:"retention_grace"`
 		ForgetDeletedAfter   string `json:"forget_deleted_after"`
 		ForgetConsumersAfter string `json:"forget_consumers_after"`
 		ForgetLettersAfter   string `json:"forget_letters_after"`
 	}{
 		plain(c), c.DataKeyAge.String(), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(),
-		c.RestartGrace.String(), c.BlobGrace.String(), c.RetentionEvery.String(), c.ForgetDeletedAfter.String(), c.ForgetConsumersAfter.String(),
+		c.RestartGrace.String(), c.BlobGrace.String(), c.RetentionEvery.String(), c.RetentionGrace.String(), c.ForgetDeletedAfter.String(), c.ForgetConsumersAfter.String(),
 		c.ForgetLettersAfter.String(),
 	})
 }

@@ -63,6 +63,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.DurationVar(&c.BlobGrace, "blob-grace", c.BlobGrace, "how long a blob is kept that nothing refers to")
 	fs.StringArrayVar(&c.Retain, "retain", c.Retain, "rule by which ended runs are deleted: 'older_than=720h status=FAILED|CANCELLED label=K=V keep_newest=N max_bytes=SIZE archive=DIR' (repeatable; none by default)")
 	fs.DurationVar(&c.RetentionEvery, "retention-every", c.RetentionEvery, "pause between two looks at the rules of retention")
+	fs.DurationVar(&c.RetentionGrace, "retention-grace", c.RetentionGrace, "how long every run is kept after its end, whatever the rules of retention say; one that another sidecar asked for at least a day")
 	fs.BoolVar(&c.RetentionPreview, "retention-preview", c.RetentionPreview, "only log what the rules of retention would delete")
 	fs.DurationVar(&c.ForgetDeletedAfter, "forget-deleted-after", c.ForgetDeletedAfter, "how long it is known that a run was deleted, and its id stays used up; 0 = for ever")
 	fs.DurationVar(&c.ForgetConsumersAfter, "forget-consumers-after", c.ForgetConsumersAfter, "how long the place of a consumer is kept that does not read; 0 = for ever")

@@ -144,6 +144,7 @@ func (c *Config) retention(l *list) {
 		c.keeps(l, field, r)
 	}
 	between(l, "retention_every", c.RetentionEvery, time.Second, 24*time.Hour)
+	between(l, "retention_grace", c.RetentionGrace, time.Second, longestRun)
 	age(l, "forget_deleted_after", c.ForgetDeletedAfter)
 	age(l, "forget_consumers_after", c.ForgetConsumersAfter)
 	age(l, "forget_letters_after", c.ForgetLettersAfter)

@@ -90,6 +90,7 @@ func TestFaultsOfRetention(t *testing.T) {
 		"size":                {func(c *Config) { c.Retain = []string{"max_bytes=1GB"} }, "retain[0]", "KiB, MiB or GiB"},
 		"line's label":        {func(c *Config) { c.Retain = []string{"label=team keep=true"} }, "retain[0]", "KEY=VALUE"},
 		"pause":               {func(c *Config) { c.RetentionEvery = time.Millisecond }, "retention_every", "1s to 24h"},
+		"grace":               {func(c *Config) { c.RetentionGrace = time.Millisecond }, "retention_grace", "1s to"},
 		"age of deleted runs": {func(c *Config) { c.ForgetDeletedAfter = time.Millisecond }, "forget_deleted_after", "1s to"},
 		"age of consumers":    {func(c *Config) { c.ForgetConsumersAfter = -1 }, "forget_consumers_after", "1s to"},
 		"age of letters":      {func(c *Config) { c.ForgetLettersAfter = 1 }, "forget_letters_after", "1s to"},

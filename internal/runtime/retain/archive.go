@@ -24,25 +24,24 @@ const (
 // returns when file and name are on disk. One that is there already is of the same records:
 // its name has their hash, and it got that when it was whole.
 func (r *Room) archived(ctx context.Context, dir, namespace string, key runtime.RunKey, st *machine.State) (path string, size int64, err error) {
-	dir = filepath.Join(dir, namespace)
-	if err := madeDir(dir); err != nil {
+	if dir, err = r.madeDir(dir, namespace); err != nil {
 		return "", 0, err
 	}
 	path = filepath.Join(dir, fmt.Sprintf("%s.%s%s", key.ID, hex.EncodeToString(st.PrevHash[:])[:hashLetters], archiveSuffix))
 	if info, err := os.Stat(path); err == nil {
 		// The crash that came between may have been one of the whole machine.
-		return path, info.Size(), syncDir(dir)
+		return path, info.Size(), r.syncDir(dir)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", 0, err
 	}
-	size, err = written(path, func(out io.Writer) error {
+	size, err = r.written(path, func(out io.Writer) error {
 		return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, out)
 	})
 	return path, size, err
 }
 
 // written makes a file that has its name only when it is whole and on disk.
-func written(path string, write func(out io.Writer) error) (size int64, err error) {
+func (r *Room) written(path string, write func(out io.Writer) error) (size int64, err error) {
 	part := path + ".part"
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -55,18 +54,25 @@ func written(path string, write func(out io.Writer) error) (size int64, err erro
 	if err = errors.Join(err, f.Close()); err != nil {
 		return 0, errors.Join(err, os.Remove(part))
 	}
-	return size, errors.Join(os.Rename(part, path), syncDir(filepath.Dir(path)))
+	if err := os.Rename(part, path); err != nil {
+		return 0, errors.Join(err, os.Remove(part))
+	}
+	if err := r.syncDir(filepath.Dir(path)); err != nil {
+		// By its name the next round would take it for one that is on disk.
+		return 0, errors.Join(err, os.Remove(path))
+	}
+	return size, nil
 }
 
-// madeDir makes a directory whose name is on disk.
-func madeDir(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
+// madeDir makes the directory of a namespace, and returns when its name is on disk. One that
+// is there may be of a moment before the machine crashed. The archive itself was there at the
+// start: if it is gone a disk is, and nothing is written in its place.
+func (r *Room) madeDir(archive, namespace string) (dir string, err error) {
+	dir = filepath.Join(archive, namespace)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(dir))
+	return dir, r.syncDir(archive)
 }
 
 func syncDir(dir string) error {

@@ -41,6 +41,8 @@ type Store interface {
 	Untold(ctx context.Context, ns uint32, run string) (bool, error)
 	// ForgetDeleted forgets the runs that were deleted before a time, Unix nanoseconds.
 	ForgetDeleted(ctx context.Context, ns uint32, before int64) (int, error)
+	// Removes is nil while there is room on the disk for removals, else why there is none.
+	Removes() error
 }
 
 // Runs lists runs.
@@ -57,6 +59,9 @@ type Archive interface {
 type Policy struct {
 	// Rules: the first that is about a run decides; on a run that none is about, nobody.
 	Rules []Rule
+	// Grace is how long every run is kept after its end, whatever the rules say: who waits for
+	// it must hear how it ended. Default 1 h, of a run that another sidecar asked for 24 h.
+	Grace time.Duration
 	// Every is the pause between two rounds. Default 10 min.
 	Every time.Duration
 	// Preview: the rules only say what they would do.
@@ -103,11 +108,20 @@ type Config struct {
 	Also func(ctx context.Context) error
 }
 
-// defaultEvery is the pause between two rounds.
-const defaultEvery = 10 * time.Minute
+// defaultEvery is the pause between two rounds, defaultGrace what every run is kept after its
+// end, and remoteGrace that of one whose parent is in another sidecar, which is not seen here.
+const (
+	defaultEvery = 10 * time.Minute
+	defaultGrace = time.Hour
+	remoteGrace  = 24 * time.Hour
+)
 
 // Room deletes runs. Its owner is the wiring. Safe for concurrent use.
-type Room struct{ cfg Config }
+type Room struct {
+	cfg Config
+	// syncDir brings the names in a directory onto the disk.
+	syncDir func(dir string) error
+}
 
 // New checks the configuration; it starts nothing.
 func New(cfg Config) (*Room, error) {
@@ -122,7 +136,7 @@ func New(cfg Config) (*Room, error) {
 			return nil, fmt.Errorf("retain: configuration: the rule %s archives: it needs Archive", r.Name)
 		}
 	}
-	cfg.Every = cmp.Or(cfg.Every, defaultEvery)
+	cfg.Every, cfg.Grace = cmp.Or(cfg.Every, defaultEvery), cmp.Or(cfg.Grace, defaultGrace)
 	if cfg.Before == nil {
 		cfg.Before = func(Taken) error { return nil }
 	}
@@ -132,5 +146,5 @@ func New(cfg Config) (*Room, error) {
 	if cfg.Forgot == nil {
 		cfg.Forgot = func(string, int) {}
 	}
-	return &Room{cfg: cfg}, nil
+	return &Room{cfg: cfg, syncDir: syncDir}, nil
 }

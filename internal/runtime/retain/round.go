@@ -48,6 +48,8 @@ type Taken struct {
 	Archive       string
 	ArchivedBytes int64
 	Err           error
+	// Begun: Policy.Before was told of it.
+	Begun bool
 }
 
 // Run looks at the rules now and then, until ctx ends.
@@ -86,10 +88,24 @@ func (r *Room) Round(ctx context.Context) error {
 
 // ready: something may be deleted now.
 func (r *Room) ready(ctx context.Context) error {
-	if err := errors.Join(ctx.Err(), r.cfg.Way.Health()); err != nil || r.cfg.Ready == nil {
-		return err
+	err := errors.Join(ctx.Err(), r.cfg.Way.Health())
+	if err == nil && r.cfg.Store != nil && !r.cfg.Preview {
+		// Else each run would be archived first, and refused then.
+		err = r.cfg.Store.Removes()
 	}
-	return r.cfg.Ready()
+	if err == nil && r.cfg.Ready != nil {
+		err = r.cfg.Ready()
+	}
+	return err
+}
+
+// fresh: the run has ended so lately that it is kept whatever the rules say.
+func (r *Room) fresh(st *machine.State, now time.Time) bool {
+	grace := r.cfg.Grace
+	if st.Parent != nil && st.Parent.Origin != "" {
+		grace = max(grace, remoteGrace)
+	}
+	return now.Sub(time.Unix(0, st.StatusAt)) < grace
 }
 
 // forget forgets the runs of a namespace that were deleted long ago.
@@ -171,7 +187,8 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 		size = bytes
 		tally.bytes += size
 	}
-	if tally.faults >= mostFaults || !rule.takes(tally, st, s.cfg.Clock.Now()) {
+	now := s.cfg.Clock.Now()
+	if tally.faults >= mostFaults || s.fresh(st, now) || !rule.takes(tally, st, now) {
 		return nil
 	}
 	defer s.pause(ctx, began)
@@ -210,6 +227,7 @@ func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State,
 	if t.Err = s.cfg.Before(t); t.Err != nil {
 		return t.judged(Failed)
 	}
+	t.Begun = true
 	if _, _, t.Err = s.delete(ctx, key, machine.Deleted{By: Principal, Why: rule.Name}); t.Err != nil {
 		return t.judged(Failed)
 	}

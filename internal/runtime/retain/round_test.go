@@ -74,6 +74,8 @@ func (s *shelf) Untold(_ context.Context, _ uint32, run string) (bool, error) {
 	return s.untold[run], nil
 }
 
+func (s *shelf) Removes() error { return s.failing("room", "") }
+
 func (s *shelf) ForgetDeleted(_ context.Context, _ uint32, before int64) (int, error) {
 	if len(s.deleted) > 0 && before > 0 {
 		n := len(s.deleted)
@@ -367,5 +369,105 @@ func TestForgets(t *testing.T) {
 		if (after > 0) != (forgot == "default1") {
 			t.Errorf("after %v: %q", after, forgot)
 		}
+	}
+}
+
+// TestJustEndedStays: a run is kept for a while after its end, by whichever limit it would go:
+// who waits for it must hear how it ended; one whose parent is elsewhere for a day.
+func TestJustEndedStays(t *testing.T) {
+	t.Parallel()
+	remote := func(st *machine.State) { st.Parent = &machine.Parent{RunID: "p", Origin: "https://other"} }
+	ago := func(d time.Duration) func(*machine.State) {
+		return func(st *machine.State) { st.StatusAt = int64(100*day - d) }
+	}
+	for name, c := range map[string]struct {
+		rule  Rule
+		grace time.Duration
+		want  string
+	}{
+		"by number":                            {Rule{KeepNewest: 1}, 0, "f e c b"},
+		"by size":                              {Rule{MaxBytes: 1}, 0, "f e c b"},
+		"by age":                               {Rule{OlderThan: time.Second}, 0, "f e c b"},
+		"longer":                               {Rule{KeepNewest: 1}, 25 * time.Hour, "b"},
+		"shorter, but not for another sidecar": {Rule{KeepNewest: 1}, time.Nanosecond, "f e d c b"},
+	} {
+		s := &shelf{bytes: 2}
+		s.run("a", 0, ago(0))
+		s.run("b", 2)
+		s.run("c", 0, ago(day), remote)
+		s.run("d", 0, ago(time.Hour-1))
+		s.run("e", 0, ago(time.Hour))
+		s.run("f", 0, ago(2*time.Hour))
+		s.run("g", 0, ago(day-1), remote)
+		if err := s.room(t, Policy{Rules: []Rule{c.rule}, Grace: c.grace}).Round(context.Background()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := strings.Join(s.deleted, " "); got != c.want {
+			t.Errorf("%s: deleted %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestNoRoomTakesNone: where removals have no room nothing is archived either, which would take
+// what is left.
+func TestNoRoomTakesNone(t *testing.T) {
+	t.Parallel()
+	low := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	s, dir := &shelf{}, t.TempDir()
+	s.run("a", 1)
+	s.fault = func(step, _ string) error {
+		if step == "room" {
+			return low
+		}
+		return nil
+	}
+	before := func(Taken) error { t.Error("the audit was told"); return nil }
+	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, Before: before}).Round(context.Background()); !errors.Is(err, low) {
+		t.Error(err)
+	}
+	if got := files(t, dir); len(got)+len(s.deleted)+len(s.told) > 0 {
+		t.Errorf("files %v, deleted %v, told %v", got, s.deleted, s.told)
+	}
+}
+
+// TestArchiveIsOnDisk: no run goes before the directory of its namespace and the name of its
+// file are on disk, also of a directory that is there already; a file whose name is not has
+// none. An archive that has vanished is not made anew.
+func TestArchiveIsOnDisk(t *testing.T) {
+	t.Parallel()
+	for _, there := range []bool{false, true} {
+		dir, s := t.TempDir(), &shelf{}
+		if there {
+			if err := os.Mkdir(filepath.Join(dir, "default"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.run("a", 1)
+		room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}})
+		broken := errors.New("the disk is gone")
+		for _, failing := range []string{dir, filepath.Join(dir, "default")} {
+			room.syncDir = func(synced string) error {
+				if synced == failing {
+					return broken
+				}
+				return nil
+			}
+			if err := room.Round(context.Background()); err != nil || len(s.deleted) > 0 || len(files(t, dir)) > 0 {
+				t.Errorf("%v, deleted %v, files %v", err, s.deleted, files(t, dir))
+			}
+		}
+		var synced []string
+		room.syncDir = func(dir string) error { synced = append(synced, dir); return nil }
+		if err := room.Round(context.Background()); err != nil || !slices.Equal(synced, []string{dir, filepath.Join(dir, "default")}) || len(s.deleted) != 1 {
+			t.Errorf("%v, synced %v, deleted %v", err, synced, s.deleted)
+		}
+	}
+	s, gone := &shelf{}, filepath.Join(t.TempDir(), "gone")
+	s.run("a", 1)
+	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: gone}}}).Round(context.Background()); err != nil || outcomes(s) != "a:unarchived" {
+		t.Errorf("%v, %s", err, outcomes(s))
+	}
+	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the archive was made anew: %v", err)
 	}
 }

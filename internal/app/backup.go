@@ -209,11 +209,16 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 		return report, nil, err
 	}
 	final := filepath.Clean(data.Dir)
+	if at, err := filepath.EvalSymlinks(final); err == nil {
+		final = at // A link stays one.
+	}
 	if err := os.Remove(final); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, nil, fmt.Errorf("%w: %s is not empty: restore into a directory of its own", ErrUnusable, final)
 	}
 	data.Dir = final + ".restoring"
-	if err := os.RemoveAll(data.Dir); err != nil {
+	// What was broken off, unless somebody is at it.
+	err = inspect.Alone(data.Dir, func() error { return os.RemoveAll(data.Dir) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, nil, err
 	}
 	opts, err := data.options()

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/retain"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
@@ -27,7 +28,7 @@ func retention(opts options, counts *telemetry.Metrics) (retain.Policy, error) {
 	teller := &retentionTeller{log: opts.log, audit: opts.audit, counts: counts}
 	p := retain.Policy{
 		Every: c.RetentionEvery, Grace: c.RetentionGrace, Preview: c.RetentionPreview, ForgetAfter: c.ForgetDeletedAfter,
-		Before: teller.line, Tell: teller.taken, Forgot: teller.forgot,
+		Before: teller.line, Tell: teller.taken, Forgot: teller.forgot, Room: archiveRoom,
 	}
 	if opts.audit != nil {
 		p.Ready = opts.audit.Ready
@@ -46,6 +47,15 @@ func retention(opts options, counts *telemetry.Metrics) (retain.Policy, error) {
 		})
 	}
 	return p, nil
+}
+
+// leftFree is what an archive leaves free on its disk, which may be the store's: more than that
+// needs for new work.
+const leftFree = 320 << 20
+
+// archiveRoom refuses to fill a disk with archives.
+func archiveRoom(dir string) error {
+	return (&host.Disk{Dir: dir, Free: host.FreeSpace}).Look(leftFree)
 }
 
 // endsOf is what the configuration says of consumers and dead letters.
@@ -94,7 +104,7 @@ func writable(dir string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return os.Remove(f.Name())
+	return errors.Join(os.Remove(f.Name()), retain.Clear(filepath.Clean(dir)))
 }
 
 // retentionTeller tells what is not kept: log, metrics and audit.

@@ -17,7 +17,9 @@ import (
 // Names of archived files: the run, the beginning of its last hash, and this.
 const (
 	archiveSuffix = ".pawlrun"
-	hashLetters   = 16
+	// partSuffix follows while the file is not whole.
+	partSuffix  = ".part"
+	hashLetters = 16
 )
 
 // archived writes the file of a run that has ended into a directory of the namespace, and
@@ -35,14 +37,43 @@ func (r *Room) archived(ctx context.Context, dir, namespace string, key runtime.
 		return "", 0, err
 	}
 	size, err = r.written(path, func(out io.Writer) error {
-		return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, out)
+		return r.cfg.Archive.Export(ctx, key.Namespace, key.ID, &careful{out: out, room: func() error { return r.cfg.Room(dir) }})
 	})
 	return path, size, err
 }
 
+// roomEvery is how many bytes are written between two looks at the room.
+const roomEvery = 8 << 20
+
+// careful asks for room before the first byte, and again now and then.
+type careful struct {
+	out  io.Writer
+	room func() error
+	left int
+}
+
+func (c *careful) Write(p []byte) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		if err := c.room(); err != nil {
+			return 0, err
+		}
+		c.left = roomEvery
+	}
+	return c.out.Write(p)
+}
+
+// Clear removes what a crash left of files in a directory of archives.
+func Clear(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, "*", "*"+archiveSuffix+partSuffix))
+	for _, part := range left {
+		err = errors.Join(err, os.Remove(part))
+	}
+	return err
+}
+
 // written makes a file that has its name only when it is whole and on disk.
 func (r *Room) written(path string, write func(out io.Writer) error) (size int64, err error) {
-	part := path + ".part"
+	part := path + partSuffix
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return 0, err

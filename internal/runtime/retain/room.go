@@ -74,6 +74,9 @@ type Policy struct {
 	// Before is told of each run right before it is deleted, and keeps it by an error; nil:
 	// nobody is.
 	Before func(Taken) error
+	// Room is nil, or the reason why nothing more may be written into a directory of archives:
+	// it may be on the disk of the store; nil: there is always room.
+	Room func(dir string) error
 	// Tell is told of each run that no rule keeps, Forgot how many deleted runs of a namespace
 	// were forgotten; nil: nobody is.
 	Tell   func(Taken)
@@ -139,6 +142,9 @@ func New(cfg Config) (*Room, error) {
 	cfg.Every, cfg.Grace = cmp.Or(cfg.Every, defaultEvery), cmp.Or(cfg.Grace, defaultGrace)
 	if cfg.Before == nil {
 		cfg.Before = func(Taken) error { return nil }
+	}
+	if cfg.Room == nil {
+		cfg.Room = func(string) error { return nil }
 	}
 	if cfg.Tell == nil {
 		cfg.Tell = func(Taken) {}

@@ -471,3 +471,40 @@ func TestArchiveIsOnDisk(t *testing.T) {
 		t.Errorf("the archive was made anew: %v", err)
 	}
 }
+
+// TestArchiveLeavesRoom: a file that would fill the disk is given up in the middle, and leaves
+// nothing there; what a crash left is cleared.
+func TestArchiveLeavesRoom(t *testing.T) {
+	t.Parallel()
+	dir, s, looks := t.TempDir(), &shelf{}, 0
+	s.run("a", 1)
+	full := errors.New("the disk is nearly full")
+	room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, Room: func(in string) error {
+		if looks++; in != filepath.Join(dir, "default") || looks == 1 {
+			return full
+		}
+		return nil
+	}})
+	if err := room.Round(context.Background()); err != nil || outcomes(s) != "a:unarchived" || len(files(t, dir)) > 0 {
+		t.Errorf("%v, %s, files %v", err, outcomes(s), files(t, dir))
+	}
+	out := &careful{out: io.Discard, room: func() error { return full }, left: roomEvery}
+	for range 2 {
+		if n, err := out.Write(make([]byte, roomEvery/2)); n == 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if _, err := out.Write([]byte{1}); !errors.Is(err, full) {
+		t.Errorf("after %d bytes: %v", roomEvery, err)
+	}
+	part := filepath.Join(dir, "default", "b"+archiveSuffix+partSuffix)
+	if err := os.WriteFile(part, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := room.Round(context.Background()); err != nil || len(s.deleted) != 1 {
+		t.Errorf("%v, deleted %v", err, s.deleted)
+	}
+	if err := Clear(dir); err != nil || len(files(t, dir)) != 1 {
+		t.Errorf("%v, files %v", err, files(t, dir))
+	}
+}

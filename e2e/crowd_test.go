@@ -115,11 +115,12 @@ func TestCrowdOfSlowReaders(t *testing.T) {
 	defer cancel()
 	runs := s.runs()
 	streams := make([]grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse], n)
+	conns := make([]*grpc.ClientConn, n)
 	// Windows that do not grow: else the client takes what nobody reads.
 	const window = 64 << 10
 	atOnce(n, func(i int) {
-		conn := s.dial(grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window))
-		stream, err := pawlv1.NewRunServiceClient(conn).StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true, Snapshots: true})
+		conns[i] = s.dial(grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window))
+		stream, err := pawlv1.NewRunServiceClient(conns[i]).StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true, Snapshots: true})
 		if err != nil {
 			t.Errorf("reader %d: %v", i, err)
 		}
@@ -137,6 +138,7 @@ func TestCrowdOfSlowReaders(t *testing.T) {
 		}
 	}
 	cancel()
+	atOnce(n, func(i int) { conns[i].Close() })
 	settles(t, s, before)
 }
 

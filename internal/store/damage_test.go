@@ -324,13 +324,13 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 	if err := errors.Join(err, discard.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := inspect.WholeGarbage(s.opts.Dir, space.DeadRatio); err != nil {
-		t.Fatal(err)
+	if some, err := inspect.WholeGarbage(s.opts.Dir, space.DeadRatio); err != nil || !some {
+		t.Fatal(some, err)
 	}
 	if err := damage.Flip(log, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.space.CollectOne(); !errors.Is(err, layout.ErrDamaged) {
+	if err := s.space.CollectOne(t.Context()); !errors.Is(err, layout.ErrDamaged) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(log); err != nil {

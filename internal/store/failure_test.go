@@ -187,7 +187,12 @@ func TestFreeSpaceThatNobodyKnows(t *testing.T) {
 // can be flushed, do not keep a store from closing; they hear that nobody knows.
 func TestCloseWhileNothingCanBeFlushed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	// Not TempDir: what Badger could not end goes on trying to make tables while it is removed.
+	dir, err := os.MkdirTemp("", "unflushed-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s, err := Open(Options{Dir: dir, MemTableSize: 8 << 20, MinFree: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func newSpace(s *Store) (*space.Room, error) {
 		return nil
 	})
 	return space.New(space.Config{
-		Dir: s.opts.Dir, DB: s.db, Synced: s.reads.durable, Collecting: s.head.Collect, Before: deleted,
+		Dir: s.opts.Dir, DB: s.db, Synced: s.reads.durable, Collecting: s.head.Collect, Before: deleted, Large: valueThreshold,
 		Prove: func(ctx context.Context) error {
 			err := s.scrub(ctx)
 			if err != nil {

@@ -399,7 +399,13 @@ func (s *Store) write(ctx context.Context, w *Writes) error {
 	if err := s.checkSize(w); err != nil {
 		return err
 	}
-	if err := s.committer.submit(ctx, w); err != nil || w.dropped == nil {
+	release := func() {}
+	if w.frees {
+		release = s.space.Hold()
+	}
+	err := s.committer.submit(ctx, w)
+	release()
+	if err != nil || w.dropped == nil {
 		return err
 	}
 	return s.dropUnder(context.WithoutCancel(ctx), w.dropped)

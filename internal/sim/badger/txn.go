@@ -128,6 +128,9 @@ func (i *Item) Value(read func([]byte) error) error { return read(i.value) }
 // ValueCopy copies the value.
 func (i *Item) ValueCopy(dst []byte) ([]byte, error) { return append(dst[:0], i.value...), nil }
 
+// IsDeletedOrExpired is never so: what is deleted is not visited.
+func (i *Item) IsDeletedOrExpired() bool { return false }
+
 // ValueSize is the value's length.
 func (i *Item) ValueSize() int64 { return int64(len(i.value)) }
 

@@ -24,17 +24,17 @@ func (n *inspection) DropUnborn() error {
 }
 
 // WholeGarbage proves the value logs that collection might rewrite, those of which that
-// part is dead: Badger moves
-// what it reads before the first fault and deletes the file with what is behind.
-func WholeGarbage(dir string, ratio float64) error {
+// part is dead, and says whether there are any: Badger moves what it reads before the first
+// fault and deletes the file with what is behind.
+func WholeGarbage(dir string, ratio float64) (some bool, err error) {
 	stats, err := os.ReadFile(filepath.Join(dir, "DISCARD"))
 	if err != nil || !soundDiscard(stats) {
-		return err
+		return false, err
 	}
 	for at := 0; at < len(stats); at += 16 {
 		id, dead := binary.BigEndian.Uint64(stats[at:]), binary.BigEndian.Uint64(stats[at+8:])
 		if id == 0 {
-			return nil
+			return some, nil
 		}
 		name := ValueLogName(uint32(id))
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -42,8 +42,9 @@ func WholeGarbage(dir string, ratio float64) error {
 			continue
 		}
 		if err := wholeValues(dir, name); err != nil {
-			return err
+			return true, err
 		}
+		some = true
 	}
-	return nil
+	return some, nil
 }

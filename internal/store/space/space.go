@@ -1,8 +1,10 @@
 package space
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ type DB interface {
 	Size() (lsm, log int64)
 	Flatten(workers int) error
 	RunValueLogGC(ratio float64) error
+	NewTransactionAt(version uint64, update bool) *badger.Txn
 }
 
 // Config is everything that a [Room] needs; all of it is required.
@@ -45,6 +48,8 @@ type Config struct {
 	Fits func(bytes int64) bool
 	// Collecting notes that values are being moved, or no longer.
 	Collecting func(now bool) error
+	// Large is the size in bytes from which a value lies in a value log.
+	Large int64
 	// Before: rows may have been removed by a process before this one.
 	Before bool
 }
@@ -53,6 +58,8 @@ type Config struct {
 type Room struct {
 	cfg  Config
 	done chan struct{}
+	// moving is held while a value log is rewritten; who removes rows holds it for reading.
+	moving sync.RWMutex
 
 	mu sync.Mutex
 	// removed is about how many bytes were, as they lay on disk.
@@ -62,8 +69,9 @@ type Room struct {
 	// that compaction has met so much.
 	marks        []mark
 	flushed, met int64
-	// begun: what processes before left was looked at.
-	begun bool
+	// begun: what processes before left was looked at. buried: tables hold large values
+	// under their removals.
+	begun, buried bool
 }
 
 type mark struct {
@@ -122,7 +130,7 @@ func (r *Room) compact(ctx context.Context) error {
 	if err := r.cfg.DB.Flatten(1); err != nil {
 		return err
 	}
-	r.met, r.begun = r.flushed, true
+	r.met, r.begun, r.buried = r.flushed, true, false
 	return nil
 }
 
@@ -156,7 +164,7 @@ func (r *Room) worthIt(tables []badger.TableInfo) bool {
 	if len(levels) < 2 || tree > mostTree || !r.cfg.Fits(tree) {
 		return false
 	}
-	if r.cfg.Before && !r.begun {
+	if r.buried || r.cfg.Before && !r.begun {
 		return true
 	}
 	_, log := r.cfg.DB.Size()
@@ -166,7 +174,7 @@ func (r *Room) worthIt(tables []badger.TableInfo) bool {
 // collect rewrites value logs of which half is dead, until none is left.
 func (r *Room) collect(ctx context.Context) error {
 	for ctx.Err() == nil && r.cfg.Fits(0) {
-		err := r.CollectOne()
+		err := r.CollectOne(ctx)
 		if errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected) {
 			return nil
 		}
@@ -177,13 +185,74 @@ func (r *Room) collect(ctx context.Context) error {
 	return nil
 }
 
-// CollectOne rewrites one file; badger.ErrNoRewrite: there is none.
-func (r *Room) CollectOne() error {
-	if err := inspect.WholeGarbage(r.cfg.Dir, DeadRatio); err != nil {
-		return err
+// Hold keeps rows where they are until release is called: who removes rows calls it, and may
+// wait for a value log that is being rewritten.
+func (r *Room) Hold() (release func()) {
+	r.moving.RLock()
+	return r.moving.RUnlock
+}
+
+// CollectOne rewrites one file; badger.ErrNoRewrite: there is none, or none may be yet.
+//
+// Badger writes what it moves anew under its old version, above everything. A removal of it
+// that lies below would go first, together with the value that lay there, and what was
+// removed would be there again. So nothing is moved while a large value lies under its
+// removal, and nothing is removed meanwhile.
+func (r *Room) CollectOne(ctx context.Context) error {
+	if some, err := inspect.WholeGarbage(r.cfg.Dir, DeadRatio); err != nil || !some {
+		return orNoRewrite(err)
+	}
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	removed, err := r.underRemovals(ctx)
+	r.buried = removed > 0 && removed <= newest(r.cfg.DB.Tables())
+	if err != nil || removed > 0 {
+		return orNoRewrite(err)
 	}
 	if err := r.cfg.Collecting(true); err != nil {
 		return err
 	}
 	return errors.Join(r.cfg.DB.RunValueLogGC(DeadRatio), r.cfg.Collecting(false))
+}
+
+func orNoRewrite(err error) error {
+	if err == nil {
+		return badger.ErrNoRewrite
+	}
+	return err
+}
+
+// underRemovals looks for large values that were removed and not yet compacted away, and
+// returns the version of the newest such removal; 0 = there is none. It reads all keys.
+func (r *Room) underRemovals(ctx context.Context) (removed uint64, err error) {
+	txn := r.cfg.DB.NewTransactionAt(math.MaxUint64, false)
+	defer txn.Discard()
+	it := txn.NewIterator(badger.IteratorOptions{AllVersions: true})
+	defer it.Close()
+	var key []byte
+	gone := uint64(0)
+	for n := 0; ; n++ {
+		if n == 0 {
+			it.Rewind()
+		} else {
+			it.Next()
+		}
+		if n%1024 == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if !it.Valid() {
+			return removed, nil
+		}
+		// The newest version of a key comes first.
+		item := it.Item()
+		if !bytes.Equal(item.Key(), key) {
+			key, gone = item.KeyCopy(key), 0
+		}
+		switch {
+		case item.IsDeletedOrExpired():
+			gone = max(gone, item.Version())
+		case gone > 0 && item.EstimatedSize() >= r.cfg.Large/2:
+			removed = max(removed, gone)
+		}
+	}
 }

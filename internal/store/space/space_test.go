@@ -20,7 +20,11 @@ type fakeDB struct {
 func (d *fakeDB) Tables() []badger.TableInfo    { return d.tables }
 func (d *fakeDB) Size() (lsm, log int64)        { return 0, d.log }
 func (d *fakeDB) RunValueLogGC(_ float64) error { return badger.ErrNoRewrite }
-func (d *fakeDB) Flatten(_ int) error           { d.flattened++; return nil }
+
+// NewTransactionAt is asked for only where there is something to collect.
+func (d *fakeDB) NewTransactionAt(uint64, bool) *badger.Txn { return nil }
+
+func (d *fakeDB) Flatten(_ int) error { d.flattened++; return nil }
 
 func table(level int, size uint32, version uint64) badger.TableInfo {
 	return badger.TableInfo{Level: level, OnDiskSize: size, MaxVersion: version}

@@ -76,7 +76,7 @@ func TestNamesThatTurnInward(t *testing.T) {
 		t.Fatal(err)
 	}
 	var inward, outward atomic.Int64
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // of a test
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		if local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr); netip.MustParseAddrPort(local.String()).Addr() == loop {
 			inward.Add(1)

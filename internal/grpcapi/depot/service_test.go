@@ -49,7 +49,7 @@ func (e *endless) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 // stuck is a stream of which nobody takes anything.
 type stuck[T any] struct {
 	grpc.ServerStream
-	ctx   context.Context //nolint:containedctx // it is the stream's
+	ctx   context.Context
 	taken int
 }
 

@@ -64,7 +64,7 @@ func DecodeHead(value []byte) (*machine.State, error) {
 		return nil, err
 	}
 	st := &machine.State{}
-	if err := readState(value[stateAt:], st); err != nil {
+	if err := readState(value[stateAt:], st); err != nil { //nolint:gosec // checkFormat has seen as many bytes
 		return nil, err
 	}
 	if st.Seq != seq {

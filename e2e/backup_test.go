@@ -96,20 +96,21 @@ func TestBackupUnderLoad(t *testing.T) {
 	again.check()
 	again.start()
 	runs := again.runs()
-	for _, id := range before {
-		if _, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: id}); err != nil {
-			t.Errorf("run %s was acknowledged before the last backup began: %v", id, err)
+	// A run whose step a worker had at the moment of the backup fails: nobody knows whether the
+	// tool ran. Those between two steps make further visits.
+	visits := func() (sum int32) {
+		for _, id := range before {
+			got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: id})
+			if err != nil {
+				t.Errorf("run %s was acknowledged before the last backup began: %v", id, err)
+			}
+			sum += got.GetRun().GetTotalVisits()
 		}
+		return sum
 	}
-	restored, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: before[0]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	restored := visits()
 	defer startCounters(ctx, t, again, &counter{calls: map[string]int{}})()
-	eventually(t, "the run goes on", func() bool {
-		got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: before[0]})
-		return err == nil && (got.GetRun().GetStatus() == pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetRun().GetTotalVisits() > restored.GetRun().GetTotalVisits())
-	})
+	eventually(t, "the runs go on", func() bool { return t.Failed() || visits() > restored+int32(len(before)) })
 	t.Logf("%d runs were acknowledged before the last backup, %d in all", len(before), len(l.acknowledged()))
 }
 

@@ -15,6 +15,8 @@ const (
 	// driveTurns bounds the GetTurns of one stream that are made at once: their answers
 	// may be megabytes, of which nothing is held against driveBytes before they are made.
 	driveTurns = 4
+	// driveAnswer is what any other answer is taken for, bytes, until some were made.
+	driveAnswer = 64 << 10
 )
 
 // lanes are the open commands of one stream. Those of one run wait behind each other,
@@ -42,6 +44,9 @@ type lanes struct {
 	// yet it is held.
 	answers    []answered
 	owed, held int64
+	// begun commands, none a GetTurn, are being made; each is taken for about the widest
+	// answer of late, so that all of them together find room when they are there.
+	begun, widest int64
 	// closed: nothing more is taken; quiet is closed once all that was is answered.
 	closed bool
 	quiet  chan struct{}
@@ -68,7 +73,7 @@ type answered struct {
 
 func newLanes(do func(context.Context, *pawlv1.DriveCommand) []byte) *lanes {
 	return &lanes{
-		do: do, hands: make(chan command), turns: make(chan struct{}, driveTurns), open: map[uint64]struct{}{}, waiting: map[string][]command{},
+		do: do, widest: driveAnswer, hands: make(chan command), turns: make(chan struct{}, driveTurns), open: map[uint64]struct{}{}, waiting: map[string][]command{},
 		quiet: make(chan struct{}), wake: make(chan struct{}, 1), eased: make(chan struct{}),
 	}
 }
@@ -165,32 +170,42 @@ func (l *lanes) work(c command) {
 // one makes and answers a command, and gives the next one of its run.
 func (l *lanes) one(c command) (next command, ok bool) {
 	if c.in.GetGetTurn() == nil {
-		return l.answer(c, l.made(c))
+		if !l.await(c.ctx, l.begin) {
+			return l.answer(c, nil, false)
+		}
+		return l.answer(c, l.do(c.ctx, c.in), true)
 	}
 	select {
 	case l.turns <- struct{}{}:
 		// Only once its answer is counted may another be made.
 		defer func() { <-l.turns }()
-		return l.answer(c, l.made(c))
+		if l.await(c.ctx, func() bool { return l.owed <= driveBytes }) {
+			return l.answer(c, l.do(c.ctx, c.in), false)
+		}
 	case <-c.ctx.Done():
-		return l.answer(c, nil)
 	}
+	return l.answer(c, nil, false)
 }
 
-// made makes a command once there is room for its answer; nil: nobody waits for it.
-func (l *lanes) made(c command) []byte {
-	if !l.await(c.ctx, func() bool { return l.owed <= driveBytes }) {
-		return nil
+// begin reserves room for an answer; false: there is none until answers were sent.
+func (l *lanes) begin() bool {
+	if l.owed+l.begun*l.widest > driveBytes {
+		return false
 	}
-	return l.do(c.ctx, c.in)
+	l.begun++
+	return true
 }
 
 // answer queues the answer to a command, nil for one that nobody waits for, and gives
-// the next command of the run.
-func (l *lanes) answer(c command, answer []byte) (next command, ok bool) {
+// the next command of the run; began: room was reserved for it.
+func (l *lanes) answer(c command, answer []byte, began bool) (next command, ok bool) {
 	size := int64(len(answer))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if began {
+		l.begun--
+		l.widest = max(size, l.widest-l.widest/16)
+	}
 	l.making--
 	l.owed += size
 	l.held += size - c.size

@@ -85,7 +85,7 @@ var table = []rule{
 	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault", "internal/grpcapi/oidc"}, wire: true},
-	{dir: "internal/grpcapi/quota", may: []string{machineDir, allowDir, cacheDir, "internal/grpcapi/door"}, wire: true},
+	{dir: "internal/grpcapi/quota", may: []string{machineDir, allowDir, "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/trail", may: []string{"internal/audit", "internal/policy", "internal/runtime", requestDir, machineDir, genDir, "internal/grpcapi/door", "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/oidc", may: []string{"internal/runtime", machineDir, "internal/policy", "internal/secretfile", cacheDir}},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},

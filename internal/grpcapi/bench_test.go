@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 )
 
 // BenchmarkInterceptors is what the chain costs a call that is in order, without
@@ -45,7 +46,7 @@ func benchInterceptors(b *testing.B, protected bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, door.NewAuthenticator(operations(), door.AuthState{Tokens: set}), quota.New(1e9, 1e9, nil), validator)
+	chain := unaryChain(&edge{log: slog.New(slog.DiscardHandler)}, door.NewAuthenticator(operations(), door.AuthState{Tokens: set}), quota.New(1e9, allowance.New(nil)), validator)
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+goodSecret))
 	ctx = grpc.NewContextWithServerTransportStream(ctx, namedStream{})
 	req := &pawlv1.EmitEventRequest{RunId: "01J00000000000000000000001", Event: "Again", EventId: "e", Artifacts: []*pawlv1.ArtifactWrite{text("note", "x")}}

@@ -150,9 +150,6 @@ func (c Config) protected() bool {
 // open reports whether an address other than loopback may be bound.
 func (c Config) open() bool { return c.protected() || c.InsecureBind }
 
-// burst lets one second's calls through at once.
-func (c Config) burst() int { return max(1, int(min(c.RequestsPerSecond, 1<<20))) }
-
 // callStreams are the calls of one connection that may be under way besides the
 // streams and waits, which have a bound of their own for all connections together.
 const callStreams = 4096

@@ -91,7 +91,7 @@ func (s *Server) build() error {
 	// A message's constraints are compiled at its first request: all of them together
 	// are a third of the start and 3 MB. That they compile, a test holds.
 	validator := sureValidator{protovalidate.GlobalValidator}
-	s.limit = quota.New(s.cfg.RequestsPerSecond, s.cfg.burst(), s.cfg.House.Quotas)
+	s.limit = quota.New(s.cfg.RequestsPerSecond, s.cfg.House.Quotas)
 	s.grpc = grpc.NewServer(append(s.transport(), chain(s.edge, s.auth, s.limit, validator)...)...)
 	s.registerServices(validator)
 	if err := s.admitGuest(); err != nil {

@@ -2,21 +2,13 @@ package quota
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
-	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
-	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
-
-// maxLimiters bounds the principals that are remembered at once. Forgetting one
-// gives it a full burst again, nothing worse.
-const maxLimiters = 10_000
 
 // Limiter admits calls per principal and per namespace. The ready-made interceptor of the
 // middleware library cannot say when to come back, which RetryInfo does.
@@ -24,34 +16,19 @@ type Limiter struct {
 	// book says what the quotas are; perSecond is for principals of whom it says nothing,
 	// 0 = no bound.
 	book      *allowance.Book
-	perSecond rate.Limit
-	burst     int
-	mu        sync.Mutex
-	// buckets are those of the principals that called last.
-	buckets *cache.LRU[string, *rate.Limiter]
+	perSecond float64
 }
 
 // New admits perSecond calls of each principal, 0 = any number, and what the book says.
-func New(perSecond float64, burst int, book *allowance.Book) *Limiter {
-	return &Limiter{book: book, perSecond: rate.Limit(perSecond), burst: burst, buckets: cache.New[string, *rate.Limiter](maxLimiters)}
-}
-
-func (l *Limiter) bucket(name string) *rate.Limiter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if b, ok := l.buckets.Get(name); ok {
-		return b
-	}
-	b := rate.NewLimiter(l.perSecond, l.burst)
-	l.buckets.Put(name, b, 1)
-	return b
+func New(perSecond float64, book *allowance.Book) *Limiter {
+	return &Limiter{book: book, perSecond: perSecond}
 }
 
 // Admit takes one call from the allowance of its caller and, unless that is "", of the
 // namespace that it is about: of both or of none.
 func (l *Limiter) Admit(ctx context.Context, namespace string) error {
-	name, now := door.CallerOf(ctx).Name, time.Now()
-	back, err := l.ofCaller(name, now)
+	caller := allowance.Principal(door.CallerOf(ctx).Name)
+	back, err := l.book.SpendElse(caller, allowance.Calls, l.perSecond, time.Now())
 	if err != nil {
 		return err
 	}
@@ -68,23 +45,6 @@ func (l *Limiter) OfSpace(namespace string) error {
 	}
 	_, err := l.book.Spend(allowance.Namespace(namespace), allowance.Calls, time.Now())
 	return err
-}
-
-// ofCaller takes one call of a principal.
-func (l *Limiter) ofCaller(name string, now time.Time) (back func(), err error) {
-	who := allowance.Principal(name)
-	if l.perSecond == 0 || l.book.Most(who, allowance.Calls) > 0 {
-		return l.book.Spend(who, allowance.Calls, now)
-	}
-	b := l.bucket(name)
-	if b.AllowN(now, 1) {
-		return func() { b.ReserveN(now, -1) }, nil
-	}
-	wait := time.Duration((1 - b.TokensAt(now)) / float64(l.perSecond) * float64(time.Second))
-	return nil, &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: "RATE_LIMITED", Quota: "principal." + string(allowance.Calls),
-		Message: "too many requests of this principal", Limit: int64(l.perSecond), RetryAfter: int64(max(wait, time.Millisecond)),
-	}
 }
 
 // Unary is [Limiter.Admit] for unary calls.

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -35,8 +33,8 @@ type Book struct {
 
 	mu sync.Mutex
 	// rates of namespaces are at most as many as there are namespaces.
-	spaces     map[key]*rate.Limiter
-	principals *cache.LRU[key, *rate.Limiter]
+	spaces     map[key]*meter
+	principals *cache.LRU[key, *meter]
 	// open has what is taken and will be given back, refused how often there was too little.
 	open    map[key]int64
 	refused map[key]int64
@@ -45,8 +43,8 @@ type Book struct {
 // New makes a book for these namespaces without any bound; see [Book.Replace].
 func New(namespaces map[string]uint32) *Book {
 	b := &Book{
-		names: map[uint32]string{}, served: map[string]bool{}, spaces: map[key]*rate.Limiter{},
-		principals: cache.New[key, *rate.Limiter](maxPrincipals), open: map[key]int64{}, refused: map[key]int64{},
+		names: map[uint32]string{}, served: map[string]bool{}, spaces: map[key]*meter{},
+		principals: cache.New[key, *meter](maxPrincipals), open: map[key]int64{}, refused: map[key]int64{},
 	}
 	for name, number := range namespaces {
 		b.names[number], b.served[name] = name, true
@@ -71,7 +69,8 @@ func (b *Book) Most(h Holder, r Resource) int64 {
 	if b == nil {
 		return 0
 	}
-	return b.table.Load().of(h, r)
+	most, _ := b.table.Load().of(h, r)
+	return most
 }
 
 // Within refuses a count of a namespace's resource that is more than it may have. Who asks
@@ -90,41 +89,53 @@ func (b *Book) Bounded(ns uint32, r Resource) bool { return b.Most(Namespace(b.N
 // Spend takes one of what there is so much of in a time; back gives it back, once or not
 // at all. now may be of any clock that goes on evenly.
 func (b *Book) Spend(h Holder, r Resource, now time.Time) (back func(), err error) {
-	most := b.Most(h, r)
-	// The name of a namespace is its caller's: no rate is kept for one that is none.
-	if most == 0 || !h.principal && !b.served[h.name] {
-		return func() {}, nil
-	}
-	b.mu.Lock()
-	l := b.limiter(key{h, r}, most)
-	b.mu.Unlock()
-	if !l.AllowN(now, 1) {
-		missing := 1 - l.TokensAt(now)
-		return nil, b.refuse(h, r, most, 0, max(time.Duration(missing/float64(l.Limit())*float64(time.Second)), time.Millisecond))
-	}
-	return func() { l.ReserveN(now, -1) }, nil
+	return b.SpendElse(h, r, 0, now)
 }
 
-// limiter holds as much as comes in its unit of time.
-func (b *Book) limiter(k key, most int64) *rate.Limiter {
-	every := rate.Limit(most)
-	if k.resource == Starts {
-		every /= 60
+// SpendElse is [Book.Spend] with a rate a second, 0 = none, for who is not in the table.
+func (b *Book) SpendElse(h Holder, r Resource, rate float64, now time.Time) (back func(), err error) {
+	back = func() {}
+	// The name of a namespace is its caller's: nothing is kept for one that is none.
+	if b == nil || !h.principal && !b.served[h.name] {
+		return back, nil
 	}
-	l := b.spaces[k]
+	most, said := b.table.Load().of(h, r)
+	p := paceOf(r, most)
+	if !said {
+		p = perSecond(rate)
+	}
+	if p.every == 0 {
+		return back, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.meter(key{h, r}, p)
+	if wait, ok := m.take(now); !ok {
+		return nil, b.refusal(h, r, int64(p.burst), 0, wait)
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		m.giveBack()
+	}, nil
+}
+
+// meter is that of a resource, made anew where its pace is another one by now.
+func (b *Book) meter(k key, p pace) *meter {
+	m := b.spaces[k]
 	if k.principal {
-		l, _ = b.principals.Get(k)
+		m, _ = b.principals.Get(k)
 	}
-	if l != nil && l.Limit() == every {
-		return l
+	if m != nil && m.pace == p {
+		return m
 	}
-	l = rate.NewLimiter(every, int(most))
+	m = newMeter(p)
 	if k.principal {
-		b.principals.Put(k, l, 1)
+		b.principals.Put(k, m, 1)
 	} else {
-		b.spaces[k] = l
+		b.spaces[k] = m
 	}
-	return l
+	return m
 }
 
 // Enter takes a place of each holder, of all or of none; leave gives them back.
@@ -200,11 +211,11 @@ func (b *Book) Figures() []Figure {
 	for _, name := range b.names {
 		for _, r := range ofNamespace {
 			k := key{Namespace(name), r}
-			out = append(out, Figure{Namespace: name, Resource: r, Most: b.table.Load().of(k.Holder, r), Open: b.open[k], Refused: b.refused[k]})
+			out = append(out, Figure{Namespace: name, Resource: r, Most: b.Most(k.Holder, r), Open: b.open[k], Refused: b.refused[k]})
 		}
 	}
 	for _, r := range ofPrincipal {
-		out = append(out, Figure{Resource: r, Most: b.table.Load().of(Principal(""), r), Refused: b.refused[key{Principal(""), r}]})
+		out = append(out, Figure{Resource: r, Most: b.Most(Principal(""), r), Refused: b.refused[key{Principal(""), r}]})
 	}
 	out = slices.DeleteFunc(out, func(f Figure) bool { return f.Most == 0 && f.Open == 0 && f.Refused == 0 })
 	slices.SortFunc(out, func(x, y Figure) int {

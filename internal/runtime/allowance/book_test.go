@@ -126,6 +126,70 @@ func TestRatesComeBack(t *testing.T) {
 	}
 }
 
+// TestRateOfWhoHasNone: a rate for all of whom the table says nothing counts for them alone.
+func TestRateOfWhoHasNone(t *testing.T) {
+	t.Parallel()
+	b, now := book(&Table{Principals: map[string]Bounds{"ci": {Calls: 3}, "free": {Calls: 0}}}), time.Unix(1, 0)
+	taken := func(who Holder, perSecond float64) (n int) {
+		for ; n < 10; n++ {
+			if _, err := b.SpendElse(who, Calls, perSecond, now); err != nil {
+				refusal := refusalOf(t, err)
+				if refusal.Reason != "RATE_LIMITED" || refusal.Quota != "principal.calls_per_second" || refusal.RetryAfter <= 0 {
+					t.Errorf("%+v", refusal)
+				}
+				return n
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		who       string
+		perSecond float64
+		want      int
+	}{{"a", 0.001, 1}, {"b", 2, 2}, {"c", 0, 10}, {"ci", 2, 3}, {"free", 2, 10}} {
+		if got := taken(Principal(c.who), c.perSecond); got != c.want {
+			t.Errorf("%s at %v: %d calls at once, want %d", c.who, c.perSecond, got, c.want)
+		}
+	}
+	if _, err := b.SpendElse(Principal("a"), Calls, 0.001, now); refusalOf(t, err).RetryAfter < int64(time.Minute) {
+		t.Error("it may come back too soon")
+	}
+	if _, err := (*Book)(nil).SpendElse(Principal("a"), Calls, 1, now); err != nil {
+		t.Error("no book is a bound")
+	}
+}
+
+// TestNoTimeComesTwice: who gives back late, or asks with an older time than others did, makes
+// no allowance: in a minute so many begin as may, and those that are let through at once.
+func TestNoTimeComesTwice(t *testing.T) {
+	t.Parallel()
+	const most = 60
+	b, start := book(&Table{Namespace: Bounds{Starts: most}}), time.Unix(0, 0)
+	begun := 0
+	var late []func()
+	for at := time.Duration(0); at <= time.Minute; at += 100 * time.Millisecond {
+		for _, now := range []time.Time{start.Add(at), start.Add(at - time.Second)} {
+			if _, err := b.Spend(Namespace("red"), Starts, now); err == nil {
+				begun++
+			}
+		}
+		// A repeated start takes one, and gives it back a second later.
+		if back, err := b.Spend(Namespace("red"), Starts, start.Add(at)); err == nil {
+			late = append(late, back)
+		}
+		if len(late) > 10 {
+			late[0]()
+			late = late[1:]
+		}
+	}
+	if begun > 2*most {
+		t.Errorf("%d begun in a minute, %d may, and %d at once", begun, most, most)
+	}
+	if begun < most {
+		t.Errorf("%d begun in a minute, %d may", begun, most)
+	}
+}
+
 // TestPlacesAreExact: however many ask at once, as many get a place as there are.
 func TestPlacesAreExact(t *testing.T) {
 	t.Parallel()

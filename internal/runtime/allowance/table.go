@@ -62,18 +62,20 @@ func (h Holder) kind() string {
 	return "namespace"
 }
 
-func (t *Table) of(h Holder, r Resource) int64 {
+// of is a bound, 0 = none; said: the table has it.
+func (t *Table) of(h Holder, r Resource) (most int64, said bool) {
 	if t == nil {
-		return 0
+		return 0, false
 	}
 	own, rest := t.Namespaces[h.name], t.Namespace
 	if h.principal {
 		own, rest = t.Principals[h.name], t.Principal
 	}
 	if n, ok := own[r]; ok {
-		return n
+		return n, true
 	}
-	return rest[r]
+	most, said = rest[r]
+	return most, said
 }
 
 // Validate lists all faults at once; served are the namespaces that there are.

@@ -50,7 +50,7 @@ func compactInto(ctx context.Context, opts Options, to string, graphs func(*Stor
 	if at.Free, at.Spare = old.opts.FreeSpace, old.opts.MinFree; err == nil {
 		err = old.rewrite(ctx, &at, found, graphs, out)
 	}
-	if err = errors.Join(err, old.db.Close()); err == nil {
+	if err = errors.Join(err, old.closeFiles()); err == nil {
 		out.After, err = at.Settle()
 	}
 	return err

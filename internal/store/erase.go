@@ -14,16 +14,17 @@ func (s *Store) EraseRun(ctx context.Context, ns uint32, run string, asked machi
 	return end.State(), duplicate, err
 }
 
+// writeErasure is taken on a disk that is nearly full: a deletion begins with it.
 func (s *Store) writeErasure(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error {
-	w := &Writes{ns: ns, entry: -1, ops: ops}
+	w := &Writes{ns: ns, entry: -1, frees: true, ops: ops}
 	if absent != nil {
 		w.expects = []expect{{key: absent, miss: erasure.ErrBegun}}
 	}
 	return s.write(ctx, w)
 }
 
-// keep opens the keys of runs that can be erased.
-func (s *Store) keep() {
+// wireErasure connects the rooms of the keys of runs that can be erased.
+func (s *Store) wireErasure() {
 	s.eraser = &erasure.Eraser{View: s.view, Write: s.writeErasure, Keys: s.keys}
-	s.custody = &erasure.Custody{Ring: s.keys, Room: s.disk.Check, Write: s.writeErasure}
+	s.custody = &erasure.Custody{Ring: s.keys, Room: s.disk.Check, Write: s.put}
 }

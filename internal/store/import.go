@@ -201,7 +201,7 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 		i.upload.up, err = i.s.Upload(ctx, i.Ns, i.upload.key)
 		if err == nil && i.upload.up.Chunks > 0 {
 			// Left by an import that was broken off.
-			w := &Writes{ns: i.Ns, entry: -1, ops: []layout.Op{{Key: layout.UploadKey(i.Ns, i.upload.key), Delete: true}}}
+			w := &Writes{ns: i.Ns, entry: -1, frees: true, ops: []layout.Op{{Key: layout.UploadKey(i.Ns, i.upload.key), Delete: true}}}
 			w.dropPieces(i.upload.up.Pieces, i.upload.up.Chunks)
 			err = i.s.write(ctx, w)
 			i.upload.up = machine.Upload{}
@@ -299,7 +299,7 @@ func (s *Store) dropImport(mark []byte) error {
 	ops = append(ops, layout.Op{Key: mark, Delete: true})
 	for len(ops) > 0 {
 		n := min(len(ops), importKeys)
-		if err := s.write(context.Background(), &Writes{ns: ns, entry: -1, ops: ops[:n]}); err != nil {
+		if err := s.write(context.Background(), &Writes{ns: ns, entry: -1, frees: true, ops: ops[:n]}); err != nil {
 			return err
 		}
 		ops = ops[n:]

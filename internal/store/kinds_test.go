@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,6 +74,25 @@ func TestEveryKindIsInTheTable(t *testing.T) {
 			t.Errorf("%s and %s are both %q", name, other, letter)
 		}
 		letters[letter] = name
+	}
+}
+
+// TestLargeKindsAreInTheTable: whoever adds a kind of key says whether its values may be
+// large, since who removes one must not meet a value log that is being rewritten.
+func TestLargeKindsAreInTheTable(t *testing.T) {
+	t.Parallel()
+	small := strings.Fields(`KindFormat KindWatermark KindReady KindIndex KindCursor KindTimer KindOutbox KindRunID KindCallerID
+		KindPackName KindPackRef KindPackBare KindBlob KindBlobRef KindUpload KindImport KindNamespace KindSubscription KindDrop
+		KindDeleted KindErased KindBackup KindRunKeys`)
+	for name, letter := range keyConstants(t) {
+		key := append(layout.Prefix(nil, letter, 0), "key"...)
+		removes := Writes{ops: []layout.Op{{Key: key}, {Key: key, Delete: true}}}
+		if removes.buries() == slices.Contains(small, name) {
+			t.Errorf("%s: removing it buries a value: %v", name, removes.buries())
+		}
+		if sets := (Writes{ops: []layout.Op{{Key: key}}}); sets.buries() {
+			t.Errorf("%s: setting it buries a value", name)
+		}
 	}
 }
 

@@ -121,7 +121,7 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 	err = old.outdated()
 	if same, ok := errors.AsType[*FormatError](err); ok && same.Found == FormatVersion {
 		out.From, out.Dir, err = FormatVersion, opts.Dir, nil
-		return old.db.Close()
+		return old.closeFiles()
 	}
 	if err == nil {
 		err = inspect.ClearFor(out.Dir)
@@ -131,7 +131,7 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 		opts.Dir, opts.Repair, opts.epoch = out.Dir, true, &old.epoch
 		err = old.into(ctx, opts, found, graphs, out)
 	}
-	if err = errors.Join(err, old.db.Close()); err != nil {
+	if err = errors.Join(err, old.closeFiles()); err != nil {
 		return err
 	}
 	if err := inspect.CopyOthers(old.opts.Dir, out.Dir); err != nil {

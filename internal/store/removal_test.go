@@ -510,6 +510,7 @@ func TestDeleteOnALowDisk(t *testing.T) {
 	w := newWorld(t, openTemp(t, func(o *Options) {
 		o.MinFree, o.FreeSpace = 1<<30, func(string) (int64, error) { return free.Load(), nil }
 	}))
+	w.graph.Erasable = true
 	w.long(runID(1))
 	w.live(runID(2))
 	w.end(runID(2))

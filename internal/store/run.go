@@ -9,7 +9,6 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 

@@ -103,7 +103,7 @@ func Open(opts Options) (*Store, error) {
 	if err != nil {
 		return nil, openError(opts.Dir, "nothing was changed", err)
 	}
-	s.keep()
+	s.wireErasure()
 	if err := s.start(found); err != nil {
 		// Badger has turned its logs into tables, as at every start.
 		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.giveUp()))
@@ -140,7 +140,9 @@ func (s *Store) openDatabase() (*inspect.Acked, error) {
 		s.keys, err = keyring.Open(s.opts.Dir, s.opts.EncryptionKey, s.opts.Hooks.RunKeys)
 	}
 	if err == nil {
-		s.db, err = openBadger(s.opts.badger(s.log))
+		if s.db, err = openBadger(s.opts.badger(s.log)); err != nil {
+			err = errors.Join(err, s.keys.Close())
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
@@ -169,8 +171,11 @@ func (s *Store) step(name string) {
 
 // closeDatabase closes the files and lets others in.
 func (s *Store) closeDatabase() error {
-	return errors.Join(s.db.Close(), s.keys.Close(), s.lock.Release())
+	return errors.Join(s.closeFiles(), s.lock.Release())
 }
+
+// closeFiles closes the files while the directory stays locked.
+func (s *Store) closeFiles() error { return errors.Join(s.db.Close(), s.keys.Close()) }
 
 // tableRoom is the free space without which no table is written: neither by a
 // flush at opening or closing nor by a compaction.
@@ -400,7 +405,7 @@ func (s *Store) write(ctx context.Context, w *Writes) error {
 		return err
 	}
 	release := func() {}
-	if w.frees {
+	if w.buries() {
 		release = s.space.Hold()
 	}
 	err := s.committer.submit(ctx, w)

@@ -37,7 +37,7 @@ type Writes struct {
 	unreferred []byte
 	// dropped is the prefix whose rows go afterwards; nil: none do.
 	dropped []byte
-	// frees: room comes back by it.
+	// frees: room comes back by it, so that a disk that is nearly full takes it.
 	frees bool
 	// raise: the watermarks that scans have moved are stored as well.
 	raise bool
@@ -47,6 +47,16 @@ type Writes struct {
 	// unlisted are the run's artifact versions that are in no row after this batch.
 	unlisted []machine.ArtifactVersion
 	cursor   uint64
+}
+
+// buries: values that may be large are removed.
+func (w *Writes) buries() bool {
+	for i := range w.ops {
+		if w.ops[i].Buries() {
+			return true
+		}
+	}
+	return false
 }
 
 // Ops are the keys and values, the cursor's still open (zero).

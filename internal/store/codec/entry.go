@@ -26,29 +26,44 @@ const (
 // gives it its place) and returns the hash of the chain after it:
 // SHA-256(prev ‖ entry bytes). Records must have the seqs first, first+1, ...
 func EncodeEntry(prev [32]byte, first uint64, in *machine.Input, records []machine.Record) ([]byte, [32]byte, error) {
+	b, err := entryOf(prev, first, in, records)
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	return b, chained(b, len(b)), nil
+}
+
+// chained writes the hash of the chain after an entry into it, which is over its bytes up to
+// end.
+func chained(b []byte, end int) [32]byte {
+	hash := sha256.Sum256(b[prevAt:end])
+	copy(b[hashAt:], hash[:])
+	return hash
+}
+
+// entryOf is the value of an entry without its hash.
+func entryOf(prev [32]byte, first uint64, in *machine.Input, records []machine.Record) ([]byte, error) {
 	b := make([]byte, entryAt, entryAt+512)
 	b[0] = Format
 	copy(b[prevAt:], prev[:])
 	b = appendUint(b, 1, first)
 	b, err := appendInput(b, 2, in)
 	if err != nil {
-		return nil, [32]byte{}, err
+		return nil, err
 	}
 	if len(records) == 0 {
-		return nil, [32]byte{}, fmt.Errorf("encode entry: no records")
+		return nil, fmt.Errorf("encode entry: no records")
 	}
 	of := bodiesOf(in.Command)
 	for i := range records {
 		if records[i].Seq != first+uint64(i) {
-			return nil, [32]byte{}, fmt.Errorf("encode entry: record %d has seq %d, want %d", i, records[i].Seq, first+uint64(i))
+			return nil, fmt.Errorf("encode entry: record %d has seq %d, want %d", i, records[i].Seq, first+uint64(i))
 		}
 		if b, err = appendRecord(b, 3, in, &of, &records[i]); err != nil {
-			return nil, [32]byte{}, err
+			return nil, err
 		}
 	}
-	hash := sha256.Sum256(b[prevAt:])
-	copy(b[hashAt:], hash[:])
-	return b, hash, nil
+	return b, nil
 }
 
 // SetCursor writes the entry's place in the order of its namespace into a value

@@ -133,12 +133,14 @@ func TestSealedBytesAreForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, hash, err := SealEntry(key, plain, &in, records)
+	value, opened, hash, err := SealEntry(key, [32]byte{}, 1, &in, records)
+	if !bytes.Equal(opened[entryAt:], plain[entryAt:]) {
+		t.Error("what is sealed is another entry")
+	}
 	if err != nil || !Chained(value) || EntryHash(value) != hash || strings.Contains(string(value), "secret") {
 		t.Fatalf("sealed: %v", err)
 	}
-	again, _, _ := SealEntry(key, plain, &in, records)
-	if !bytes.Equal(again, value) {
+	if again, _, same, _ := SealEntry(key, [32]byte{}, 1, &in, records); !bytes.Equal(again, value) || same != hash {
 		t.Error("sealed twice, it differs")
 	}
 	SetCursor(value, 7)

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -111,18 +110,19 @@ func alsoEntry(value []byte) []byte {
 	return append([]byte("entry"), value[prevAt:entryAt]...)
 }
 
-// SealEntry seals the value of an entry that [EncodeEntry] made, and returns the hash of the
-// chain after it, which is over what is stored.
-func SealEntry(key *seal.Key, value []byte, in *machine.Input, records []machine.Record) ([]byte, [32]byte, error) {
-	left, leftIn := leftOfRecords(records), leftOfInput(in)
-	rest, _, err := EncodeEntry([32]byte{}, records[0].Seq, &leftIn, left)
-	if err != nil {
-		return nil, [32]byte{}, err
+// SealEntry is [EncodeEntry] with what it makes sealed under a key; the hash is over what is
+// stored. plain is the entry as it is before, without its hash.
+func SealEntry(key *seal.Key, prev [32]byte, first uint64, in *machine.Input, records []machine.Record) (value, plain []byte, hash [32]byte, err error) {
+	if plain, err = entryOf(prev, first, in, records); err != nil {
+		return nil, nil, hash, err
 	}
-	b := sealValue(key, value, entryAt, rest[entryAt:], alsoEntry(value))
-	hash := sha256.Sum256(b[prevAt : len(b)-slotBytes])
-	copy(b[hashAt:], hash[:])
-	return b, hash, nil
+	leftIn := leftOfInput(in)
+	left, err := entryOf([32]byte{}, first, &leftIn, leftOfRecords(records))
+	if err != nil {
+		return nil, nil, hash, err
+	}
+	value = sealValue(key, plain, entryAt, left[entryAt:], alsoEntry(plain))
+	return value, plain, chained(value, len(value)-slotBytes), nil
 }
 
 // ReadEntry is [DecodeEntry] for every value. Of an erased run the entry has what is left of

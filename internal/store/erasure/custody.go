@@ -18,7 +18,7 @@ type Custody struct {
 	Ring *keyring.Ring
 	// Room says whether the disk takes so many bytes more; Write stores rows, synced.
 	Room  func(bytes int64) error
-	Write func(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error
+	Write func(ctx context.Context, ops []layout.Op) error
 
 	mu sync.Mutex
 	// named is how many keys the database knows of.
@@ -69,7 +69,7 @@ func (c *Custody) name(ctx context.Context) error {
 		return nil
 	}
 	value := binary.BigEndian.AppendUint64(append([]byte(nil), id[:]...), slots)
-	err := c.Write(ctx, 0, []layout.Op{{Key: layout.RunKeysKey, Value: value}}, nil)
+	err := c.Write(ctx, []layout.Op{{Key: layout.RunKeysKey, Value: value}})
 	if err == nil {
 		c.named = slots
 	}
@@ -96,10 +96,11 @@ func (c *Custody) Of(ctx context.Context, batch *machine.Batch) (*seal.Key, erro
 		return nil, err
 	}
 	key, err := c.Ring.Take()
-	if err == nil {
-		err = c.name(ctx)
-	}
 	if err != nil {
+		return nil, err
+	}
+	if err := c.name(ctx); err != nil {
+		c.Ring.Return(key.Slot)
 		return nil, err
 	}
 	st.Key = key.Slot

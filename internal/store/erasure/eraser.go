@@ -46,10 +46,10 @@ const pageRows = 4096
 func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.Erased) (end layout.RunEnd, duplicate bool, err error) {
 	var ops []layout.Op
 	err = e.View(func(txn *layout.Txn) error {
-		if end, err = layout.EndOf(txn, ns, run); err != nil {
+		if end, err = layout.EndOf(txn, ns, run); err != nil || end.Head.Erased != nil || refused(end.Head) != nil {
 			return err
 		}
-		ops, err = unsent(txn, ns, run)
+		ops, err = layout.DropUntold(txn, ns, run)
 		return err
 	})
 	if err != nil {
@@ -96,24 +96,6 @@ func refused(st *machine.State) error {
 		}
 	}
 	return nil
-}
-
-// unsent are the cancellations of a run that were not sent yet: where to is a value. An ended
-// run has no other outgoing work.
-func unsent(txn *layout.Txn, ns uint32, run string) (ops []layout.Op, err error) {
-	p := layout.QueuePrefix(layout.QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
-	defer it.Close()
-	for it.Rewind(); layout.Has(it, p); it.Next() {
-		row, err := layout.ReadOutbox(it.Item().Key())
-		if err != nil {
-			return nil, err
-		}
-		if row.RunID == run {
-			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
-		}
-	}
-	return ops, nil
 }
 
 // ForDeletion erases a run that is about to be deleted: what lies in files until they are

@@ -3,7 +3,6 @@ package keyring
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -37,12 +36,7 @@ func Copy(file, dir string) (copied bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	before := make([]byte, slotsAt)
-	n, err := to.ReadAt(before, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	if there, err := decodeHeader(before[:n]); err != nil || there.id != h.id {
+	if there, err := readHeader(to); err != nil || there.id != h.id {
 		return false, errors.Join(fmt.Errorf("%s: %w", path, ErrForeign), err)
 	}
 	_, err = to.WriteAt(data, 0)
@@ -66,9 +60,9 @@ func place(path string, data []byte) error {
 // is under: both open it, until Unwrap takes one. Without a file it does nothing.
 func Rewrap(dir string, from, to []byte) error {
 	return change(dir, func(h *header) (place int, wrap []byte, err error) {
-		key, at, ok := h.unwrap(from)
-		if !ok {
-			return 0, nil, &inspect.KeyError{Reason: inspect.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
+		key, at, err := h.unwrap(from)
+		if err != nil {
+			return 0, nil, err
 		}
 		wrap, err = sealedUnder(masterOf(to), key)
 		return 1 - at, wrap, err
@@ -78,11 +72,8 @@ func Rewrap(dir string, from, to []byte) error {
 // Unwrap writes over what opens the file under a master key, if another one does too.
 func Unwrap(dir string, kept []byte) error {
 	return change(dir, func(h *header) (int, []byte, error) {
-		_, at, ok := h.unwrap(kept)
-		if !ok {
-			return 0, nil, &inspect.KeyError{Reason: inspect.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
-		}
-		return 1 - at, nil, nil
+		_, at, err := h.unwrap(kept)
+		return 1 - at, nil, err
 	})
 }
 
@@ -96,12 +87,7 @@ func change(dir string, to func(h *header) (place int, wrap []byte, err error)) 
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	b := make([]byte, slotsAt)
-	n, err := file.ReadAt(b, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	h, err := decodeHeader(b[:n])
+	h, err := readHeader(file)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
+	"io"
 
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -41,8 +43,8 @@ const (
 	secretSize = seal.KeySize + sealing
 	slotCRCAt  = secretAt + secretSize
 
-	nonceSize = 12
-	sealing   = nonceSize + 16
+	// sealing adds a nonce and a tag.
+	sealing = 12 + 16
 
 	modePlain  = 1
 	modeSealed = 2
@@ -92,6 +94,16 @@ func encodeWrap(wrap []byte) []byte {
 	return b
 }
 
+// readHeader reads what a file of keys begins with.
+func readHeader(file io.ReaderAt) (header, error) {
+	b := make([]byte, slotsAt)
+	n, err := file.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return header{}, err
+	}
+	return decodeHeader(b[:n])
+}
+
 func decodeHeader(b []byte) (h header, err error) {
 	if len(b) < slotsAt || string(b[:len(magic)]) != magic {
 		return h, layout.Damaged(Name, "it does not begin as a file of keys")
@@ -107,33 +119,25 @@ func decodeHeader(b []byte) (h header, err error) {
 	for i := range h.wraps {
 		room := b[wrapsAt+i*wrapRoom:][:wrapRoom]
 		wrap := room[:secretSize]
-		if crc32.Checksum(wrap, castagnoli) == binary.BigEndian.Uint32(room[secretSize:]) && !empty(wrap) {
+		if crc32.Checksum(wrap, castagnoli) == binary.BigEndian.Uint32(room[secretSize:]) {
 			h.wraps[i] = bytes.Clone(wrap)
 		}
 	}
 	return h, nil
 }
 
-func empty(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// unwrap finds the file's key under a master key, and the place where it is.
-func (h *header) unwrap(master []byte) (key []byte, place int, ok bool) {
+// unwrap finds the file's key under a master key, and the place where it is;
+// *[inspect.KeyError].
+func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 	for i, wrap := range h.wraps {
 		if wrap == nil {
 			continue
 		}
 		if key, err := unsealed(masterOf(master), wrap); err == nil {
-			return key, i, true
+			return key, i, nil
 		}
 	}
-	return nil, 0, false
+	return nil, 0, &inspect.KeyError{Reason: inspect.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
 }
 
 // masterOf is the key that a directory's master key hides the file's key under.
@@ -148,11 +152,7 @@ func sealedUnder(key, plain []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	nonce := make([]byte, nonceSize, secretSize)
-	if _, err := rand.Read(nonce); err != nil {
-		return nil, err
-	}
-	return aead.Seal(nonce, nonce, plain, nil), nil
+	return aead.Seal(nil, nil, plain, nil), nil //nolint:gosec // the nonce is random, gcm says
 }
 
 func unsealed(key, sealed []byte) ([]byte, error) {
@@ -160,15 +160,16 @@ func unsealed(key, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return aead.Open(nil, sealed[:nonceSize], sealed[nonceSize:], nil)
+	return aead.Open(nil, nil, sealed, nil)
 }
 
+// gcm puts a random nonce before what it seals.
 func gcm(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
-	return cipher.NewGCM(block)
+	return cipher.NewGCMWithRandomNonce(block)
 }
 
 // encodeSlot is a slot as it lies in the file.

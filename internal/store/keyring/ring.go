@@ -66,12 +66,7 @@ func Open(dir string, master []byte, step func(what string) error) (*Ring, error
 }
 
 func (r *Ring) read(file *os.File) error {
-	b := make([]byte, slotsAt)
-	n, err := file.ReadAt(b, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	h, err := decodeHeader(b[:n])
+	h, err := readHeader(file)
 	if err != nil {
 		return err
 	}
@@ -97,12 +92,9 @@ func (r *Ring) unlock(h *header) error {
 	case !h.sealed:
 		return nil
 	}
-	key, _, ok := h.unwrap(r.master)
-	if !ok {
-		return &inspect.KeyError{Reason: inspect.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
-	}
+	key, _, err := h.unwrap(r.master)
 	r.fileKey = key
-	return nil
+	return err
 }
 
 // ID names the file; false: there is none.

@@ -96,11 +96,7 @@ func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	if st.Erasable != (key != nil) {
 		return nil, fmt.Errorf("encode batch: a key is given %v, the run can be erased %v", key != nil, st.Erasable)
 	}
-	plain, hash, err := codec.EncodeEntry(st.PrevHash, batch.Prev+1, &batch.Input, batch.Records)
-	entry := plain
-	if err == nil && key != nil {
-		entry, hash, err = codec.SealEntry(key, plain, &batch.Input, batch.Records)
-	}
+	entry, plain, hash, err := encodeEntry(batch, key)
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +117,17 @@ func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	w.queues(batch)
 	w.refers(st.RunID, plain)
 	return w, nil
+}
+
+// encodeEntry makes the value of a batch's entry and the hash of the chain after it; plain is
+// what it is before it is sealed.
+func encodeEntry(batch *machine.Batch, key *seal.Key) (entry, plain []byte, hash [32]byte, err error) {
+	prev, first := batch.State.PrevHash, batch.Prev+1
+	if key != nil {
+		return codec.SealEntry(key, prev, first, &batch.Input, batch.Records)
+	}
+	entry, hash, err = codec.EncodeEntry(prev, first, &batch.Input, batch.Records)
+	return entry, entry, hash, err
 }
 
 // EncodeHead makes the value of a run's head, sealed with a key.

@@ -15,6 +15,8 @@ type keyKind struct {
 	// Guarded: a precondition may ask for keys of this kind. The committer then keeps
 	// what it set under them until that is visible to who looks into the store.
 	Guarded bool
+	// Large: a value may be so large that it lies in a value log.
+	Large bool
 	// Queue finds queue and due time of a key, for the watermarks; nil = no queue.
 	Queue func(key []byte) (QueueID, int64)
 }
@@ -25,11 +27,11 @@ var Kinds = [256]keyKind{
 	KindFormat:    {},
 	KindWatermark: {Row: "watermark"},
 
-	KindHead:     {Row: "head"}, // guarded by its seq: checkSeq
-	KindEntry:    {Row: "entry"},
-	KindSnapshot: {Row: "checkpoint"},
-	KindArtifact: {Row: "artifact"},
-	KindMessage:  {Row: "message"},
+	KindHead:     {Row: "head", Large: true}, // guarded by its seq: checkSeq
+	KindEntry:    {Row: "entry", Large: true},
+	KindSnapshot: {Row: "checkpoint", Large: true},
+	KindArtifact: {Row: "artifact", Large: true},
+	KindMessage:  {Row: "message", Large: true},
 	KindReady:    {Row: "ready"},
 	KindIndex:    {Row: "index"},
 	KindCursor:   {Row: "cursor"},
@@ -39,13 +41,13 @@ var Kinds = [256]keyKind{
 	KindRunID:    {Row: "id", Guarded: true},
 	KindCallerID: {Row: "id", Guarded: true},
 
-	KindPack:     {Row: "pack"},
+	KindPack:     {Row: "pack", Large: true},
 	KindPackName: {Row: "pack name", Guarded: true},
 	KindPackRef:  {Row: "pack digest", Guarded: true},
 	KindPackBare: {Row: "pack default", Guarded: true},
 
 	KindBlob:      {Row: "blob", Guarded: true},
-	KindBlobPiece: {Row: "piece of a blob"},
+	KindBlobPiece: {Row: "piece of a blob", Large: true},
 	KindBlobRef:   {Row: "reference to a blob", Guarded: true},
 	KindUpload:    {Row: "upload", Guarded: true},
 	KindImport:    {Row: "import"},
@@ -53,13 +55,16 @@ var Kinds = [256]keyKind{
 	KindNamespace: {Row: "namespace", Guarded: true},
 
 	KindSubscription: {Row: "subscription", Guarded: true},
-	KindDeadLetter:   {Row: "dead letter"},
+	KindDeadLetter:   {Row: "dead letter", Large: true},
 	KindDrop:         {Row: "removal", Guarded: true},
 	KindDeleted:      {Row: "deleted run", Guarded: true},
 	KindErased:       {Row: "erased run", Guarded: true},
 
 	KindBackup: {Row: "mark of a backup"},
 }
+
+// Buries: a value that may be large is removed. See the room space for what comes of it.
+func (o *Op) Buries() bool { return o.Delete && Kinds[o.Key[0]].Large }
 
 // Guard refuses a precondition on a key that nobody keeps: it would be judged by
 // what was stored before the group in flight.

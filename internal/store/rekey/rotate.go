@@ -15,7 +15,8 @@ import (
 var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that the directory has")
 
 // Rotate puts the data keys of a directory under another master key, in one rename; no
-// file of data is written. Until that is done the keys of runs are under both. Called again after it was done, it says ErrSameKey.
+// file of data is written. Until that is done the keys of runs are under both. Called again
+// after it was done, it says ErrSameKey.
 //
 // Errors: [inspect.ErrLocked], *[inspect.KeyError], *[layout.Damage] (the directory holds
 // less than was acknowledged); nothing was changed by any of them.

@@ -200,35 +200,15 @@ func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error
 		ops = append(ops, layout.Op{Key: layout.TimerKey(nil, ns, &t), Delete: true})
 	}
 	// An ended run has no other outgoing work than cancellations that were not sent yet.
-	untold, err := untold(txn, ns, st.RunID)
-	for _, key := range untold {
-		ops = append(ops, layout.Op{Key: key, Delete: true})
-	}
-	return ops, err
-}
-
-// untold are the rows of a run's cancellations that agents were not told of yet.
-func untold(txn *layout.Txn, ns uint32, run string) (keys [][]byte, err error) {
-	p := layout.QueuePrefix(layout.QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
-	defer it.Close()
-	for it.Rewind(); layout.Has(it, p); it.Next() {
-		row, err := layout.ReadOutbox(it.Item().Key())
-		if err != nil {
-			return nil, err
-		}
-		if row.RunID == run {
-			keys = append(keys, it.Item().KeyCopy(nil))
-		}
-	}
-	return keys, nil
+	untold, err := layout.DropUntold(txn, ns, st.RunID)
+	return append(ops, untold...), err
 }
 
 // Untold: an agent was not told yet that a delegation of the run is no longer wanted.
 func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool, err error) {
 	err = r.View(func(txn *layout.Txn) error {
-		keys, err := untold(txn, ns, run)
-		some = len(keys) > 0
+		untold, err := layout.DropUntold(txn, ns, run)
+		some = len(untold) > 0
 		return errors.Join(err, ctx.Err())
 	})
 	return some, wrapped(run, err)

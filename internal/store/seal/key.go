@@ -5,6 +5,7 @@ import (
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -57,9 +58,7 @@ func derived(secret []byte, purpose string) (out [KeySize]byte) {
 func (k *Key) Seal(b, plain, also []byte) []byte {
 	mac := hmac.New(sha256.New, k.nonce[:])
 	var size [8]byte
-	for i, n := 0, len(also); i < len(size); i++ {
-		size[i] = byte(n >> (8 * i))
-	}
+	binary.LittleEndian.PutUint64(size[:], uint64(len(also)))
 	mac.Write(size[:])
 	mac.Write(also)
 	mac.Write(plain)

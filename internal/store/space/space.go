@@ -231,17 +231,9 @@ func (r *Room) underRemovals(ctx context.Context) (removed uint64, err error) {
 	defer it.Close()
 	var key []byte
 	gone := uint64(0)
-	for n := 0; ; n++ {
-		if n == 0 {
-			it.Rewind()
-		} else {
-			it.Next()
-		}
-		if n%1024 == 0 && ctx.Err() != nil {
+	for it.Rewind(); it.Valid(); it.Next() {
+		if ctx.Err() != nil {
 			return 0, ctx.Err()
-		}
-		if !it.Valid() {
-			return removed, nil
 		}
 		// The newest version of a key comes first.
 		item := it.Item()
@@ -251,8 +243,9 @@ func (r *Room) underRemovals(ctx context.Context) (removed uint64, err error) {
 		switch {
 		case item.IsDeletedOrExpired():
 			gone = max(gone, item.Version())
-		case gone > 0 && item.EstimatedSize() >= r.cfg.Large/2:
+		case gone > 0 && item.EstimatedSize() >= r.cfg.Large:
 			removed = max(removed, gone)
 		}
 	}
+	return removed, nil
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -71,7 +70,7 @@ func lateRig(t *testing.T) (*rig, *lateStore) {
 func TestWhatIsShownIsAnswerable(t *testing.T) {
 	t.Parallel()
 	r, store := lateRig(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	run := r.start("s1")
 	stored := make(chan chan struct{})

@@ -195,7 +195,7 @@ func transition(t testing.TB, answer runtime.Answer) *machine.Transition {
 }
 
 // within is how long a test waits for what must come.
-const within = 10 * time.Second
+const within = 60 * time.Second
 
 func await[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()

@@ -21,7 +21,7 @@ func TestTheClockIsSetForwards(t *testing.T) {
 	r.clock.AwaitAlarm(time.Second)
 	r.clock.Jump(time.Minute)
 	r.clock.Advance(time.Second)
-	s, settled, err := r.WaitRun(within10(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
+	s, settled, err := r.WaitRun(within60(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
 	if err != nil || !settled || s.Current != "work" {
 		t.Fatalf("a minute after the clock was set %+v, %v", s, err)
 	}
@@ -44,13 +44,13 @@ func TestTheClockIsSetBack(t *testing.T) {
 		t.Fatalf("it fired a minute early: %s", s.Current)
 	}
 	r.clock.Advance(time.Minute)
-	s, settled, err := r.WaitRun(within10(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
+	s, settled, err := r.WaitRun(within60(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone), AfterSeq: asked.State.Seq})
 	if err != nil || !settled || s.Current != "work" {
 		t.Fatalf("%+v, %v", s, err)
 	}
 }
 
-// TestAStuckTimerOutlivesASetClock: what did not go through is tried again after a
+// TestAStuckTimerOutlivesASetClock: what did not go through is tried again after one
 // second, although the clock was set back meanwhile.
 func TestAStuckTimerOutlivesASetClock(t *testing.T) {
 	t.Parallel()
@@ -68,9 +68,10 @@ func TestAStuckTimerOutlivesASetClock(t *testing.T) {
 	// Its time has come by both clocks.
 	r.clock.Jump(-time.Minute)
 	r.store.FailCommits(nil)
-	r.awaitEnd(run.RunID)
-	if past := r.clock.Elapsed() - 2*time.Hour; past > 10*time.Second {
-		t.Fatalf("it was tried again after %v", past)
+	r.clock.Advance(time.Second)
+	s, settled, err := r.WaitRun(within60(t), watch.WaitRequest{RunRef: ref(run.RunID, everyone)})
+	if err != nil || !settled || s.Status != machine.BudgetExhausted {
+		t.Fatalf("after a second %+v, %v", s, err)
 	}
 }
 
@@ -98,7 +99,7 @@ func TestWatchesBeatWhateverTheClockSays(t *testing.T) {
 	}
 }
 
-func within10(t *testing.T) context.Context {
+func within60(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	t.Cleanup(cancel)
 	return ctx

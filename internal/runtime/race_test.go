@@ -141,7 +141,7 @@ func TestEventsAreLinearizable(t *testing.T) {
 			}
 		}
 	}
-	if result := porcupine.CheckOperationsTimeout(model, history, 30*time.Second); result != porcupine.Ok {
+	if result := porcupine.CheckOperationsTimeout(model, history, within); result != porcupine.Ok {
 		t.Fatalf("the history is %v", result)
 	}
 	if moved == 0 || moved != r.view(run.RunID).State.Transitions-1 {
@@ -214,7 +214,7 @@ func TestQueueIsBoundedAndFirstInFirstOut(t *testing.T) {
 // the queue as long as that.
 func awaitQueue(t testing.TB, r *rig, run string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); r.Waiting(0, run) < n; {
+	for deadline := time.Now().Add(within); r.Waiting(0, run) < n; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d inputs never waited", n)
 		}

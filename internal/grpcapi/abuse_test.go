@@ -25,7 +25,7 @@ func abused(t *testing.T) (*rig, *rawClient) {
 		t.Fatal(err)
 	}
 	c := newRawClient(t, conn, pawlv1.RunService_GetRun_FullMethodName)
-	if err := conn.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	return r, c

@@ -31,7 +31,7 @@ type rawClient struct {
 func newRawClient(t testing.TB, conn net.Conn, method string) *rawClient {
 	t.Helper()
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {

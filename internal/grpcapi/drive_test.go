@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -514,7 +513,7 @@ func TestDriveDrain(t *testing.T) {
 	w.answer(ids[0])
 	ended := make(chan error, 1)
 	go func() {
-		stop, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		stop, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		ended <- r.server.Shutdown(stop)
 	}()

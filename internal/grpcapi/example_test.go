@@ -48,7 +48,7 @@ func open(with ...func(*house.Config)) *sidecar {
 		packs: pawlv1.NewPackServiceClient(conn), runs: pawlv1.NewRunServiceClient(conn),
 		work: pawlv1.NewWorkerServiceClient(conn),
 		close: func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			check(errors.Join(conn.Close(), server.Shutdown(ctx), <-served, engine.Close()))
 		},
@@ -393,7 +393,7 @@ func Example_readTokens() {
 func Example_work() {
 	s := open()
 	defer s.close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	document, err := os.ReadFile("testdata/loop.json")
 	check(err)

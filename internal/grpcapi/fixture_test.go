@@ -73,7 +73,7 @@ func (r *rig) serve() {
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve() }()
 	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := r.server.Shutdown(ctx); err != nil {
 			r.t.Errorf("Shutdown: %v", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -370,7 +369,7 @@ func TestDrainEndsStreamsAndWaits(t *testing.T) {
 		waited <- err
 	}()
 	<-entered
-	short, cancel := context.WithTimeout(ctx, 10*time.Second)
+	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := r.server.Shutdown(short); err != nil {
 		t.Fatal(err)

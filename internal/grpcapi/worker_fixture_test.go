@@ -71,7 +71,9 @@ func (r *rig) hand(ctx context.Context, reg *pawlv1.WorkerRegistration) *hand {
 	return h
 }
 
-const patience = 10 * time.Second
+// patience bounds every wait for what must come; none of them takes near as long, on a
+// machine that has time.
+const patience = 60 * time.Second
 
 // until takes responses until done.
 func (h *hand) until(what string, done func() bool) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -127,14 +126,16 @@ func mustCommit(t testing.TB, s *Store, b *machine.Batch) machine.Committed {
 	return done
 }
 
-// waitFor yields until the condition holds, for as long as the test may run.
+// waitFor looks until the condition holds, and leaves the processor to those that make it.
 func waitFor(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	late, look := time.After(2*time.Minute), time.NewTicker(time.Millisecond)
+	defer look.Stop()
 	for !cond() {
-		if time.Now().After(deadline) {
+		select {
+		case <-look.C:
+		case <-late:
 			t.Fatalf("never: %s", what)
 		}
-		runtime.Gosched()
 	}
 }

@@ -189,7 +189,7 @@ func scriptReady(ts *testscript.TestScript, _ bool, args []string) {
 	conn, err := cli.Dial(cli.Target{Addr: "unix:" + args[0]})
 	ts.Check(err)
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
 	ts.Check(err)
@@ -200,7 +200,7 @@ func scriptStart(ts *testscript.TestScript, _ bool, args []string) {
 	conn, err := cli.Dial(cli.Target{Addr: "unix:" + args[0]})
 	ts.Check(err)
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	got, err := pawlv1.NewRunServiceClient(conn).StartRun(ctx, &pawlv1.StartRunRequest{
 		Pack: args[1], VariablesJson: args[2], Execution: pawlv1.Execution_EXECUTION_CALLER,
@@ -227,10 +227,10 @@ func scriptHup(ts *testscript.TestScript, _ bool, _ []string) {
 // scriptUntil runs a command again until it ends with 0, or with ! until it does not:
 // until COMMAND ARGS...
 func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		if err := ts.Exec(args[0], args[1:]...); neg != (err == nil) {
 			return
 		}
 	}
-	ts.Fatalf("%v is the same for 30 s", args)
+	ts.Fatalf("%v is the same for a minute", args)
 }

@@ -40,7 +40,7 @@ func TestClockRunsByItself(t *testing.T) {
 	c := NewClock()
 	select {
 	case <-c.After(time.Millisecond):
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("real time does not pass")
 	}
 }

@@ -76,7 +76,7 @@ func tries(_ context.Context, t *worker.Turn) (worker.Completion, error) {
 func TestFailingEndOverA2A(t *testing.T) {
 	t.Parallel()
 	s, _ := chain(t)
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), "a2a-version", "1.0"), 30*time.Second)
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), "a2a-version", "1.0"), time.Minute)
 	defer cancel()
 	for words, want := range map[string]a2apb.TaskState{
 		"impossible": a2apb.TaskState_TASK_STATE_FAILED, "easy": a2apb.TaskState_TASK_STATE_COMPLETED,
@@ -99,7 +99,7 @@ func TestFailingEndOverA2A(t *testing.T) {
 func TestFailingEndOfADelegation(t *testing.T) {
 	t.Parallel()
 	_, runs := chain(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for words, ok := range map[string]bool{"impossible": false, "easy": true} {
 		started, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{

@@ -49,7 +49,7 @@ func TestMetricsByOTLP(t *testing.T) {
 	c := settings(t)
 	c.OTLPEndpoint = "http://" + ln.Addr().String()
 	s := serve(t, c)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	runs := runWorker(t, s, "w", nil)
 	if _, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_CALLER}); err != nil {

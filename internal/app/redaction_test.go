@@ -52,7 +52,7 @@ func (l *logged) String() string {
 // await waits for a line with the words and returns it.
 func (l *logged) await(t *testing.T, words string) map[string]any {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		for line := range strings.Lines(l.String()) {
 			if !strings.Contains(line, words) {

@@ -327,7 +327,7 @@ func lost(t *testing.T, p *process, ref runtime.RunRef) {
 	worker := p.connect("second")
 	p.clock.AwaitAlarm(work.DefaultRestartGrace)
 	p.clock.Advance(work.DefaultRestartGrace)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, _, err := p.WaitRun(ctx, watch.WaitRequest{RunRef: ref, AfterSeq: 2})
 	if err != nil {
@@ -347,7 +347,7 @@ func offered(t *testing.T, p *process) {
 		if d.StepLease.Step != 1 || d.StepLease.Attempt != 1 || d.Step.Key != "k" {
 			t.Fatalf("assigned %+v", d)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the step is not offered again")
 	}
 	if len(worker) != 0 {

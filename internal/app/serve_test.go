@@ -168,7 +168,7 @@ func TestServeRefuses(t *testing.T) {
 			t.Parallel()
 			c := settings(t)
 			tc.change(&c)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			var out bytes.Buffer
 			err := Serve(ctx, c, &out, io.Discard)
@@ -203,7 +203,7 @@ func TestServeEndsWhenALoopEnds(t *testing.T) {
 	if err := a.wait(t.Context()); err == nil {
 		t.Error("a sidecar without its engine goes on")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := a.stop(ctx); err != nil {
 		t.Error(err)

@@ -112,7 +112,7 @@ func newRaceRig(t *testing.T, records int) *raceRig {
 }
 
 func (r *raceRig) put(id, url string) (*pawlv1.PutWebhookResponse, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
 	defer cancel()
 	return r.hooks.PutWebhook(ctx, &pawlv1.PutWebhookRequest{WebhookId: id, Url: url, Secret: hookSecret(), FromBeginning: true})
 }

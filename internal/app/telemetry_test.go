@@ -66,7 +66,7 @@ func (c *collector) Export(_ context.Context, req *collectorpb.ExportTraceServic
 // await waits until so many spans with the name have come.
 func (c *collector) await(t *testing.T, name string, n int) []*tracepb.Span {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		found := c.named(name)
 		if len(found) >= n {
@@ -190,7 +190,7 @@ func attributeOf(s *tracepb.Span, key string) string {
 // scrape reads the metrics with a bearer token, "" = without.
 func scrape(t *testing.T, s *serving, token string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.ready.Metrics+"/metrics", http.NoBody)
 	if err != nil {

@@ -25,7 +25,7 @@ func check(err error) {
 // until the run has ended. This one never gets it right: after its third visit the
 // guard leads elsewhere.
 func ExampleWorker() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	local, err := app.StartLocal(config.Default(), house.SystemClock{})
 	check(err)

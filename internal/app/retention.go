@@ -28,7 +28,7 @@ func retention(opts options, counts *telemetry.Metrics) (retain.Policy, error) {
 	teller := &retentionTeller{log: opts.log, audit: opts.audit, counts: counts}
 	p := retain.Policy{
 		Every: c.RetentionEvery, Grace: c.RetentionGrace, Preview: c.RetentionPreview, ForgetAfter: c.ForgetDeletedAfter,
-		Before: teller.line, Tell: teller.taken, Forgot: teller.forgot, Room: archiveRoom,
+		Before: teller.line, Tell: teller.taken, Forgot: teller.forgot, Fault: teller.fault, Room: archiveRoom,
 	}
 	if opts.audit != nil {
 		p.Ready = opts.audit.Ready
@@ -125,12 +125,16 @@ func (t *retentionTeller) taken(r retain.Taken) {
 		t.log.Info("a rule would delete a run", what...)
 	case retain.Needed:
 		t.log.Debug("a run that no rule keeps is needed", what...)
+	case retain.Gone:
+		t.log.Debug("a run that no rule keeps was deleted by a caller meanwhile", what...)
 	case retain.Unarchived:
 		t.log.Error("a run was not deleted: its archive cannot be written", append(what, "error", r.Err)...)
 	case retain.Failed:
 		t.log.Error("a run was not deleted", append(what, "error", r.Err)...)
 	}
-	t.counts.Retained(string(r.Outcome), 0, r.ArchivedBytes)
+	if r.Outcome != retain.Gone {
+		t.counts.Retained(string(r.Outcome), 0, r.ArchivedBytes)
+	}
 	if r.Begun && t.audit != nil {
 		t.undone(r)
 	}
@@ -169,6 +173,11 @@ func lineOf(r retain.Taken) audit.Entry {
 		e.Note += ", archived as " + r.Archive
 	}
 	return e
+}
+
+// fault is of a whole round, and of no run: the next one begins anew.
+func (t *retentionTeller) fault(err error) {
+	t.log.Error("retention could not do all that is due", "error", err)
 }
 
 func (t *retentionTeller) forgot(namespace string, runs int) {

@@ -27,6 +27,8 @@ func TestAuditOfRetentionIsTrue(t *testing.T) {
 		{Outcome: retain.Deleted, Begun: true},
 		{Outcome: retain.Failed, Begun: true, Err: &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}},
 		{Outcome: retain.Needed, Begun: true},
+		{Outcome: retain.Gone, Begun: true},
+		{Outcome: retain.Gone},
 		{Outcome: retain.Unarchived, Err: os.ErrNotExist},
 	} {
 		taken := run
@@ -57,7 +59,7 @@ func TestAuditOfRetentionIsTrue(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(outcomes, " "); got != `"OK" "OK" "RESOURCE_EXHAUSTED","reason":"DISK_LOW" "OK" "FAILED_PRECONDITION"` {
+	if got := strings.Join(outcomes, " "); got != `"OK" "OK" "RESOURCE_EXHAUSTED","reason":"DISK_LOW" "OK" "FAILED_PRECONDITION" "OK" "FAILED_PRECONDITION"` {
 		t.Errorf("lines %s\n%s", got, text)
 	}
 }

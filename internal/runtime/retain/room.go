@@ -78,9 +78,10 @@ type Policy struct {
 	// it may be on the disk of the store; nil: there is always room.
 	Room func(dir string) error
 	// Tell is told of each run that no rule keeps, Forgot how many deleted runs of a namespace
-	// were forgotten; nil: nobody is.
+	// were forgotten, Fault of a round that could not do all; nil: nobody is.
 	Tell   func(Taken)
 	Forgot func(namespace string, runs int)
+	Fault  func(error)
 }
 
 // Eraser is a store that erases, too.
@@ -119,7 +120,7 @@ const (
 	remoteGrace  = 24 * time.Hour
 )
 
-// Room deletes runs. Its owner is the wiring. Safe for concurrent use.
+// Room deletes runs, and erases their values. Its owner is the wiring. Safe for concurrent use.
 type Room struct {
 	cfg Config
 	// syncDir brings the names in a directory onto the disk.
@@ -151,6 +152,9 @@ func New(cfg Config) (*Room, error) {
 	}
 	if cfg.Forgot == nil {
 		cfg.Forgot = func(string, int) {}
+	}
+	if cfg.Fault == nil {
+		cfg.Fault = func(error) {}
 	}
 	return &Room{cfg: cfg, syncDir: syncDir}, nil
 }

@@ -35,6 +35,8 @@ const (
 	// Unarchived: its file could not be written, so it stays. Failed: it could not be deleted.
 	Unarchived Outcome = "unarchived"
 	Failed     Outcome = "failed"
+	// Gone: a caller has deleted it meanwhile, and no rule did.
+	Gone Outcome = "gone"
 )
 
 // Taken is what became of one run.
@@ -61,14 +63,26 @@ func (r *Room) Run(ctx context.Context) error {
 			return nil
 		}
 		if err := r.Round(ctx); err != nil && ctx.Err() == nil && r.cfg.Way.Health() == nil {
-			r.cfg.Tell(Taken{Outcome: Failed, Err: err})
+			r.cfg.Fault(err)
 		}
 	}
 }
 
 // Round deletes what no rule keeps, and forgets what is older than it has to be. A fault of
-// one run is told and keeps nobody else.
+// one run is told and keeps nobody else, nor what other rooms forget.
 func (r *Room) Round(ctx context.Context) error {
+	err := r.runs(ctx)
+	if r.cfg.Also != nil && !r.cfg.Preview {
+		err = errors.Join(err, r.cfg.Way.Inside(func() error { return r.cfg.Also(ctx) }))
+	}
+	return err
+}
+
+// runs goes through the runs of all namespaces, unless nothing is said of runs.
+func (r *Room) runs(ctx context.Context) error {
+	if len(r.cfg.Rules) == 0 && r.cfg.ForgetAfter == 0 {
+		return nil
+	}
 	var errs []error
 	for _, ns := range slices.Sorted(slices.Values(r.cfg.Way.NamespaceNumbers())) {
 		if err := r.ready(ctx); err != nil {
@@ -79,9 +93,6 @@ func (r *Room) Round(ctx context.Context) error {
 			return errors.Join(append(errs, err, unready)...)
 		}
 		errs = append(errs, err, r.forget(ctx, ns))
-	}
-	if r.cfg.Also != nil && !r.cfg.Preview {
-		errs = append(errs, r.cfg.Way.Inside(func() error { return r.cfg.Also(ctx) }))
 	}
 	return errors.Join(errs...)
 }
@@ -188,7 +199,7 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 		tally.bytes += size
 	}
 	now := s.cfg.Clock.Now()
-	if tally.faults >= mostFaults || s.fresh(st, now) || !rule.takes(tally, st, now) {
+	if tally.faults >= mostFaults || rule.leaves(st) || s.fresh(st, now) || !rule.takes(tally, st, now) {
 		return nil
 	}
 	defer s.pause(ctx, began)
@@ -206,10 +217,7 @@ func (s *sweep) run(ctx context.Context, st *machine.State) error {
 // take archives and deletes a run that its rule does not keep.
 func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State, rule *Rule, size int64) (t Taken) {
 	t = Taken{Rule: rule.Name, Namespace: s.name, RunID: key.ID, Outcome: Needed, Bytes: size}
-	if t.Err = errors.Join(s.unneeded(ctx, key, st), s.told(ctx, key, st)); t.Err != nil {
-		return t.judged(Failed)
-	}
-	if size == 0 {
+	if t.Err = errors.Join(s.unneeded(ctx, key, st), s.told(ctx, key, st)); t.Err == nil && size == 0 {
 		t.Bytes, t.Err = s.cfg.Store.RunBytes(ctx, key.Namespace, key.ID)
 	}
 	if t.Err != nil {
@@ -228,16 +236,23 @@ func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State,
 		return t.judged(Failed)
 	}
 	t.Begun = true
-	if _, _, t.Err = s.delete(ctx, key, machine.Deleted{By: Principal, Why: rule.Name}); t.Err != nil {
+	_, duplicate, err := s.delete(ctx, key, machine.Deleted{By: Principal, Why: rule.Name})
+	if t.Err = err; err != nil {
 		return t.judged(Failed)
 	}
-	t.Outcome = Deleted
+	if t.Outcome = Deleted; duplicate {
+		t.Outcome = Gone
+	}
 	return t
 }
 
-// judged says what an error means: a run that is needed will go later.
+// judged says what an error means: a run that is needed will go later, and one that is gone
+// has gone.
 func (t Taken) judged(otherwise Outcome) Taken {
 	t.Outcome = otherwise
+	if machine.IsDeleted(t.Err) {
+		t.Outcome, t.Err = Gone, nil
+	}
 	if refusal, ok := errors.AsType[*machine.Refusal](t.Err); ok && (refusal.Reason == runNeeded || refusal.Reason == agentUntold) {
 		t.Outcome, t.Err = Needed, nil
 	}

@@ -23,10 +23,12 @@ type shelf struct {
 	untold  map[string]bool
 	deleted []string
 	why     []string
-	// fault is asked before each step: list, export, delete.
+	// fault is asked before each step: list, bytes, export, delete, room.
 	fault  func(step, run string) error
 	health error
 	told   []Taken
+	// gone: runs that are deleted were before.
+	gone bool
 }
 
 func (s *shelf) Find(runtime.RunRef) (runtime.RunKey, error)    { return runtime.RunKey{}, nil }
@@ -68,7 +70,9 @@ func (s *shelf) ListRuns(_ context.Context, ns uint32, f machine.RunFilter, afte
 	return page, "", nil
 }
 
-func (s *shelf) RunBytes(context.Context, uint32, string) (int64, error) { return s.bytes, nil }
+func (s *shelf) RunBytes(_ context.Context, _ uint32, run string) (int64, error) {
+	return s.bytes, s.failing("bytes", run)
+}
 
 func (s *shelf) Untold(_ context.Context, _ uint32, run string) (bool, error) {
 	return s.untold[run], nil
@@ -91,7 +95,7 @@ func (s *shelf) DeleteRun(_ context.Context, ns uint32, run string, asked machin
 	}
 	s.runs = slices.DeleteFunc(s.runs, func(st *machine.State) bool { return st.RunID == run && st.Namespace == ns })
 	s.deleted, s.why = append(s.deleted, run), append(s.why, asked.By+"/"+asked.Why)
-	return machine.Deleted{RunID: run}, false, nil
+	return machine.Deleted{RunID: run}, s.gone, nil
 }
 
 func (s *shelf) Export(_ context.Context, _ uint32, run string, out io.Writer) error {
@@ -506,5 +510,125 @@ func TestArchiveLeavesRoom(t *testing.T) {
 	}
 	if err := Clear(dir); err != nil || len(files(t, dir)) != 1 {
 		t.Errorf("%v, files %v", err, files(t, dir))
+	}
+}
+
+// TestErasableRunsAreLeft: a rule that archives passes over runs whose values can be erased, or
+// were, however many there are in a row, says nothing of them, and comes to those behind them;
+// a rule without an archive takes them.
+func TestErasableRunsAreLeft(t *testing.T) {
+	t.Parallel()
+	fill := func() *shelf {
+		s := &shelf{}
+		s.run("a", 1)
+		for n := range 2 * mostFaults {
+			s.run(fmt.Sprintf("b%02d", n), 1, func(st *machine.State) {
+				if st.Erasable = true; n == 0 {
+					st.Erasable, st.Erased = false, &machine.Erased{}
+				}
+			})
+		}
+		s.fault = func(step, run string) error {
+			if step == "export" && run != "a" {
+				return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "RUN_ERASABLE"}
+			}
+			return nil
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		p    Policy
+		want string
+	}{
+		"archived":             {Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}}, "a:deleted"},
+		"by number":            {Policy{Rules: []Rule{{KeepNewest: 2 * mostFaults, Archive: t.TempDir()}}}, "a:deleted"},
+		"said before":          {Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}, Preview: true}, "a:would_delete"},
+		"the next one decides": {Policy{Rules: []Rule{{Namespace: "red", OlderThan: day}, {OlderThan: day, Archive: t.TempDir()}}}, "a:deleted"},
+	} {
+		s := fill()
+		if err := s.room(t, c.p).Round(context.Background()); err != nil || outcomes(s) != c.want {
+			t.Errorf("%s: told %q, %v", name, outcomes(s), err)
+		}
+	}
+	s := fill()
+	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(context.Background()); err != nil || len(s.runs) > 0 {
+		t.Errorf("without an archive %d stay, %v", len(s.runs), err)
+	}
+}
+
+// TestOthersForgetWhateverRunsDo: what other rooms forget is forgotten with each round, also
+// while no run may be deleted; where nothing is said of runs nothing is asked for their sake,
+// and a fault is one of the round, of no run.
+func TestOthersForgetWhateverRunsDo(t *testing.T) {
+	t.Parallel()
+	low := &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
+	for name, c := range map[string]struct {
+		p    Policy
+		want error
+	}{
+		"no rules":    {Policy{}, nil},
+		"rules":       {Policy{Rules: []Rule{{OlderThan: day}}}, low},
+		"forgets ids": {Policy{ForgetAfter: day}, low},
+	} {
+		s, also := &shelf{}, 0
+		s.run("a", 1)
+		s.fault = func(step, _ string) error {
+			if step == "room" {
+				return low
+			}
+			return nil
+		}
+		room := s.room(t, c.p)
+		room.cfg.Also = func(context.Context) error { also++; return nil }
+		err := room.Round(context.Background())
+		if c.want == nil && err != nil || !errors.Is(err, c.want) || also != 1 || len(s.deleted)+len(s.told) > 0 {
+			t.Errorf("%s: %v, others forgot %d times, deleted %v, told %v", name, err, also, s.deleted, s.told)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		due := make(chan time.Time, 1)
+		due <- time.Time{}
+		var fault error
+		room.cfg.Clock = rounds{Clock: room.cfg.Clock, due: due}
+		room.cfg.Also = func(context.Context) error { return errLetters }
+		room.cfg.Fault = func(err error) { fault = err; cancel() }
+		if err := room.Run(ctx); err != nil || !errors.Is(fault, errLetters) || c.want != nil && !errors.Is(fault, c.want) || len(s.told) > 0 {
+			t.Errorf("%s: %v, the fault %v, told %v", name, err, fault, s.told)
+		}
+	}
+}
+
+var errLetters = errors.New("letters")
+
+// rounds is a clock of rounds that are due.
+type rounds struct {
+	runtime.Clock
+	due chan time.Time
+}
+
+func (c rounds) After(time.Duration) <-chan time.Time { return c.due }
+
+// TestWhatACallerDeletes: a run that a caller deletes while a rule is at it, at whichever step,
+// is nobody's fault and not the rule's deed.
+func TestWhatACallerDeletes(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"bytes", "export", "delete"} {
+		s, begun := &shelf{}, 0
+		s.run("a", 1)
+		s.fault = func(step, run string) error {
+			if step != at {
+				return nil
+			}
+			s.runs = nil
+			if step == "delete" {
+				s.gone = true
+				return nil
+			}
+			d := machine.Deleted{RunID: run}
+			return fmt.Errorf("%s: %w", step, d.Refusal())
+		}
+		p := Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}, Before: func(Taken) error { begun++; return nil }}
+		if err := s.room(t, p).Round(context.Background()); err != nil || outcomes(s) != "a:gone" || s.told[0].Err != nil || s.told[0].Begun != (begun > 0) {
+			t.Errorf("%s: %v, told %v, begun %d times", at, err, s.told, begun)
+		}
 	}
 }

@@ -24,7 +24,8 @@ type Rule struct {
 	KeepNewest int
 	// MaxBytes is how much those of a namespace take together, without blobs; 0 = any.
 	MaxBytes int64
-	// Archive is the directory of the files that are written before; "" = none are.
+	// Archive is the directory of the files that are written before; "" = none are. A rule that
+	// has one takes no run whose values can be erased, or were.
 	Archive string
 }
 
@@ -54,6 +55,12 @@ func (r *Rule) takes(t *tally, st *machine.State, now time.Time) bool {
 	return r.OlderThan > 0 && now.Sub(time.Unix(0, st.StatusAt)) >= r.OlderThan ||
 		r.KeepNewest > 0 && t.runs > r.KeepNewest ||
 		r.MaxBytes > 0 && t.bytes > r.MaxBytes
+}
+
+// leaves: the rule archives what it takes, and of a run whose values can be erased, or were,
+// there is never a file.
+func (r *Rule) leaves(st *machine.State) bool {
+	return r.Archive != "" && (st.Erasable || st.Erased != nil)
 }
 
 // ruleOf is the first rule that is about a run; -1: none is.

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// maxGone bounds the deleted runs that are remembered. A commit is told within moments.
+// maxGone bounds the deleted and erased runs that are remembered. A commit is told within moments.
 const maxGone = 4096
 
 // The followers of a namespace are woken together, and at most once in a while:
@@ -33,7 +33,8 @@ type hub struct {
 	mu     sync.Mutex
 	spaces map[uint32]*space
 	runs   map[runtime.RunKey]map[*subscription]struct{}
-	// gone are the runs that were deleted last: their last commit may be told after that.
+	// gone are the runs that were deleted or erased last: their last commit may be told after
+	// that.
 	gone   *cache.LRU[runtime.RunKey, struct{}]
 	closed chan struct{}
 	once   sync.Once
@@ -125,14 +126,14 @@ func (h *hub) Follow(c *runtime.Commit) {
 		return
 	}
 	sp.tail.put(c.Entry)
-	if h.deleted(c.Key) {
-		// Behind the put: a deletion after this look finds the entry.
+	if h.isGone(c.Key) {
+		// Behind the put: a deletion or erasure after this look finds the entry.
 		sp.tail.forget(c.Key.ID)
 	}
 	h.wakeSpace(sp)
 }
 
-// forget lets go of the entries of a run that was deleted.
+// forget lets go of the entries of a run that was deleted or erased.
 func (h *hub) forget(key runtime.RunKey) {
 	h.mu.Lock()
 	sp := h.spaces[key.Namespace]
@@ -143,8 +144,8 @@ func (h *hub) forget(key runtime.RunKey) {
 	}
 }
 
-// deleted: the run is one of those that were deleted last.
-func (h *hub) deleted(key runtime.RunKey) bool {
+// isGone: the run is one of those that were deleted or erased last.
+func (h *hub) isGone(key runtime.RunKey) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, ok := h.gone.Get(key)

@@ -83,6 +83,10 @@ type usage struct {
 	OutputTokens int64 `json:"output_tokens"`
 	CostMicroUSD int64 `json:"cost_micro_usd"`
 	ToolCalls    int32 `json:"tool_calls"`
+
+	CachedTokens    int64  `json:"cached_tokens"`
+	ReasoningTokens int64  `json:"reasoning_tokens"`
+	Model           string `json:"model"`
 }
 
 type fault struct {
@@ -112,6 +116,7 @@ func (u *usage) wire() *pawlv1.Usage {
 	}
 	return &pawlv1.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CostMicroUsd: u.CostMicroUSD, ToolCalls: u.ToolCalls,
+		CachedTokens: u.CachedTokens, ReasoningTokens: u.ReasoningTokens, Model: u.Model,
 	}
 }
 

@@ -88,6 +88,11 @@ type Usage struct {
 	OutputTokens int64   `yaml:"output_tokens"`
 	CostUSD      float64 `yaml:"cost_usd"`
 	ToolCalls    int32   `yaml:"tool_calls"`
+	// CachedTokens are a part of InputTokens, ReasoningTokens of OutputTokens.
+	CachedTokens    int64 `yaml:"cached_tokens"`
+	ReasoningTokens int64 `yaml:"reasoning_tokens"`
+	// Model took the tokens; what it costs the pack says, or the sidecar's operator.
+	Model string `yaml:"model"`
 }
 
 // Fail is a failed execution; written as a text it is the message of one that

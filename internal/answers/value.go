@@ -113,5 +113,6 @@ func (u *Usage) proto() *pawlv1.Usage {
 	return &pawlv1.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CostMicroUsd: int64(u.CostUSD*1e6 + 0.5), ToolCalls: u.ToolCalls,
+		CachedTokens: u.CachedTokens, ReasoningTokens: u.ReasoningTokens, Model: u.Model,
 	}
 }

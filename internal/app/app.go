@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/telemetry"
@@ -43,6 +44,8 @@ type app struct {
 	sends     *delegations
 	box       *deliver.Outbox
 	observers *observers
+	// prices are the operator's, of models.
+	prices *tariff.Table
 	// ended gets the errors of the engine's and the server's loops.
 	ended chan error
 	// loops is how many of them run; halt ends the engine's.
@@ -88,6 +91,12 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, err
 	}
 	conf.Quotas.Replace(quotas)
+	prices, err := readPrices(opts.config)
+	if err != nil {
+		return nil, err
+	}
+	a.prices = tariff.New(prices)
+	conf.Prices = a.prices
 	if conf.Retention, err = retention(opts, watching.metrics); err != nil {
 		return nil, err
 	}

@@ -43,15 +43,17 @@ func (a *app) reload(ctx context.Context) {
 	rights, err := readRights(a.opts.config)
 	remotes, remotesErr := readRemotes(a.opts.config.Remotes())
 	quotas, quotasErr := readQuotas(a.opts.config, a.engine.Namespaces())
-	if err = errors.Join(err, remotesErr, quotasErr); err == nil {
+	prices, pricesErr := readPrices(a.opts.config)
+	if err = errors.Join(err, remotesErr, quotasErr, pricesErr); err == nil {
 		err = a.server.SetRights(rights)
 	}
 	a.audited("reload", err)
 	if err != nil {
-		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys and quotas stay as they were", "error", err)
+		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas and prices stay as they were", "error", err)
 		return
 	}
 	a.engine.Quotas.Replace(quotas)
+	a.prices.Replace(prices)
 	if a.sends != nil {
 		a.sends.directory.agents.Replace(remotes)
 	}

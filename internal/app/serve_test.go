@@ -161,6 +161,8 @@ func TestServeRefuses(t *testing.T) {
 		"no pack file":      {func(c *config.Config) { c.Packs = []string{bad + "x"} }, "no such file"},
 		"no token file":     {func(c *config.Config) { c.TokensFile = bad + "x" }, "no such file"},
 		"a bad token file":  {func(c *config.Config) { c.TokensFile = bad }, "line 1"},
+		"a bad price file":  {func(c *config.Config) { c.Prices = bad }, "want an object of cached, input, output, reasoning"},
+		"no price file":     {func(c *config.Config) { c.Prices = bad + "x" }, "no such file"},
 		"no certificate":    {func(c *config.Config) { c.TLSCert, c.TLSKey = bad, bad }, "certificate"},
 		"no directory":      {func(c *config.Config) { c.Data = filepath.Join(bad, "data") }, "not a directory"},
 	} {

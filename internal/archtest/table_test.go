@@ -30,6 +30,7 @@ const (
 	registryDir = "internal/runtime/registry"
 	queryDir    = "internal/runtime/query"
 	allowDir    = "internal/runtime/allowance"
+	tariffDir   = "internal/runtime/tariff"
 	cacheDir    = "internal/cache"
 	genDir      = "gen"
 	// Rooms of what leaves.
@@ -41,7 +42,7 @@ const (
 // way, and what the table says more.
 func room(more ...string) []string {
 	return append([]string{
-		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, "internal/policy", "internal/pack", "internal/prompt",
+		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt",
 	}, more...)
 }
 
@@ -58,10 +59,11 @@ var table = []rule{
 	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true, badger: true},
 	// Below the way: what it calls to decide.
 	{dir: allowDir, may: []string{machineDir, cacheDir}},
+	{dir: tariffDir, may: []string{machineDir}},
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
-	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},

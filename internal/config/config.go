@@ -97,6 +97,10 @@ type Config struct {
 	// bounds of their own. It is read again at SIGHUP.
 	QuotasFile string `yaml:"quotas_file" json:"quotas_file"`
 
+	// Prices is a file that says what models cost which packs do not price themselves
+	// (x_pawl.prices); "" = nobody does. It is read again at SIGHUP.
+	Prices string `yaml:"prices" json:"prices"`
+
 	// Audit is a directory for a line of each call that changes something or is refused;
 	// created when absent. "" = none.
 	Audit string `yaml:"audit" json:"audit"`

@@ -14,6 +14,7 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte("limits: {message_bytes: 1}\nagents:\n  a: {card: http://x}\n"))
 	f.Add([]byte("a: &a [x]\nb: [*a, *a]\n"))
 	f.Add([]byte(laughs))
+	f.Add([]byte("small: {input: 0.15, cached: 0.075, output: .inf}\nlarge: {input: -1, output: 2e9}\n"))
 	path := filepath.Join(f.TempDir(), "config.yaml")
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
@@ -22,6 +23,12 @@ func FuzzFile(f *testing.F) {
 		c, begin := Default(), time.Now()
 		_ = readFile(path, &c)
 		_, _ = ReadQuotas(path)
+		prices, err := ReadPrices(path)
+		for model, p := range prices {
+			if err != nil || model == "" || !(p.Input >= 0 && p.Output >= 0) {
+				t.Fatalf("took %q: %+v, %v", model, p, err)
+			}
+		}
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Fatalf("%d bytes took %v", len(raw), took)
 		}

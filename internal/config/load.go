@@ -50,24 +50,36 @@ func fileName(flags *pflag.FlagSet, env Lookup) string {
 
 func readFile(path string, c *Config) error { return readYAML("config file", path, c) }
 
-// readYAML reads a file of settings into what into points to.
-func readYAML(what, path string, into any) error {
+// fileLimits bound what a file holds, aliases expanded.
+var fileLimits = source.Limits{Bytes: maxFileBytes, Depth: 32, Scalar: 64 << 10, Nodes: 10_000}
+
+// readBounded reads a file of settings.
+func readBounded(what, path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if info.Size() > maxFileBytes {
-		return fmt.Errorf("%s %s: %d bytes, at most %d", what, path, info.Size(), maxFileBytes)
+		return nil, fmt.Errorf("%s %s: %d bytes, at most %d", what, path, info.Size(), maxFileBytes)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return raw, nil
+}
+
+// readYAML reads a file of settings into what into points to.
+func readYAML(what, path string, into any) error {
+	raw, err := readBounded(what, path)
+	if err != nil {
+		return err
 	}
 	if len(strings.TrimSpace(string(raw))) == 0 {
 		return nil
 	}
 	// The decoder expands aliases without a bound.
-	if f := source.BoundYAML(raw, source.Limits{Bytes: maxFileBytes, Depth: 32, Scalar: 64 << 10, Nodes: 10_000}); f != nil {
+	if f := source.BoundYAML(raw, fileLimits); f != nil {
 		return &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}
 	}
 	if err := yaml.UnmarshalWithOptions(raw, into, yaml.DisallowUnknownField()); err != nil {

@@ -124,5 +124,6 @@ func sureUsage(u *pawlv1.Usage) bool {
 	const most = 1_000_000_000_000
 	amount := func(n int64) bool { return n >= 0 && n <= most }
 	return amount(u.GetInputTokens()) && amount(u.GetOutputTokens()) && amount(u.GetCostMicroUsd()) &&
+		amount(u.GetCachedTokens()) && amount(u.GetReasoningTokens()) && len(u.GetModel()) <= 256 &&
 		u.GetToolCalls() >= 0 && u.GetToolCalls() <= 1_000_000
 }

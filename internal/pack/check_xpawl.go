@@ -37,8 +37,35 @@ func (c *checker) xpawl() {
 		}
 	}
 	c.sensitive(x.Sensitive)
+	c.prices(x)
 	if r := x.Retry; r != nil && r.InitialSec != nil && r.MaxSec != nil && *r.InitialSec > *r.MaxSec {
 		c.f.err(ruleXPawl, at("retry", "initial_sec"), "", "initial_sec %d is more than max_sec %d", *r.InitialSec, *r.MaxSec)
+	}
+}
+
+// maxModelName bounds the name of a model, in bytes, as the contract does.
+const maxModelName = 256
+
+// prices checks names, and warns of models that nobody can be held to a budget of cost with, unless the
+// operator knows what they cost: without, no run of the pack begins.
+func (c *checker) prices(x *XPawl) {
+	for _, model := range keys(x.Prices) {
+		if model == "" || len(model) > maxModelName {
+			c.f.err(ruleXPawl, pointer("workflow", "engine", "x_pawl", "prices", model), "",
+				"the name of a model has 1 to %d bytes, got %d", maxModelName, len(model))
+		}
+	}
+	if x.MaxCostUSD == nil {
+		return
+	}
+	for _, key := range keys(c.doc.Prompts) {
+		for _, model := range keys(c.doc.Prompts[key].ModelOverrides) {
+			if _, ok := x.Prices[model]; !ok {
+				c.f.warn(rulePrice, pointer("prompts", key, "model_overrides", model),
+					"Add it to workflow.engine.x_pawl.prices, or to the file of the sidecar's --prices.",
+					"max_cost_usd is set, and x_pawl.prices has no price of the model %s; priced: %s", quote(model), names(keys(x.Prices)))
+			}
+		}
 	}
 }
 

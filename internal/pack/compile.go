@@ -102,6 +102,9 @@ func compileEdges(n *machine.Node, s *State, x *XPawl) {
 func (p *Pack) compilePrompt(key string) *machine.Prompt {
 	doc := p.Doc.Prompts[key]
 	out := &machine.Prompt{Name: key, Tools: set(doc.Tools)}
+	if p.XPawl().MaxCostUSD != nil && len(doc.ModelOverrides) > 0 {
+		out.Models = keys(doc.ModelOverrides)
+	}
 	// The default of 10 calls is one of tool_policy: without it there is no bound.
 	if pol := doc.ToolPolicy; pol != nil {
 		out.Blocklist = set(pol.Blocklist)
@@ -132,13 +135,26 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	}
 	if x.MaxCostUSD != nil {
 		// Rounded up: a budget below one millionth must not become "no budget".
-		g.Budget.MaxCostMicroUSD = int64(math.Ceil(*x.MaxCostUSD * 1e6))
+		g.Budget.MaxCostMicroUSD = machine.MicroUSD(*x.MaxCostUSD)
 	}
+	g.Prices = pricesOf(x)
 	if b := p.budget(); b != nil {
 		g.Budget.MaxTotalVisits = clampInt(valueOr(b.MaxTotalVisits, 0))
 		g.Budget.MaxToolCalls = clampInt(valueOr(b.MaxToolCalls, 0))
 		g.Budget.MaxWallTime = secondsOr(b.MaxWallTimeSec, 0)
 	}
+}
+
+// pricesOf are the pack's prices; nil if it has none.
+func pricesOf(x *XPawl) map[string]machine.Price {
+	if len(x.Prices) == 0 {
+		return nil
+	}
+	prices := make(map[string]machine.Price, len(x.Prices))
+	for model, p := range x.Prices {
+		prices[model] = machine.PriceUSD(p.Input, p.Cached, p.Output, p.Reasoning)
+	}
+	return prices
 }
 
 // compileTools adds every tool that a prompt of the graph lists. A run of a

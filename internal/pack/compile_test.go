@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,13 +114,14 @@ func TestCompileXPawl(t *testing.T) {
 	p := mustLoad(t, changed(t, `prompts.b.tools = ["b2","t"]
 prompts.b.tool_policy = {"blocklist":["t"],"max_tool_calls_per_turn":3}
 prompts.b2 = {"id":"b2","name":"B","version":"1.0.0","system_template":"x"}
+prompts.b.model_overrides = {"gpt":{},"free":{}}
 agents = {"entry":"b2","members":{"b2":{}}}
 workflow.states.s.orchestration = "hybrid"
 workflow.states.s.persistence = "persistent"
 workflow.states.e.orchestration = "external"
 workflow.states.e.artifacts = {"log":{"type":"application/json","mode":"append"}}
 workflow.engine.budget = {"max_total_visits":9,"max_tool_calls":8,"max_wall_time_sec":7}
-workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.0000015,"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"retry":{"max_attempts":4,"initial_sec":90},"lease_sec":30,"max_pending_steps":2,"max_artifact_bytes":512,"result_bindings":{"t":"x"},"tools":{"t":{"timeout_sec":10,"attempts":2,"on_error":"escalate","on_unknown":"retry"}}}`))
+workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.0000015,"prices":{"gpt":{"input":2.007,"cached":0.0000001,"output":10},"free":{"input":0,"output":0,"reasoning":3}},"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"retry":{"max_attempts":4,"initial_sec":90},"lease_sec":30,"max_pending_steps":2,"max_artifact_bytes":512,"result_bindings":{"t":"x"},"tools":{"t":{"timeout_sec":10,"attempts":2,"on_error":"escalate","on_unknown":"retry"}}}`))
 	g, err := p.Compile(Entry{})
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +129,14 @@ workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_
 	checkGraph(t, g)
 	if want := (machine.Budget{MaxTotalVisits: 9, MaxToolCalls: 8, MaxWallTime: 7 * time.Second, MaxSteps: 5, MaxReframes: 2, MaxTokens: 1000, MaxCostMicroUSD: 2}); g.Budget != want {
 		t.Errorf("budget %+v", g.Budget)
+	}
+	if want := map[string]machine.Price{
+		"gpt": {Input: 2_007_000, Cached: 1, Output: 10_000_000, Reasoning: 10_000_000}, "free": {Reasoning: 3_000_000},
+	}; !reflect.DeepEqual(g.Prices, want) {
+		t.Errorf("prices %+v", g.Prices)
+	}
+	if want := []string{"free", "gpt"}; !slices.Equal(g.Prompts["b"].Models, want) || g.Prompts["a"].Models != nil {
+		t.Errorf("models %v and %v", g.Prompts["b"].Models, g.Prompts["a"].Models)
 	}
 	if want := (machine.RetryPolicy{MaxAttempts: 4, Initial: 90 * time.Second, Max: 90 * time.Second}); g.Retry != want {
 		t.Errorf("retry %+v", g.Retry)

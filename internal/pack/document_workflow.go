@@ -61,6 +61,8 @@ type XPawl struct {
 	MaxReframes   *int64                      `json:"max_reframes"`
 	MaxTokens     *int64                      `json:"max_tokens"`
 	MaxCostUSD    *float64                    `json:"max_cost_usd"`
+	// Prices are what models cost, by the names that executors give them.
+	Prices map[string]Price `json:"prices"`
 	// Timeouts emit a declared event after a time in a state.
 	Timeouts                map[string]StateTimeout `json:"timeouts"`
 	WallTimeExcludesWaiting bool                    `json:"wall_time_excludes_waiting"`
@@ -80,6 +82,16 @@ type XPawl struct {
 	// Erasable: the values of the runs are stored under a key of their own, and can be
 	// erased.
 	Erasable bool `json:"erasable"`
+}
+
+// Price is x_pawl.prices of one model, in US dollars for a million tokens.
+type Price struct {
+	Input  float64 `json:"input"`
+	Output float64 `json:"output"`
+	// Cached; nil means as Input.
+	Cached *float64 `json:"cached"`
+	// Reasoning; nil means as Output.
+	Reasoning *float64 `json:"reasoning"`
 }
 
 // Sensitive is x_pawl.sensitive: names of variables, artifacts and tools, whose payloads

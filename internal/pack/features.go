@@ -72,7 +72,7 @@ var features = []Feature{
 	{"prompts.*.validators", "", HandedOn, ""},
 	{"prompts.*.evals", "", HandedOn, ""},
 	{"prompts.*.tested_models", "", HandedOn, ""},
-	{"prompts.*.model_overrides", "", HandedOn, "the template of an override is checked, not rendered"},
+	{"prompts.*.model_overrides", "", HandedOn, "the template of an override is checked, not rendered; with `max_cost_usd` its model needs a price"},
 	{"prompts.*.media", "", HandedOn, ""},
 
 	{"tools.*.name", "", HandedOn, "the key is the tool's identity"},

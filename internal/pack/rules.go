@@ -39,6 +39,7 @@ const (
 	ruleArtifact   = "PPPAWL-30"
 	ruleAgents     = "PPPAWL-31"
 	ruleStepKind   = "PPPAWL-32"
+	rulePrice      = "PPPAWL-33"
 
 	schemaPrefix = "PPSCHEMA-"
 )
@@ -75,6 +76,7 @@ var rules = []Rule{
 	{ruleArtifact, false, true, "an artifact that a template uses is declared by some state"},
 	{ruleAgents, true, false, "agents start in at most 256 different states"},
 	{ruleStepKind, true, false, "a step's kind is known or has a vendor prefix"},
+	{rulePrice, false, true, "a pack with a budget of cost prices the models that its prompts have overrides for"},
 
 	{"PP0001-1", true, true, "a prompt's tools are tools of the pack or agent members"},
 	{"PP0001-2", false, true, "a prompt's id is its key"},

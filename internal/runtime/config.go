@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 )
 
 // Defaults of [Config].
@@ -60,6 +61,8 @@ type Config struct {
 	MaxRunsInFlight int
 	// Quotas bounds what namespaces and principals may have; nil = nothing does.
 	Quotas *allowance.Book
+	// Prices are those of models that packs do not price; nil = none.
+	Prices *tariff.Table
 	// MaxInputs bounds the inputs under way, commits included, when one comes that asks
 	// for new work. Default 1024.
 	MaxInputs int

@@ -35,6 +35,7 @@ func (t *transit) stamp(outside bool) {
 		b.Flag(cmd.Retryable)
 		b.Usage(cmd.Usage)
 		b.Flag(cmd.Reject)
+		cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
 		t.input.Command = cmd
 		t.naturalID(cmd.TurnSeq, cmd.Attempt)
 	case machine.SuspendTurn:
@@ -77,6 +78,7 @@ func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *reque
 	b.Writes(t.program.Graph, cmd.Artifacts)
 	b.Number(uint64(cmd.Await))
 	b.Flag(cmd.Reply)
+	cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
 	t.naturalID(cmd.TurnSeq, cmd.Attempt)
 	return cmd
 }
@@ -113,7 +115,7 @@ func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
 }
 
 func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine.ResolveStep {
-	cmd.Worker = t.asked.Worker
+	cmd.Worker, cmd.Usage = t.asked.Worker, t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
 	b.Number(uint64(cmd.Step))
 	b.Text(cmd.Tool)
 	b.Number(uint64(cmd.Attempt))

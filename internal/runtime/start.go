@@ -67,6 +67,9 @@ func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
 		defer func() { settle(c.begun) }()
 		command, c.start, err = b.Prepare(ctx, c.key.ID)
 	}
+	if err == nil {
+		err = e.cfg.Prices.Admit(c.start.Graph)
+	}
 	if err != nil {
 		answer, err := e.refuseStart(ctx, c, err)
 		return e.concluded(ctx, b.Namespace, &b.Principal, answer, err)

@@ -160,7 +160,11 @@ export class Exchange {
       ...left,
       output: text || undefined,
       messages: this.#said,
-      usage: { inputTokens: this.#inputTokens, outputTokens: this.#outputTokens },
+      usage: {
+        inputTokens: this.#inputTokens,
+        outputTokens: this.#outputTokens,
+        model: this.#model,
+      },
     };
   }
 

@@ -8,10 +8,16 @@ import type { Artifacts, Content, MessageLike } from "./values.js";
 export interface Usage {
   readonly inputTokens?: number;
   readonly outputTokens?: number;
-  /** In millionths of a US dollar. */
+  /** In millionths of a US dollar; counts where `model` has no price. */
   readonly costMicroUsd?: number;
   /** Tool calls made outside the sidecar; they count against max_tool_calls. */
   readonly toolCalls?: number;
+  /** Those of `inputTokens` that the provider had cached. */
+  readonly cachedTokens?: number;
+  /** Those of `outputTokens` that the model thought with. */
+  readonly reasoningTokens?: number;
+  /** Took the tokens; the pack (x_pawl.prices) or the operator (--prices) says what they cost. */
+  readonly model?: string;
 }
 
 /**

@@ -94,6 +94,9 @@ export function usageOf(
       outputTokens: BigInt(usage.outputTokens ?? 0),
       costMicroUsd: BigInt(usage.costMicroUsd ?? 0),
       toolCalls: usage.toolCalls ?? 0,
+      cachedTokens: BigInt(usage.cachedTokens ?? 0),
+      reasoningTokens: BigInt(usage.reasoningTokens ?? 0),
+      model: usage.model ?? "",
     }
   );
 }

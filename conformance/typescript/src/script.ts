@@ -25,7 +25,7 @@ export interface ReplyArgs {
   readonly artifacts?: Readonly<Record<string, Json>>;
   readonly output?: string;
   readonly messages?: readonly { readonly role: MessageLike["role"]; readonly text: string }[];
-  readonly usage?: Readonly<Record<string, number>>;
+  readonly usage?: Readonly<Record<string, number>> & { readonly model?: string };
 }
 
 interface TurnAct extends ReplyArgs {
@@ -181,6 +181,9 @@ export function replyOf(act: ReplyArgs): Reply {
       outputTokens: usage.output_tokens,
       costMicroUsd: usage.cost_micro_usd,
       toolCalls: usage.tool_calls,
+      cachedTokens: usage.cached_tokens,
+      reasoningTokens: usage.reasoning_tokens,
+      model: usage.model,
     },
   };
 }

@@ -68,6 +68,9 @@ type Graph struct {
 	WallExcludesWaiting bool
 	// Erasable: what the run's rows hold can be erased (x_pawl.erasable).
 	Erasable bool `json:",omitempty"`
+	// Prices are those of models that the pack has (x_pawl.prices); they go before the
+	// operator's.
+	Prices map[string]Price `json:",omitempty"`
 }
 
 // Node is one workflow state (RFC 0005, RFC 0009).
@@ -119,6 +122,9 @@ type Prompt struct {
 	Blocklist map[string]bool
 	// MaxToolCallsPerTurn is tool_policy.max_tool_calls_per_turn; 0 = no bound.
 	MaxToolCallsPerTurn int
+	// Models are those that it is written for (model_overrides), in order, where there is
+	// a budget of cost: they need a price.
+	Models []string `json:",omitempty"`
 }
 
 // Tool is how one tool's steps are run (x_pawl.tools).

@@ -33,6 +33,9 @@ func CheckGraph(g *Graph) error {
 	must(min(b.MaxTotalVisits, b.MaxToolCalls, b.MaxSteps, b.MaxReframes, g.MaxPendingSteps, g.Retry.MaxAttempts) >= 0 &&
 		min(b.MaxTokens, b.MaxCostMicroUSD, g.MaxArtifactBytes) >= 0 &&
 		min(b.MaxWallTime, g.Retry.Initial, g.Retry.Max, g.Lease) >= 0, "a budget or bound is below zero")
+	for model, p := range g.Prices {
+		must(model != "" && min(p.Input, p.Cached, p.Output, p.Reasoning) >= 0, "price of model %q: %+v", model, p)
+	}
 	return errors.Join(faults...)
 }
 

@@ -281,9 +281,18 @@ type Fault struct{ Code, Message, Trace string }
 // Usage is what an execution consumed outside the sidecar.
 type Usage struct {
 	InputTokens, OutputTokens int64
-	CostMicro                 int64
+	// CostMicro is what the executor says in a command, and what was settled in a record.
+	CostMicro int64
 	// ToolCalls made outside the sidecar.
 	ToolCalls int
+	// CachedTokens are those of InputTokens that a cache had, ReasoningTokens those of
+	// OutputTokens that were not said.
+	CachedTokens, ReasoningTokens int64
+	// Model took them; "" = not told. What it costs the pack says, or the operator.
+	Model string
+	// Price is the operator's of Model, stamped by the host where the pack has none, so
+	// that a replay knows it; nil = the operator has none either, or none is needed.
+	Price *Price
 }
 
 // Assignment is one delivery of a turn to a worker.

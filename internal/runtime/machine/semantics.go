@@ -13,6 +13,9 @@ const (
 	// SemanticsEnds: the end of a run tells the event that was lost at a bound, and a
 	// step that would escalate a run over its budget ends it by the budget.
 	SemanticsEnds Semantics = 2
+	// SemanticsModels: what models take is priced, and refused where it has no price and
+	// a budget of cost to be held to.
+	SemanticsModels Semantics = 3
 	// Current is the version that a host stamps into new inputs.
-	Current = SemanticsEnds
+	Current = SemanticsModels
 )

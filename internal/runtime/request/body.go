@@ -73,12 +73,15 @@ func (b Body) Fault(f machine.Fault) {
 	b.Text(f.Message)
 }
 
-// Usage takes every figure.
+// Usage takes every figure that the caller gives.
 func (b Body) Usage(u machine.Usage) {
 	b.Number(uint64(u.InputTokens))
 	b.Number(uint64(u.OutputTokens))
 	b.Number(uint64(u.CostMicro))
 	b.Number(uint64(u.ToolCalls))
+	b.Number(uint64(u.CachedTokens))
+	b.Number(uint64(u.ReasoningTokens))
+	b.Text(u.Model)
 }
 
 // Writes takes artifacts in the order of their names; JSON in canonical form.

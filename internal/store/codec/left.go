@@ -48,12 +48,12 @@ func leftOfWork(c machine.Command) machine.Command {
 	switch c := c.(type) {
 	case machine.CompleteTurn:
 		return machine.CompleteTurn{
-			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Usage: c.Usage, Event: c.Event, ExpectedSeq: c.ExpectedSeq,
+			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Usage: figures(c.Usage), Event: c.Event, ExpectedSeq: c.ExpectedSeq,
 			Outside: c.Outside, Assigned: c.Assigned, Await: c.Await, Reply: c.Reply,
 		}
 	case machine.FailTurn:
 		return machine.FailTurn{
-			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Retryable: c.Retryable, Usage: c.Usage, Assigned: c.Assigned, Reject: c.Reject,
+			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Retryable: c.Retryable, Usage: figures(c.Usage), Assigned: c.Assigned, Reject: c.Reject,
 		}
 	case machine.SuspendTurn:
 		return c
@@ -61,7 +61,7 @@ func leftOfWork(c machine.Command) machine.Command {
 		return machine.RequestSteps{TurnSeq: c.TurnSeq, Attempt: c.Attempt, First: c.First, Assigned: c.Assigned}
 	case machine.ResolveStep:
 		return machine.ResolveStep{
-			Step: c.Step, Tool: c.Tool, Attempt: c.Attempt, OK: c.OK, Worker: c.Worker, Final: c.Final, Usage: c.Usage, Unknown: c.Unknown,
+			Step: c.Step, Tool: c.Tool, Attempt: c.Attempt, OK: c.OK, Worker: c.Worker, Final: c.Final, Usage: figures(c.Usage), Unknown: c.Unknown,
 		}
 	case machine.WriteOutput:
 		return machine.WriteOutput{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Assigned: c.Assigned}
@@ -108,10 +108,10 @@ func leftOfBody(b machine.Body) machine.Body {
 func leftOfReport(b machine.Body) machine.Body {
 	switch b := b.(type) {
 	case *machine.TurnCompleted:
-		return &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: b.Usage, Event: b.Event, Await: b.Await, Reply: b.Reply}
+		return &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: figures(b.Usage), Event: b.Event, Await: b.Await, Reply: b.Reply}
 	case *machine.TurnFailed:
 		return &machine.TurnFailed{
-			TurnSeq: b.TurnSeq, Attempt: b.Attempt, Retryable: b.Retryable, Next: b.Next, NotBefore: b.NotBefore, Usage: b.Usage,
+			TurnSeq: b.TurnSeq, Attempt: b.Attempt, Retryable: b.Retryable, Next: b.Next, NotBefore: b.NotBefore, Usage: figures(b.Usage),
 		}
 	case *machine.StepRequested:
 		return &machine.StepRequested{
@@ -120,7 +120,7 @@ func leftOfReport(b machine.Body) machine.Body {
 	case *machine.StepResolved:
 		return &machine.StepResolved{
 			Step: b.Step, Tool: b.Tool, Attempt: b.Attempt, OK: b.OK, Unknown: b.Unknown, Next: b.Next, Deadline: b.Deadline,
-			Worker: b.Worker, Usage: b.Usage,
+			Worker: b.Worker, Usage: figures(b.Usage),
 		}
 	case *machine.StepRejected:
 		return &machine.StepRejected{Tool: b.Tool, TurnSeq: b.TurnSeq}
@@ -149,4 +149,10 @@ func leftOfState(s *machine.State) *machine.State {
 		LastStep: s.LastStep, ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Forked: s.Forked, Erasable: s.Erasable, Imported: s.Imported,
 	}
+}
+
+// figures are what is left of usage: what was counted.
+func figures(u machine.Usage) machine.Usage {
+	u.Model = ""
+	return u
 }

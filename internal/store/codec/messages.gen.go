@@ -2744,6 +2744,14 @@ func appendUsage(b []byte, v *machine.Usage) []byte {
 	b = appendInt(b, 2, int64(v.OutputTokens))
 	b = appendInt(b, 3, int64(v.CostMicro))
 	b = appendInt(b, 4, int64(v.ToolCalls))
+	b = appendInt(b, 5, int64(v.CachedTokens))
+	b = appendInt(b, 6, int64(v.ReasoningTokens))
+	b = appendString(b, 7, v.Model)
+	if v.Price != nil {
+		var mark int
+		b, mark = open(b, 8)
+		b = shut(appendPrice(b, v.Price), mark)
+	}
 	return b
 }
 
@@ -2759,6 +2767,15 @@ func readUsage(b []byte, v *machine.Usage) error {
 			v.CostMicro = int64(s.int64())
 		case 4:
 			v.ToolCalls = int(s.int64())
+		case 5:
+			v.CachedTokens = int64(s.int64())
+		case 6:
+			v.ReasoningTokens = int64(s.int64())
+		case 7:
+			v.Model = s.string()
+		case 8:
+			v.Price = new(machine.Price)
+			s.keep(readPrice(s.message(), v.Price))
 		default:
 			s.unknown()
 		}
@@ -3300,6 +3317,33 @@ func readRunFilter(b []byte, v *machine.RunFilter) error {
 			v.Parent = s.string()
 		case 5:
 			v.Status = packed[machine.Status](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendPrice(b []byte, v *machine.Price) []byte {
+	b = appendInt(b, 1, int64(v.Input))
+	b = appendInt(b, 2, int64(v.Cached))
+	b = appendInt(b, 3, int64(v.Output))
+	b = appendInt(b, 4, int64(v.Reasoning))
+	return b
+}
+
+func readPrice(b []byte, v *machine.Price) error {
+	s := newScan("price", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Input = int64(s.int64())
+		case 2:
+			v.Cached = int64(s.int64())
+		case 3:
+			v.Output = int64(s.int64())
+		case 4:
+			v.Reasoning = int64(s.int64())
 		default:
 			s.unknown()
 		}

@@ -2635,11 +2635,16 @@ func (x *Fault) GetTrace() string {
 }
 
 type Usage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	InputTokens   int64                  `protobuf:"varint,1,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	OutputTokens  int64                  `protobuf:"varint,2,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	CostMicro     int64                  `protobuf:"varint,3,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
-	ToolCalls     int64                  `protobuf:"varint,4,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	InputTokens     int64                  `protobuf:"varint,1,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens    int64                  `protobuf:"varint,2,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	CostMicro       int64                  `protobuf:"varint,3,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
+	ToolCalls       int64                  `protobuf:"varint,4,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	CachedTokens    int64                  `protobuf:"varint,5,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
+	ReasoningTokens int64                  `protobuf:"varint,6,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	Model           string                 `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
+	// Of an input: the operator's price of the model.
+	Price         *Price `protobuf:"bytes,8,opt,name=price,proto3" json:"price,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2702,6 +2707,103 @@ func (x *Usage) GetToolCalls() int64 {
 	return 0
 }
 
+func (x *Usage) GetCachedTokens() int64 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
+}
+
+func (x *Usage) GetReasoningTokens() int64 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *Usage) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Usage) GetPrice() *Price {
+	if x != nil {
+		return x.Price
+	}
+	return nil
+}
+
+// Price is millionths of a US dollar for a million tokens.
+type Price struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Input         int64                  `protobuf:"varint,1,opt,name=input,proto3" json:"input,omitempty"`
+	Cached        int64                  `protobuf:"varint,2,opt,name=cached,proto3" json:"cached,omitempty"`
+	Output        int64                  `protobuf:"varint,3,opt,name=output,proto3" json:"output,omitempty"`
+	Reasoning     int64                  `protobuf:"varint,4,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Price) Reset() {
+	*x = Price{}
+	mi := &file_storage_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Price) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Price) ProtoMessage() {}
+
+func (x *Price) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Price.ProtoReflect.Descriptor instead.
+func (*Price) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Price) GetInput() int64 {
+	if x != nil {
+		return x.Input
+	}
+	return 0
+}
+
+func (x *Price) GetCached() int64 {
+	if x != nil {
+		return x.Cached
+	}
+	return 0
+}
+
+func (x *Price) GetOutput() int64 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
+func (x *Price) GetReasoning() int64 {
+	if x != nil {
+		return x.Reasoning
+	}
+	return 0
+}
+
 type Assignment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -2713,7 +2815,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2725,7 +2827,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2738,7 +2840,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{30}
+	return file_storage_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -2776,7 +2878,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2890,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +2903,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{31}
+	return file_storage_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Part) GetKind() uint32 {
@@ -2859,7 +2961,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +2973,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +2986,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{32}
+	return file_storage_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Message) GetRole() string {
@@ -2932,7 +3034,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3046,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3059,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{33}
+	return file_storage_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Label) GetKey() string {
@@ -2987,7 +3089,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3101,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3114,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{34}
+	return file_storage_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Limits) GetMaxTransitions() int64 {
@@ -3062,7 +3164,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3074,7 +3176,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3087,7 +3189,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{35}
+	return file_storage_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Parent) GetRunId() string {
@@ -3155,7 +3257,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3167,7 +3269,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3180,7 +3282,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{36}
+	return file_storage_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Record) GetAtDelta() int64 {
@@ -3542,7 +3644,7 @@ type Transition struct {
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3554,7 +3656,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3567,7 +3669,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{37}
+	return file_storage_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Transition) GetFrom() string {
@@ -3657,7 +3759,7 @@ type InputReceived struct {
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +3771,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +3784,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{38}
+	return file_storage_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -3751,7 +3853,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +3865,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +3878,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{39}
+	return file_storage_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -3804,7 +3906,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3918,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3931,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{40}
+	return file_storage_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -3873,7 +3975,7 @@ type TurnCompleted struct {
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3885,7 +3987,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3898,7 +4000,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{41}
+	return file_storage_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -3996,7 +4098,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4008,7 +4110,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4021,7 +4123,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{42}
+	return file_storage_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -4059,7 +4161,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4071,7 +4173,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4084,7 +4186,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{43}
+	return file_storage_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -4145,7 +4247,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4259,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4272,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{44}
+	return file_storage_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -4240,7 +4342,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4252,7 +4354,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4265,7 +4367,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{45}
+	return file_storage_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -4300,7 +4402,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4312,7 +4414,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4325,7 +4427,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{46}
+	return file_storage_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -4359,7 +4461,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +4473,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4384,7 +4486,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{47}
+	return file_storage_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -4419,7 +4521,7 @@ type StepRequested struct {
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4431,7 +4533,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4444,7 +4546,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{48}
+	return file_storage_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -4539,7 +4641,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4551,7 +4653,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4564,7 +4666,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{49}
+	return file_storage_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -4677,7 +4779,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4689,7 +4791,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4702,7 +4804,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{50}
+	return file_storage_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -4744,7 +4846,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4858,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4871,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{51}
+	return file_storage_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -4803,7 +4905,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4815,7 +4917,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4828,7 +4930,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{52}
+	return file_storage_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -4862,7 +4964,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4874,7 +4976,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4887,7 +4989,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{53}
+	return file_storage_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Origin) GetRunId() string {
@@ -4968,7 +5070,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4980,7 +5082,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4993,7 +5095,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{54}
+	return file_storage_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -5056,7 +5158,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5068,7 +5170,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5081,7 +5183,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{55}
+	return file_storage_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -5108,7 +5210,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5120,7 +5222,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5133,7 +5235,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{56}
+	return file_storage_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Redirect) GetState() string {
@@ -5207,7 +5309,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +5321,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +5334,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{57}
+	return file_storage_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -5581,7 +5683,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5593,7 +5695,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5606,7 +5708,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{58}
+	return file_storage_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Count) GetState() string {
@@ -5634,7 +5736,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5646,7 +5748,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5659,7 +5761,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{59}
+	return file_storage_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -5700,7 +5802,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5712,7 +5814,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5725,7 +5827,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{60}
+	return file_storage_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -5812,7 +5914,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5824,7 +5926,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5837,7 +5939,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{61}
+	return file_storage_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -5946,7 +6048,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5958,7 +6060,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5971,7 +6073,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{62}
+	return file_storage_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -6034,7 +6136,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6046,7 +6148,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6059,7 +6161,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{63}
+	return file_storage_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Conversation) GetState() string {
@@ -6096,7 +6198,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6108,7 +6210,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6121,7 +6223,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{64}
+	return file_storage_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -6162,7 +6264,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6174,7 +6276,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6187,7 +6289,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{65}
+	return file_storage_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -6208,7 +6310,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6220,7 +6322,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6233,7 +6335,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{66}
+	return file_storage_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -6267,7 +6369,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6279,7 +6381,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6292,7 +6394,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{67}
+	return file_storage_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -6314,7 +6416,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6326,7 +6428,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6339,7 +6441,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Place) GetRunId() string {
@@ -6366,7 +6468,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6378,7 +6480,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6391,7 +6493,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -6421,7 +6523,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6433,7 +6535,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6446,7 +6548,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PackName) GetDigest() string {
@@ -6489,7 +6591,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6501,7 +6603,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6514,7 +6616,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -6553,7 +6655,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6565,7 +6667,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6578,7 +6680,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -6630,7 +6732,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6642,7 +6744,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6655,7 +6757,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -6712,7 +6814,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6724,7 +6826,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6737,7 +6839,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -6872,7 +6974,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6884,7 +6986,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6897,7 +6999,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -6950,7 +7052,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6962,7 +7064,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6975,7 +7077,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -7039,7 +7141,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7051,7 +7153,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7064,7 +7166,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -7151,7 +7253,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7163,7 +7265,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7176,7 +7278,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -7431,14 +7533,23 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
-	"\x05trace\x18\x03 \x01(\tR\x05trace\"\x8d\x01\n" +
+	"\x05trace\x18\x03 \x01(\tR\x05trace\"\xa1\x02\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x12\x1d\n" +
 	"\n" +
 	"cost_micro\x18\x03 \x01(\x03R\tcostMicro\x12\x1d\n" +
 	"\n" +
-	"tool_calls\x18\x04 \x01(\x03R\ttoolCalls\"P\n" +
+	"tool_calls\x18\x04 \x01(\x03R\ttoolCalls\x12#\n" +
+	"\rcached_tokens\x18\x05 \x01(\x03R\fcachedTokens\x12)\n" +
+	"\x10reasoning_tokens\x18\x06 \x01(\x03R\x0freasoningTokens\x12\x14\n" +
+	"\x05model\x18\a \x01(\tR\x05model\x12,\n" +
+	"\x05price\x18\b \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\"k\n" +
+	"\x05Price\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\x03R\x05input\x12\x16\n" +
+	"\x06cached\x18\x02 \x01(\x03R\x06cached\x12\x16\n" +
+	"\x06output\x18\x03 \x01(\x03R\x06output\x12\x1c\n" +
+	"\treasoning\x18\x04 \x01(\x03R\treasoning\"P\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x1a\n" +
@@ -7865,7 +7976,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -7897,59 +8008,60 @@ var file_storage_proto_goTypes = []any{
 	(*StepRequest)(nil),        // 27: pawl.storage.v1.StepRequest
 	(*Fault)(nil),              // 28: pawl.storage.v1.Fault
 	(*Usage)(nil),              // 29: pawl.storage.v1.Usage
-	(*Assignment)(nil),         // 30: pawl.storage.v1.Assignment
-	(*Part)(nil),               // 31: pawl.storage.v1.Part
-	(*Message)(nil),            // 32: pawl.storage.v1.Message
-	(*Label)(nil),              // 33: pawl.storage.v1.Label
-	(*Limits)(nil),             // 34: pawl.storage.v1.Limits
-	(*Parent)(nil),             // 35: pawl.storage.v1.Parent
-	(*Record)(nil),             // 36: pawl.storage.v1.Record
-	(*Transition)(nil),         // 37: pawl.storage.v1.Transition
-	(*InputReceived)(nil),      // 38: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),         // 39: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),       // 40: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),      // 41: pawl.storage.v1.TurnCompleted
-	(*OutputWritten)(nil),      // 42: pawl.storage.v1.OutputWritten
-	(*StepDelegated)(nil),      // 43: pawl.storage.v1.StepDelegated
-	(*TurnFailed)(nil),         // 44: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),      // 45: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),      // 46: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),          // 47: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),      // 48: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),       // 49: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),       // 50: pawl.storage.v1.StepRejected
-	(*StepCancelled)(nil),      // 51: pawl.storage.v1.StepCancelled
-	(*ArtifactsSet)(nil),       // 52: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 53: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 54: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 55: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 56: pawl.storage.v1.Redirect
-	(*State)(nil),              // 57: pawl.storage.v1.State
-	(*Count)(nil),              // 58: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 59: pawl.storage.v1.EdgeCount
-	(*Turn)(nil),               // 60: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 61: pawl.storage.v1.ToolStep
-	(*ArtifactHead)(nil),       // 62: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 63: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 64: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 65: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 66: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 67: pawl.storage.v1.Places
-	(*Place)(nil),              // 68: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 69: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 70: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 71: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 72: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 73: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 74: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 75: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 76: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 77: pawl.storage.v1.Deleted
-	(*Erased)(nil),             // 78: pawl.storage.v1.Erased
+	(*Price)(nil),              // 30: pawl.storage.v1.Price
+	(*Assignment)(nil),         // 31: pawl.storage.v1.Assignment
+	(*Part)(nil),               // 32: pawl.storage.v1.Part
+	(*Message)(nil),            // 33: pawl.storage.v1.Message
+	(*Label)(nil),              // 34: pawl.storage.v1.Label
+	(*Limits)(nil),             // 35: pawl.storage.v1.Limits
+	(*Parent)(nil),             // 36: pawl.storage.v1.Parent
+	(*Record)(nil),             // 37: pawl.storage.v1.Record
+	(*Transition)(nil),         // 38: pawl.storage.v1.Transition
+	(*InputReceived)(nil),      // 39: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),         // 40: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),       // 41: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),      // 42: pawl.storage.v1.TurnCompleted
+	(*OutputWritten)(nil),      // 43: pawl.storage.v1.OutputWritten
+	(*StepDelegated)(nil),      // 44: pawl.storage.v1.StepDelegated
+	(*TurnFailed)(nil),         // 45: pawl.storage.v1.TurnFailed
+	(*TurnAbandoned)(nil),      // 46: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),      // 47: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),          // 48: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),      // 49: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),       // 50: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),       // 51: pawl.storage.v1.StepRejected
+	(*StepCancelled)(nil),      // 52: pawl.storage.v1.StepCancelled
+	(*ArtifactsSet)(nil),       // 53: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 54: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 55: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 56: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 57: pawl.storage.v1.Redirect
+	(*State)(nil),              // 58: pawl.storage.v1.State
+	(*Count)(nil),              // 59: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 60: pawl.storage.v1.EdgeCount
+	(*Turn)(nil),               // 61: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 62: pawl.storage.v1.ToolStep
+	(*ArtifactHead)(nil),       // 63: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 64: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 65: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 66: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 67: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 68: pawl.storage.v1.Places
+	(*Place)(nil),              // 69: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 70: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 71: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 72: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 73: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 74: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 75: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 76: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 77: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 78: pawl.storage.v1.Deleted
+	(*Erased)(nil),             // 79: pawl.storage.v1.Erased
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
-	36,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
+	37,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
 	2,   // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
 	9,   // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
 	10,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
@@ -7968,118 +8080,119 @@ var file_storage_proto_depIdxs = []int32{
 	6,   // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
 	8,   // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
 	21,  // 19: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
-	31,  // 20: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	33,  // 21: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	34,  // 22: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	35,  // 23: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	32,  // 20: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	34,  // 21: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	35,  // 22: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	36,  // 23: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
 	3,   // 24: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
 	4,   // 25: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	31,  // 26: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	32,  // 26: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
 	5,   // 27: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	30,  // 28: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	31,  // 28: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
 	7,   // 29: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	31,  // 30: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	32,  // 30: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
 	26,  // 31: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	30,  // 32: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	31,  // 33: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	31,  // 32: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	32,  // 33: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
 	4,   // 34: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
 	26,  // 35: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	31,  // 36: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	32,  // 37: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	32,  // 36: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	33,  // 37: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
 	29,  // 38: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
 	26,  // 39: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	30,  // 40: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	31,  // 40: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
 	28,  // 41: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
 	29,  // 42: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	30,  // 43: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	30,  // 44: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	31,  // 43: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	31,  // 44: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
 	27,  // 45: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	30,  // 46: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	31,  // 46: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
 	28,  // 47: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
 	29,  // 48: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	30,  // 49: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	33,  // 50: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	34,  // 51: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	57,  // 52: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	31,  // 49: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	34,  // 50: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	35,  // 51: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	58,  // 52: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
 	26,  // 53: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
 	26,  // 54: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
 	22,  // 55: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
 	23,  // 56: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
 	24,  // 57: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	32,  // 58: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	31,  // 59: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	33,  // 58: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	32,  // 59: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
 	28,  // 60: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
 	28,  // 61: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	31,  // 62: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	4,   // 63: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	37,  // 64: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	38,  // 65: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	39,  // 66: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	40,  // 67: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	41,  // 68: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	44,  // 69: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	45,  // 70: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	46,  // 71: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	48,  // 72: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	49,  // 73: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	50,  // 74: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	51,  // 75: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	52,  // 76: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	18,  // 77: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	18,  // 78: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	53,  // 79: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	54,  // 80: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	47,  // 81: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	42,  // 82: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	43,  // 83: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	55,  // 84: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	56,  // 85: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	26,  // 86: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	31,  // 87: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	4,   // 88: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	30,  // 89: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	31,  // 90: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	32,  // 91: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	29,  // 92: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	26,  // 93: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	5,   // 94: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	7,   // 95: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	31,  // 96: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	28,  // 97: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	29,  // 98: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	28,  // 99: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	26,  // 100: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	29,  // 101: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	28,  // 102: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	26,  // 103: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	57,  // 104: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	26,  // 105: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	22,  // 106: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	24,  // 107: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	56,  // 108: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	26,  // 109: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	33,  // 110: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	34,  // 111: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	35,  // 112: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	58,  // 113: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	59,  // 114: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	60,  // 115: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	61,  // 116: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	62,  // 117: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	63,  // 118: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	25,  // 119: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	3,   // 120: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	30,  // 121: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 122: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	66,  // 123: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	68,  // 124: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	75,  // 125: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	33,  // 126: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	127, // [127:127] is the sub-list for method output_type
-	127, // [127:127] is the sub-list for method input_type
-	127, // [127:127] is the sub-list for extension type_name
-	127, // [127:127] is the sub-list for extension extendee
-	0,   // [0:127] is the sub-list for field type_name
+	30,  // 62: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	32,  // 63: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	4,   // 64: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	38,  // 65: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	39,  // 66: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	40,  // 67: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	41,  // 68: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	42,  // 69: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	45,  // 70: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	46,  // 71: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	47,  // 72: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	49,  // 73: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	50,  // 74: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	51,  // 75: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	52,  // 76: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	53,  // 77: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	18,  // 78: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	18,  // 79: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	54,  // 80: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	55,  // 81: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	48,  // 82: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	43,  // 83: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	44,  // 84: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	56,  // 85: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	57,  // 86: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	26,  // 87: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	32,  // 88: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	4,   // 89: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	31,  // 90: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	32,  // 91: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	33,  // 92: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	29,  // 93: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	26,  // 94: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	5,   // 95: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	7,   // 96: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	32,  // 97: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	28,  // 98: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	29,  // 99: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	28,  // 100: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	26,  // 101: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	29,  // 102: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	28,  // 103: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	26,  // 104: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	58,  // 105: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	26,  // 106: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	22,  // 107: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	24,  // 108: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	57,  // 109: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	26,  // 110: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	34,  // 111: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	35,  // 112: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	36,  // 113: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	59,  // 114: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	60,  // 115: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	61,  // 116: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	62,  // 117: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	63,  // 118: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	64,  // 119: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	25,  // 120: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	3,   // 121: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	31,  // 122: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 123: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	67,  // 124: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	69,  // 125: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	76,  // 126: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	34,  // 127: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	128, // [128:128] is the sub-list for method output_type
+	128, // [128:128] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -8107,7 +8220,7 @@ func file_storage_proto_init() {
 		(*Input_NoteDelegation)(nil),
 		(*Input_Fork)(nil),
 	}
-	file_storage_proto_msgTypes[36].OneofWrappers = []any{
+	file_storage_proto_msgTypes[37].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -8130,14 +8243,14 @@ func file_storage_proto_init() {
 		(*Record_StepDelegated)(nil),
 		(*Record_Noted)(nil),
 	}
-	file_storage_proto_msgTypes[37].OneofWrappers = []any{}
+	file_storage_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   79,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -75,7 +75,7 @@ class Exchange:
         self._messages = [{"role": "system", "content": turn.system_prompt}]
         self._messages += [_to_wire(message) for message in turn.messages]
         self._said: list[Message] = []
-        self._usage = Usage()
+        self._usage = Usage(model=model)
         self._answer = _Answer()
         self._seen: Counter[str] = Counter()
 

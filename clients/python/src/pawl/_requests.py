@@ -130,6 +130,9 @@ def usage(value: _values.Usage | None) -> record_pb2.Usage | None:
         output_tokens=value.output_tokens,
         cost_micro_usd=value.cost_micro_usd,
         tool_calls=value.tool_calls,
+        cached_tokens=value.cached_tokens,
+        reasoning_tokens=value.reasoning_tokens,
+        model=value.model,
     )
 
 

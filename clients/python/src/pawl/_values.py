@@ -156,23 +156,39 @@ class Usage:
     """What an execution consumed outside the sidecar.
 
     Tokens are counted, `cost_micro_usd` is in millionths of a US dollar, `tool_calls`
-    are those made without a step; they count against max_tool_calls.
+    are those made without a step; they count against max_tool_calls. `cached_tokens` are
+    those of `input_tokens` that the provider had cached, `reasoning_tokens` those of
+    `output_tokens` that the model thought with. With `model` named, the pack's price of it
+    (x_pawl.prices), else the operator's (--prices), says what the tokens cost, and
+    `cost_micro_usd` counts only where there is none.
 
-    >>> Usage(input_tokens=3) + Usage(input_tokens=4, output_tokens=1)
-    Usage(input_tokens=7, output_tokens=1, cost_micro_usd=0, tool_calls=0)
+    A sum names the model that both name, or the only one that is named; of two models
+    there is none: ValueError.
+
+    >>> a = Usage(input_tokens=3, model="small") + Usage(input_tokens=4, output_tokens=1)
+    >>> a == Usage(input_tokens=7, output_tokens=1, model="small")
+    True
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_micro_usd: int = 0
     tool_calls: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    model: str = ""
 
     def __add__(self, other: Usage) -> Usage:
+        if self.model and other.model and self.model != other.model:
+            raise ValueError(f"usage of {self.model!r} and of {other.model!r} has no one price")
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cost_micro_usd=self.cost_micro_usd + other.cost_micro_usd,
             tool_calls=self.tool_calls + other.tool_calls,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            model=self.model or other.model,
         )
 
 

@@ -1358,11 +1358,19 @@ type Usage struct {
 	InputTokens int64 `protobuf:"varint,1,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Tokens written by the model. Default 0.
 	OutputTokens int64 `protobuf:"varint,2,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Cost in millionths of a US dollar. Default 0.
+	// Cost in millionths of a US dollar: in a request what the executor says, which counts
+	// where the model has no price; in a record what was settled. Default 0.
 	CostMicroUsd int64 `protobuf:"varint,3,opt,name=cost_micro_usd,json=costMicroUsd,proto3" json:"cost_micro_usd,omitempty"`
 	// Tool calls made outside the sidecar; they count against max_tool_calls.
 	// Default 0.
-	ToolCalls     int32 `protobuf:"varint,4,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	ToolCalls int32 `protobuf:"varint,4,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// Those of input_tokens that the provider had cached; not more than they are. Default 0.
+	CachedTokens int64 `protobuf:"varint,5,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
+	// Those of output_tokens that the model thought with; not more than they are. Default 0.
+	ReasoningTokens int64 `protobuf:"varint,6,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	// Model that took the tokens, as x_pawl.prices or the operator's file (--prices) call
+	// it: they say what it costs. Default: empty, not told.
+	Model         string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1423,6 +1431,27 @@ func (x *Usage) GetToolCalls() int32 {
 		return x.ToolCalls
 	}
 	return 0
+}
+
+func (x *Usage) GetCachedTokens() int64 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
+}
+
+func (x *Usage) GetReasoningTokens() int64 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *Usage) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
 }
 
 // Fault is an error as data.
@@ -4062,13 +4091,16 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bcard_url\x18\x03 \x01(\tR\acardUrl\x12)\n" +
 	"\x06asking\x18\x04 \x01(\x0e2\x11.pawl.v1.AwaitingR\x06asking\x12\x1d\n" +
 	"\n" +
-	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xd1\x01\n" +
+	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xe1\x02\n" +
 	"\x05Usage\x121\n" +
 	"\finput_tokens\x18\x01 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\vinputTokens\x123\n" +
 	"\routput_tokens\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\foutputTokens\x124\n" +
 	"\x0ecost_micro_usd\x18\x03 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\fcostMicroUsd\x12*\n" +
 	"\n" +
-	"tool_calls\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\ttoolCalls\"m\n" +
+	"tool_calls\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\ttoolCalls\x123\n" +
+	"\rcached_tokens\x18\x05 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\fcachedTokens\x129\n" +
+	"\x10reasoning_tokens\x18\x06 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x0freasoningTokens\x12\x1e\n" +
+	"\x05model\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\"m\n" +
 	"\x05Fault\x12\x1e\n" +
 	"\x04code\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\x04code\x12#\n" +

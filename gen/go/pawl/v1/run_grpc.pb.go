@@ -88,8 +88,10 @@ type RunServiceClient interface {
 	//
 	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
 	// those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
-	// INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
-	// MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
+	// INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
+	// overrides for a model of which neither it nor the operator knows the price),
+	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
+	// RUNS_IN_FLIGHT: too many runs that have not ended).
 	StartRun(ctx context.Context, in *StartRunRequest, opts ...grpc.CallOption) (*StartRunResponse, error)
 	// Returns a run as it is, or as it was at a record. Scope runs:read or
 	// runs:write.
@@ -109,7 +111,7 @@ type RunServiceClient interface {
 	// Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
 	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
 	// state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
-	// NO_SUCH_ENTRY), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+	// NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
 	// BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
@@ -191,20 +193,21 @@ type RunServiceClient interface {
 	// Scope runs:write or events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE: not the open turn or
-	// attempt, UNKNOWN_EVENT), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
+	// attempt, UNKNOWN_EVENT; MODEL_UNPRICED: tokens with neither a cost nor a price, in a
+	// run with a budget of cost), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
 	// TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
 	// carries no event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
 	// (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON,
-	// AWAIT_WITH_EVENT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+	// AWAIT_WITH_EVENT, BAD_USAGE), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
 	CompleteTurn(ctx context.Context, in *CompleteTurnRequest, opts ...grpc.CallOption) (*CompleteTurnResponse, error)
 	// Reports a failed execution of the open turn: it is retried while attempts
 	// remain, unless it says that this cannot help. Scope runs:write or
 	// events:external.
 	//
-	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
-	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
-	// (REJECT_RETRYABLE).
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as for
+	// CompleteTurn), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
+	// TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
 	FailTurn(ctx context.Context, in *FailTurnRequest, opts ...grpc.CallOption) (*FailTurnResponse, error)
 	// Keeps a piece of the output of the open turn, so that whoever watches the run
 	// or its A2A task sees it before the turn is completed. Pieces count against
@@ -767,8 +770,10 @@ type RunServiceServer interface {
 	//
 	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
 	// those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
-	// INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
-	// MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
+	// INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
+	// overrides for a model of which neither it nor the operator knows the price),
+	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
+	// RUNS_IN_FLIGHT: too many runs that have not ended).
 	StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error)
 	// Returns a run as it is, or as it was at a record. Scope runs:read or
 	// runs:write.
@@ -788,7 +793,7 @@ type RunServiceServer interface {
 	// Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
 	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
 	// state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
-	// NO_SUCH_ENTRY), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+	// NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
 	// BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
@@ -870,20 +875,21 @@ type RunServiceServer interface {
 	// Scope runs:write or events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE: not the open turn or
-	// attempt, UNKNOWN_EVENT), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
+	// attempt, UNKNOWN_EVENT; MODEL_UNPRICED: tokens with neither a cost nor a price, in a
+	// run with a budget of cost), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
 	// TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
 	// carries no event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
 	// (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON,
-	// AWAIT_WITH_EVENT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+	// AWAIT_WITH_EVENT, BAD_USAGE), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
 	CompleteTurn(context.Context, *CompleteTurnRequest) (*CompleteTurnResponse, error)
 	// Reports a failed execution of the open turn: it is retried while attempts
 	// remain, unless it says that this cannot help. Scope runs:write or
 	// events:external.
 	//
-	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
-	// (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
-	// (REJECT_RETRYABLE).
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as for
+	// CompleteTurn), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
+	// TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
 	FailTurn(context.Context, *FailTurnRequest) (*FailTurnResponse, error)
 	// Keeps a piece of the output of the open turn, so that whoever watches the run
 	// or its A2A task sees it before the turn is completed. Pieces count against

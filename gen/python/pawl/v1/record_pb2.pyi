@@ -256,16 +256,22 @@ class Remote(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., context_id: _Optional[str] = ..., card_url: _Optional[str] = ..., asking: _Optional[_Union[Awaiting, str]] = ..., answer_seq: _Optional[int] = ...) -> None: ...
 
 class Usage(_message.Message):
-    __slots__ = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls")
+    __slots__ = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls", "cached_tokens", "reasoning_tokens", "model")
     INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    REASONING_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
     input_tokens: int
     output_tokens: int
     cost_micro_usd: int
     tool_calls: int
-    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., tool_calls: _Optional[int] = ...) -> None: ...
+    cached_tokens: int
+    reasoning_tokens: int
+    model: str
+    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., tool_calls: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., reasoning_tokens: _Optional[int] = ..., model: _Optional[str] = ...) -> None: ...
 
 class Fault(_message.Message):
     __slots__ = ("code", "message", "trace")

@@ -251,8 +251,10 @@ class RunServiceServicer(object):
 
         Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
         those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
-        INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
-        MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
+        INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
+        overrides for a model of which neither it nor the operator knows the price),
+        RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
+        RUNS_IN_FLIGHT: too many runs that have not ended).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -285,7 +287,7 @@ class RunServiceServicer(object):
         Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
         (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
         state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
-        NO_SUCH_ENTRY), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+        NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
         BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
         RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
         ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
@@ -417,11 +419,12 @@ class RunServiceServicer(object):
         Scope runs:write or events:external.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE: not the open turn or
-        attempt, UNKNOWN_EVENT), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
+        attempt, UNKNOWN_EVENT; MODEL_UNPRICED: tokens with neither a cost nor a price, in a
+        run with a budget of cost), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
         TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
         carries no event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
         (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON,
-        AWAIT_WITH_EVENT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+        AWAIT_WITH_EVENT, BAD_USAGE), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
         ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -433,9 +436,9 @@ class RunServiceServicer(object):
         remain, unless it says that this cannot help. Scope runs:write or
         events:external.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
-        (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
-        (REJECT_RETRYABLE).
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as for
+        CompleteTurn), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
+        TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -5328,8 +5328,10 @@ export const RunService: GenService<{
    *
    * Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
    * those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
-   * INVALID_JSON), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
-   * MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs that have not ended).
+   * INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
+   * overrides for a model of which neither it nor the operator knows the price),
+   * RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
+   * RUNS_IN_FLIGHT: too many runs that have not ended).
    *
    * @generated from rpc pawl.v1.RunService.StartRun
    */
@@ -5365,7 +5367,7 @@ export const RunService: GenService<{
    * Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
    * (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
    * state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
-   * NO_SUCH_ENTRY), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
+   * NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
    * BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
    * RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
    * ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
@@ -5527,11 +5529,12 @@ export const RunService: GenService<{
    * Scope runs:write or events:external.
    *
    * Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE: not the open turn or
-   * attempt, UNKNOWN_EVENT), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
+   * attempt, UNKNOWN_EVENT; MODEL_UNPRICED: tokens with neither a cost nor a price, in a
+   * run with a budget of cost), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
    * TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
    * carries no event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
    * (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON,
-   * AWAIT_WITH_EVENT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+   * AWAIT_WITH_EVENT, BAD_USAGE), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
    * ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
    *
    * @generated from rpc pawl.v1.RunService.CompleteTurn
@@ -5546,9 +5549,9 @@ export const RunService: GenService<{
    * remain, unless it says that this cannot help. Scope runs:write or
    * events:external.
    *
-   * Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
-   * (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
-   * (REJECT_RETRYABLE).
+   * Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as for
+   * CompleteTurn), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
+   * TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
    *
    * @generated from rpc pawl.v1.RunService.FailTurn
    */

@@ -34,18 +34,32 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 		return t.violate(), nil
 	case c.Attempt < 0 || c.Attempt > step.Attempt:
 		return machine.IgnoredStale, nil // no attempt of this step
-	case c.OK:
-		return t.accept(i, c)
-	case c.Attempt != step.Attempt && c.Attempt != 0:
+	case !c.OK && c.Attempt != step.Attempt && c.Attempt != 0:
 		return machine.IgnoredStale, nil
+	}
+	used, err := t.stepUsage(step, c.Usage)
+	if err != nil {
+		return 0, err
+	}
+	if c.OK {
+		return t.accept(i, c, used)
 	}
 	tool := toolOf(t.g, step.Tool)
 	policy := tool.OnError
 	if c.Unknown {
 		policy = tool.OnUnknown
 	}
-	t.settle(c.Usage)
-	return t.failStep(i, policy, machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: c.Usage}, c.Final), nil
+	t.settle(used)
+	return t.failStep(i, policy, machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: used}, c.Final), nil
+}
+
+// stepUsage is what an answer consumed, priced. That of a delegation was priced where it
+// was consumed, and stands as it is told.
+func (t *txn) stepUsage(step *machine.ToolStep, u machine.Usage) (machine.Usage, error) {
+	if step.Delegation {
+		return u, nil
+	}
+	return t.price(u)
 }
 
 // violate ends a run whose tool side answers what was never asked.
@@ -64,16 +78,16 @@ func repeated(steps []machine.ToolStep, i int, c *machine.ResolveStep) machine.D
 
 // accept records a good answer, from whichever attempt, and writes the
 // artifact that is bound to the tool.
-func (t *txn) accept(i int, c *machine.ResolveStep) (machine.Disposition, error) {
+func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine.Disposition, error) {
 	artifacts, err := t.boundArtifact(c)
 	if err != nil {
 		return 0, err
 	}
 	seq := t.record(&machine.StepResolved{
 		Step: c.Step, Tool: c.Tool, Attempt: t.answered(i, c.Attempt), OK: true,
-		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: c.Usage,
+		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: used,
 	})
-	t.settle(c.Usage)
+	t.settle(used)
 	t.write(artifacts, seq)
 	t.settleStep(i, machine.StepStatusOK, seq, answerHash(true, c.Result, machine.Fault{}))
 	return machine.Accepted, nil

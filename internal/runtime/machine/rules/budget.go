@@ -33,18 +33,26 @@ func (t *txn) overBudget() string {
 	return ""
 }
 
-// checkUsage refuses negative figures: they would give budget back.
+// checkUsage refuses negative figures, which would give budget back, and parts that are
+// more than the whole.
 func checkUsage(u machine.Usage) error {
-	if u.InputTokens >= 0 && u.OutputTokens >= 0 && u.CostMicro >= 0 && u.ToolCalls >= 0 {
+	refusal := &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
+	switch {
+	case min(u.InputTokens, u.OutputTokens, u.CachedTokens, u.ReasoningTokens, u.CostMicro) < 0 || u.ToolCalls < 0:
+		refusal.Reason, refusal.Field, refusal.Message = "NEGATIVE_USAGE", "usage", "usage figures must be 0 or more"
+	case u.CachedTokens > u.InputTokens:
+		refusal.Field, refusal.Message = "usage.cached_tokens", "are a part of input_tokens, and there are more of them"
+		refusal.Limit, refusal.Got = u.InputTokens, u.CachedTokens
+	case u.ReasoningTokens > u.OutputTokens:
+		refusal.Field, refusal.Message = "usage.reasoning_tokens", "are a part of output_tokens, and there are more of them"
+		refusal.Limit, refusal.Got = u.OutputTokens, u.ReasoningTokens
+	default:
 		return nil
 	}
-	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: "NEGATIVE_USAGE", Field: "usage",
-		Message: "usage figures must be 0 or more",
-	}
+	return refusal
 }
 
-// settle adds what a turn consumed outside the sidecar.
+// settle adds what a turn consumed outside the sidecar; its cost was made by price.
 func (t *txn) settle(u machine.Usage) {
 	t.s.Tokens = addCapped(t.s.Tokens, addCapped(u.InputTokens, u.OutputTokens))
 	t.s.CostMicro = addCapped(t.s.CostMicro, u.CostMicro)

@@ -85,10 +85,19 @@ func (a args) assigned() *machine.Assignment {
 }
 
 func (a args) usage() machine.Usage {
-	return machine.Usage{
+	u := machine.Usage{
 		InputTokens: a.number("tokens_in", 0), OutputTokens: a.number("tokens_out", 0),
-		CostMicro: a.number("cost", 0), ToolCalls: int(a.number("calls", 0)),
+		CostMicro: a.number("cost", 0), ToolCalls: int(a.number("calls", 0)), Model: a.text("model"),
+		CachedTokens: a.number("cached", 0), ReasoningTokens: a.number("reasoning", 0),
 	}
+	if a.has("price") {
+		p, err := parsePrice(a.text("price"))
+		if err != nil {
+			a.d.Fatalf(a.t, "price=: %v", err)
+		}
+		u.Price = &p
+	}
+	return u
 }
 
 // value reads "@70000" as that many x and "@json70000" as a JSON string of it.

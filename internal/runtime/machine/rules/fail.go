@@ -17,16 +17,17 @@ func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 	if t.repeatsFailure(c) {
 		return machine.IgnoredDuplicate, nil
 	}
-	if err := first(t.checkTurn(c.TurnSeq, c.Attempt), checkUsage(c.Usage), checkReject(c)); err != nil {
+	used, unpriced := t.price(c.Usage)
+	if err := first(t.checkTurn(c.TurnSeq, c.Attempt), unpriced, checkReject(c)); err != nil {
 		return 0, err
 	}
 	t.assign(c.Assigned)
-	t.settle(c.Usage)
+	t.settle(used)
 	reason := turnFailed
 	if c.Reject {
 		reason = "rejected"
 	}
-	t.failTurn(c.Error, c.Retryable, c.Usage, reason)
+	t.failTurn(c.Error, c.Retryable, used, reason)
 	return machine.Accepted, nil
 }
 

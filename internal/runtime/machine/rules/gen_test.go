@@ -51,6 +51,9 @@ func genGraph(t *rapid.T) *machine.Graph {
 		MaxArtifactBytes:    int64(small(t, 12)),
 		WallExcludesWaiting: chance(t, 3),
 	}
+	if chance(t, 4) {
+		g.Prices = map[string]machine.Price{"dear": {Input: 1_500_000, Cached: 150_001, Output: 6_000_000, Reasoning: 7_000_000}, "free": {}}
+	}
 	var names []string
 	for i := range rapid.IntRange(1, 5).Draw(t, "states") {
 		names = append(names, fmt.Sprintf("s%d", i))
@@ -226,10 +229,17 @@ func genUsage(t *rapid.T) machine.Usage {
 	if chance(t, 6) {
 		return machine.Usage{}
 	}
-	return machine.Usage{
+	u := machine.Usage{
 		InputTokens: int64(small(t, 20)), OutputTokens: int64(small(t, 20)), CostMicro: int64(small(t, 30)),
-		ToolCalls: pick(t, []int{0, 1, 3, -1}),
+		ToolCalls: pick(t, []int{0, 1, 3, -1}), Model: pick(t, []string{"", "", "dear", "free", "operator's", "unknown"}),
 	}
+	if chance(t, 3) {
+		u.CachedTokens, u.ReasoningTokens = int64(small(t, 20)), int64(small(t, 20))
+	}
+	if u.Model == "operator's" {
+		u.Price = &machine.Price{Input: 700_000, Cached: 70_000, Output: 1_300_000, Reasoning: 1}
+	}
+	return u
 }
 
 func genWrites(t *rapid.T) []machine.ArtifactWrite {

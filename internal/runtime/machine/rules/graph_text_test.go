@@ -18,6 +18,7 @@ import (
 //	prompt p tools=a,b block=c per_turn=2
 //	tool a timeout=10s attempts=2 on_error=escalate on_unknown=retry agent bind=notes
 //	budget max_total_visits=5 max_tool_calls=3 wall=60s steps=2 reframes=1 tokens=9 cost=9
+//	price small 150000/15000/600000/600000
 //	retry attempts=3 initial=1s max=10s
 //	options pending=2 artifact_bytes=100 excludes_waiting agent=member
 //
@@ -64,6 +65,13 @@ func parseGraphLine(g *machine.Graph, words []string) error {
 		return parsePrompt(g, words[1], words[2:])
 	case "tool":
 		return parseTool(g, words[1], words[2:])
+	case "price":
+		p, err := parsePrice(words[2])
+		if g.Prices == nil {
+			g.Prices = map[string]machine.Price{}
+		}
+		g.Prices[words[1]] = p
+		return err
 	case "budget", "retry", "options":
 		return parseBounds(g, words[1:])
 	}
@@ -168,6 +176,12 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 	}
 	g.Tools[name] = tool
 	return nil
+}
+
+// parsePrice reads INPUT/CACHED/OUTPUT/REASONING.
+func parsePrice(text string) (p machine.Price, err error) {
+	_, err = fmt.Sscanf(text, "%d/%d/%d/%d", &p.Input, &p.Cached, &p.Output, &p.Reasoning)
+	return p, err
 }
 
 func parseBounds(g *machine.Graph, words []string) error {

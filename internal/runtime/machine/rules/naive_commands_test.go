@@ -51,6 +51,10 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 	if r := refuseUsage(c.Usage); r != nil {
 		return r
 	}
+	used, r := n.priced(c.Usage)
+	if r != nil {
+		return r
+	}
 	if c.Event != "" && c.Await != machine.AwaitNothing {
 		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "await"}
 	}
@@ -70,7 +74,7 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 		return r
 	}
 	n.assign(c.Assigned)
-	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event, Await: c.Await, Reply: c.Reply}
+	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event, Await: c.Await, Reply: c.Reply}
 	n.add(&done)
 	terminal := n.g.States[n.view().current].Terminal && c.Await == machine.AwaitNothing
 	switch reason := n.over(); {
@@ -97,10 +101,43 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 }
 
 func refuseUsage(u machine.Usage) *machine.Refusal {
-	if min(u.InputTokens, u.OutputTokens, u.CostMicro, int64(u.ToolCalls)) < 0 {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NEGATIVE_USAGE", Field: "usage"}
+	refusal := &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
+	switch {
+	case min(u.InputTokens, u.OutputTokens, u.CostMicro, int64(u.ToolCalls), u.CachedTokens, u.ReasoningTokens) < 0:
+		refusal.Reason, refusal.Field = "NEGATIVE_USAGE", "usage"
+	case u.CachedTokens > u.InputTokens:
+		refusal.Field, refusal.Limit, refusal.Got = "usage.cached_tokens", u.InputTokens, u.CachedTokens
+	case u.ReasoningTokens > u.OutputTokens:
+		refusal.Field, refusal.Limit, refusal.Got = "usage.reasoning_tokens", u.OutputTokens, u.ReasoningTokens
+	default:
+		return nil
 	}
-	return nil
+	return refusal
+}
+
+// priced counts a token at a time, in millionths of a micro-dollar.
+func (n *naive) priced(u machine.Usage) (machine.Usage, *machine.Refusal) {
+	p, known := n.g.Prices[u.Model]
+	if !known && u.Price != nil {
+		p, known = *u.Price, true
+	}
+	if u.Model != "" && known {
+		var sum int64
+		for i := range u.InputTokens {
+			sum += map[bool]int64{true: p.Cached, false: p.Input}[i < u.CachedTokens]
+		}
+		for i := range u.OutputTokens {
+			sum += map[bool]int64{true: p.Reasoning, false: p.Output}[i < u.ReasoningTokens]
+		}
+		for u.CostMicro = 0; u.CostMicro*1_000_000 < sum; {
+			u.CostMicro++
+		}
+		return u, nil
+	}
+	if n.now.Semantics >= 3 && n.g.Budget.MaxCostMicroUSD > 0 && u.CostMicro == 0 && u.InputTokens+u.OutputTokens > 0 {
+		return u, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: "usage.model"}
+	}
+	return u, nil
 }
 
 func (n *naive) input(c machine.SendInput) *machine.Refusal {
@@ -156,6 +193,10 @@ func (n *naive) fail(c machine.FailTurn, out *verdict) {
 	if out.refusal = refuseUsage(c.Usage); out.refusal != nil {
 		return
 	}
+	used, refusal := n.priced(c.Usage)
+	if out.refusal = refusal; out.refusal != nil {
+		return
+	}
 	if c.Reject && c.Retryable {
 		out.refusal = &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable"}
 		return
@@ -165,7 +206,7 @@ func (n *naive) fail(c machine.FailTurn, out *verdict) {
 	if c.Reject {
 		reason = "rejected"
 	}
-	n.failed(c.Error, c.Retryable, c.Usage, reason)
+	n.failed(c.Error, c.Retryable, used, reason)
 }
 
 // failed records a failed attempt. Whether the usage passes a budget can be

@@ -181,6 +181,10 @@ func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 	v := n.view()
 	step := v.step(c.Step)
+	used, unpriced := c.Usage, (*machine.Refusal)(nil)
+	if step != nil && !n.g.Tools[step.tool].Agent {
+		used, unpriced = n.priced(c.Usage)
+	}
 	switch {
 	case v.ended != nil:
 		out.disposition = machine.IgnoredTerminal
@@ -202,6 +206,10 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 		n.end(machine.Escalated, "protocol_violation", nil, nil)
 	case c.Attempt > step.attempt:
 		out.disposition = machine.IgnoredStale
+	case !c.OK && c.Attempt != 0 && c.Attempt != step.attempt:
+		out.disposition = machine.IgnoredStale
+	case unpriced != nil:
+		out.refusal = unpriced
 	case c.OK:
 		writes := n.bound(c)
 		if out.refusal = n.refuseWrites(writes); out.refusal != nil {
@@ -211,12 +219,10 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 		if attempt == 0 {
 			attempt = step.attempt
 		}
-		n.add(&machine.StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes, Usage: c.Usage})
+		n.add(&machine.StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes, Usage: used})
 		n.wake()
-	case c.Attempt != 0 && c.Attempt != step.attempt:
-		out.disposition = machine.IgnoredStale
 	default:
-		n.stepFailed(step, machine.StepResolved{Error: c.Error, Worker: c.Worker, Usage: c.Usage}, !c.Final, n.g.Tools[step.tool].OnError, out)
+		n.stepFailed(step, machine.StepResolved{Error: c.Error, Worker: c.Worker, Usage: used}, !c.Final, n.g.Tools[step.tool].OnError, out)
 	}
 }
 

@@ -100,7 +100,11 @@ func printUsage(u machine.Usage) string {
 	if u == (machine.Usage{}) {
 		return ""
 	}
-	return fmt.Sprintf("usage=%d/%d/%d/%d", u.InputTokens, u.OutputTokens, u.CostMicro, u.ToolCalls)
+	text := fmt.Sprintf("usage=%d/%d/%d/%d", u.InputTokens, u.OutputTokens, u.CostMicro, u.ToolCalls)
+	if u.Model != "" || u.CachedTokens+u.ReasoningTokens > 0 {
+		text += fmt.Sprintf("(%s %d/%d)", u.Model, u.CachedTokens, u.ReasoningTokens)
+	}
+	return text
 }
 
 var causes = map[machine.Cause]string{machine.CauseEntry: "ENTRY", machine.CauseEvent: "EVENT", machine.CauseMaxVisits: "MAX_VISITS", machine.CauseTimeout: "TIMEOUT"}

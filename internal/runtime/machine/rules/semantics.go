@@ -15,6 +15,9 @@ type ruleset struct {
 	// budgetsBeforeEscalation: a failed step of policy escalate in a run that is over
 	// a budget ends it BUDGET_EXHAUSTED.
 	budgetsBeforeEscalation bool
+	// costIsKnown: tokens without a cost and without a price are refused in a run that
+	// has a budget of cost.
+	costIsKnown bool
 }
 
 // versions holds the rules of each version, from the first on. What stands here for
@@ -22,6 +25,9 @@ type ruleset struct {
 var versions = [...]ruleset{
 	machine.SemanticsFirst: {jitter: jitter},
 	machine.SemanticsEnds:  {jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true},
+	machine.SemanticsModels: {
+		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true,
+	},
 }
 
 // rulesOf finds the rules of an input. An unknown version is of a newer program: to

@@ -9,7 +9,8 @@ import (
 // complete ends the open turn. Its artifacts are stored once: with the
 // Transition or Ended that follows, else with TurnCompleted.
 func (t *txn) complete(c *machine.CompleteTurn) error {
-	if err := t.checkComplete(c); err != nil {
+	used, err := t.checkComplete(c)
+	if err != nil {
 		return err
 	}
 	size := partsBytes(c.Output) + messagesBytes(c.Messages)
@@ -19,7 +20,7 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	t.assign(c.Assigned)
 	done := &machine.TurnCompleted{
 		TurnSeq: c.TurnSeq, Attempt: c.Attempt,
-		Output: c.Output, Messages: c.Messages, Usage: c.Usage, Event: c.Event,
+		Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event,
 		Await: c.Await, Reply: c.Reply,
 	}
 	seq := t.record(done)
@@ -28,7 +29,7 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 		t.addMessage(seq)
 	}
 	t.s.Turn, t.s.Awaiting = nil, c.Await
-	t.settle(c.Usage)
+	t.settle(used)
 	t.proceed(c, done, seq)
 	return nil
 }
@@ -51,29 +52,30 @@ func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq 
 	}
 }
 
-func (t *txn) checkComplete(c *machine.CompleteTurn) error {
+// checkComplete returns what the turn consumed, priced.
+func (t *txn) checkComplete(c *machine.CompleteTurn) (used machine.Usage, err error) {
 	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
-		return err
+		return used, err
 	}
 	if c.Outside && c.Event != "" {
-		return &machine.Refusal{
+		return used, &machine.Refusal{
 			Code: machine.CodePermissionDenied, Reason: "EVENT_NOT_ALLOWED", Field: "event",
 			Message: fmt.Sprintf("state %q is moved by EmitEvent, its turn is completed without an event", t.s.Current),
 		}
 	}
-	if err := checkUsage(c.Usage); err != nil {
-		return err
+	if used, err = t.price(c.Usage); err != nil {
+		return used, err
 	}
 	if c.Event != "" && c.Await != machine.AwaitNothing {
-		return &machine.Refusal{
+		return used, &machine.Refusal{
 			Code: machine.CodeInvalidArgument, Reason: "AWAIT_WITH_EVENT", Field: "await",
 			Message: "a turn either moves the run or waits for an input",
 		}
 	}
 	if c.Event != "" {
-		return t.checkEvent(c.Event)
+		return used, t.checkEvent(c.Event)
 	}
-	return nil
+	return used, nil
 }
 
 // assign records the delivery that executes the open turn, once, with the

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
+)
+
+// Price is what a model costs, in US dollars for a million tokens: what x_pawl.prices of a
+// pack says of one.
+type Price struct {
+	Input, Output float64
+	// Cached and Reasoning; nil = as Input, as Output.
+	Cached, Reasoning *float64
+}
+
+// maxPrice bounds a price, as x_pawl.prices of a pack does.
+const maxPrice = 1_000_000
+
+// priceFields are the names of the figures; input and output have to be there.
+var priceFields = []string{"cached", "input", "output", "reasoning"}
+
+// ReadPrices reads the file of [Config.Prices], YAML or JSON: prices by model. Faults of the
+// content are an [*Error] with all of them.
+func ReadPrices(path string) (map[string]Price, error) {
+	raw, err := readBounded("prices file", path)
+	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
+		return nil, err
+	}
+	l := &priceList{path: path}
+	root, f := source.Read(raw, fileLimits, func(twice source.Twice) {
+		l.at(twice.Line, twice.Col, strings.Join(twice.Path, "."), "is given twice")
+	})
+	switch {
+	case f != nil:
+		return nil, &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}
+	case root.Kind != source.Object:
+		l.at(root.Line, root.Col, "", "want an object of prices by model")
+	}
+	prices := make(map[string]Price, len(root.Members))
+	for i := range root.Members {
+		m := &root.Members[i]
+		if m.Name == "" || len(m.Name) > 256 {
+			l.at(m.Line, m.Col, source.Clip(m.Name, 80), "a model's name has 1 to 256 bytes, got %d", len(m.Name))
+		}
+		prices[m.Name] = l.price(m)
+	}
+	if len(l.list) > 0 {
+		return nil, &Error{Faults: l.list}
+	}
+	return prices, nil
+}
+
+// priceList collects the faults of one file.
+type priceList struct {
+	list
+	path string
+}
+
+func (l *priceList) at(line, col int, field, format string, args ...any) {
+	l.add(fmt.Sprintf("%s:%d:%d: %s", l.path, line, col, field), format, args...)
+}
+
+// price reads the figures of one model.
+func (l *priceList) price(model *source.Member) (p Price) {
+	given, at := model.Value, source.Clip(model.Name, 80)
+	if given.Kind != source.Object {
+		l.at(model.Line, model.Col, at, "want an object of %s", strings.Join(priceFields, ", "))
+		return p
+	}
+	for i := range given.Members {
+		m := &given.Members[i]
+		field := at + "." + source.Clip(m.Name, 80)
+		if !slices.Contains(priceFields, m.Name) {
+			l.at(m.Line, m.Col, field, "is not known; allowed: %s", strings.Join(priceFields, ", "))
+			continue
+		}
+		p.set(m.Name, l.dollars(m, field))
+	}
+	for _, name := range []string{"input", "output"} {
+		if given.Get(name) == nil {
+			l.at(model.Line, model.Col, at+"."+name, "is required: US dollars for a million tokens")
+		}
+	}
+	return p
+}
+
+func (p *Price) set(name string, usd float64) {
+	switch name {
+	case "input":
+		p.Input = usd
+	case "output":
+		p.Output = usd
+	case "cached":
+		p.Cached = &usd
+	case "reasoning":
+		p.Reasoning = &usd
+	}
+}
+
+// dollars reads one figure.
+func (l *priceList) dollars(m *source.Member, field string) float64 {
+	if v := m.Value; v.Kind == source.Number && v.Num >= 0 && v.Num <= maxPrice {
+		return v.Num
+	}
+	shown, err := json.Marshal(m.Value.Plain())
+	if err != nil {
+		shown = []byte("no value")
+	}
+	l.at(m.Line, m.Col, field, "is %s, want a number of US dollars from 0 to %d", source.Clip(string(shown), 80), maxPrice)
+	return 0
+}

@@ -1,0 +1,50 @@
+package tariff
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func graph(budget int64, models ...string) *machine.Graph {
+	return &machine.Graph{
+		Prices: map[string]machine.Price{"packs": {Input: 1}}, Budget: machine.Budget{MaxCostMicroUSD: budget},
+		Prompts: map[string]*machine.Prompt{"a": {}, "b": {Models: models}},
+	}
+}
+
+// TestTable: the pack's price goes before the operator's; a run with a budget of cost
+// begins when each model that it is written for has one of them.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	table := New(map[string]machine.Price{"packs": {Input: 5}, "theirs": {Input: 7}})
+	g := graph(1, "packs", "theirs")
+	if p := table.Of(g, "theirs"); p == nil || p.Input != 7 {
+		t.Errorf("theirs is %v", p)
+	}
+	if u := table.Stamp(g, machine.Usage{Model: "theirs", Price: &machine.Price{}}); u.Price.Input != 7 {
+		t.Errorf("stamped %v", u.Price)
+	}
+	for _, model := range []string{"packs", "", "other"} {
+		if u := table.Stamp(g, machine.Usage{Model: model, Price: &machine.Price{}}); u.Price != nil {
+			t.Errorf("%q is stamped %v", model, u.Price)
+		}
+	}
+	if err := table.Admit(g); err != nil {
+		t.Error(err)
+	}
+	if err := (*Table)(nil).Admit(graph(0, "other")); err != nil {
+		t.Errorf("without a budget of cost: %v", err)
+	}
+	if err := (*Table)(nil).Admit(graph(1, "packs")); err != nil {
+		t.Errorf("by the pack's price alone: %v", err)
+	}
+	table.Replace(nil)
+	refusal, ok := errors.AsType[*machine.Refusal](table.Admit(g))
+	if !ok || refusal.Reason != "MODEL_UNPRICED" || refusal.Code != machine.CodeFailedPrecondition ||
+		refusal.Field != "prompts.b.model_overrides" || !slices.Equal(refusal.Allowed, []string{"packs"}) {
+		t.Errorf("got %+v", refusal)
+	}
+}

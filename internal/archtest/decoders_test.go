@@ -52,6 +52,7 @@ var decoders = map[string]decoder{
 	"internal/store/backup":          {fuzz: []string{"FuzzRead"}},
 	"internal/store/codec":           {fuzz: []string{"FuzzDecodeEntry", "FuzzDecodeHead", "FuzzDecodeRows"}},
 	"internal/store/inspect":         {fuzz: []string{"FuzzInspect"}},
+	"internal/store/keyring":         {fuzz: []string{"FuzzOpen"}},
 	"internal/store/runfile":         {fuzz: []string{"FuzzReader"}},
 	"internal/trust":                 {own: "reads what the go command says of our tests"},
 }

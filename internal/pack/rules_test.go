@@ -302,6 +302,7 @@ var ruleCases = []ruleCase{
 	{"PPSCHEMA-type", e, "/workflow/engine/budget/max_tool_calls", `workflow.engine.budget.max_tool_calls = 1.5`, "want integer"},
 	{"PPSCHEMA-minimum", e, "/workflow/engine/budget/max_wall_time_sec", `workflow.engine.budget.max_wall_time_sec = 0`, "minimum"},
 	{"PPSCHEMA-additionalProperties", e, "/workflow/states/s/nope", `workflow.states.s.nope = 1`, "allowed: artifacts"},
+	{"PPSCHEMA-additionalProperties", e, "/workflow/x_pawl", `workflow.x_pawl = {"erasable":true}`, "it belongs under workflow.engine"},
 	{"PPSCHEMA-oneOf", e, "/skills/0", `skills = [{"dir":"x"}]`, "none of"},
 	{"PPSCHEMA-format", w, "/compilation/created_at", `compilation = {"compiled_with":"x","created_at":"yesterday","schema":"y"}`, "date-time"},
 	{"PPSCHEMA-published", w, "/tools/t/name", `tools.t.name = "My Tool"`, "1.4.0 and 1.5.0"},

@@ -78,7 +78,11 @@ func (s *schema) leaves(ve *jsonschema.ValidationError, out []schemaFault) []sch
 	case *kind.AdditionalProperties:
 		allowed := s.propertiesAt(ve.SchemaURL)
 		for _, name := range k.Properties {
-			f := fault1(ve, "additionalProperties", fmt.Sprintf("the property %s is not known here; allowed: %s", quote(name), strings.Join(allowed, ", ")), "Remove it or check its spelling.")
+			elsewhere := ""
+			if name == "x_pawl" {
+				elsewhere = " (it belongs under workflow.engine)"
+			}
+			f := fault1(ve, "additionalProperties", fmt.Sprintf("the property %s is not known here%s; allowed: %s", quote(name), elsewhere, strings.Join(allowed, ", ")), "Remove it or check its spelling.")
 			f.pointer += pointer(name)
 			out = append(out, f)
 		}

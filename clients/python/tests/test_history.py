@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from conftest import STEPS
@@ -91,6 +93,31 @@ def test_a_deletion(client: Client) -> None:
     with pytest.raises(NotFoundError) as caught:
         run.info()
     assert caught.value.reason == "RUN_DELETED"
+
+
+def test_an_erasure(client: Client) -> None:
+    plain = a_run(client)
+    with pytest.raises(StateError) as refused:
+        plain.erase("asked by the subject")
+    assert refused.value.reason == "RUN_NOT_ERASABLE"
+    pack = json.loads(STEPS.read_text()) | {"id": "erasable"}
+    pack["workflow"].setdefault("engine", {})["x_pawl"] = {"erasable": True}
+    client.register_pack(json.dumps(pack).encode())
+    run = client.open("erasable", variables={"n": 41_172}, labels={"was": "first"})
+    with pytest.raises(StateError) as going:
+        run.erase("too early")
+    assert going.value.reason == "RUN_NOT_ENDED"
+    run.cancel()
+    proven = run.verify().hash
+    left = run.erase("asked by the subject")
+    assert (left.duplicate, left.status, left.hash) == (False, RunStatus.CANCELLED, proven)
+    assert left.erasure.reason == "asked by the subject"
+    assert run.erase("again").duplicate
+    assert run.info().labels == {"was": "first"}
+    with pytest.raises(StateError) as caught:
+        run.fork(at_seq=1)
+    assert caught.value.reason == "RUN_ERASED"
+    assert run.variables() == {}
 
 
 async def test_a_file_of_a_run(client: Client) -> None:

@@ -50,6 +50,28 @@ describe("a run that ended", () => {
     await expect(run.info()).rejects.toMatchObject({ reason: "RUN_DELETED" });
   });
 
+  test("is erased if its pack says so, and tells no value then", async () => {
+    const plain = await ended();
+    await expect(plain.erase("why")).rejects.toMatchObject({ reason: "RUN_NOT_ERASABLE" });
+    const pack = JSON.parse(readFileSync(SELF_CORRECTING, "utf8"));
+    pack.id = "erasable";
+    pack.workflow.engine = { x_pawl: { erasable: true } };
+    await shared.client.registerPack(JSON.stringify(pack));
+    const run = await shared.client.open("erasable", { labels: { was: "first" } });
+    await expect(run.erase("early")).rejects.toMatchObject({ reason: "RUN_NOT_ENDED" });
+    await run.cancel();
+    const { hash } = await run.verify();
+    expect(await run.erase("asked")).toMatchObject({
+      duplicate: false,
+      hash,
+      erasure: { reason: "asked" },
+    });
+    expect(await run.erase("again")).toMatchObject({ duplicate: true });
+    expect((await run.info()).labels).toEqual({ was: "first" });
+    await expect(run.fork({ atSeq: 1 })).rejects.toMatchObject({ reason: "RUN_ERASED" });
+    expect(await run.variables()).toEqual({});
+  });
+
   test("is exported; the file is refused where the run is, and when it was edited", async () => {
     const run = await ended();
     const file = await run.exportFile();

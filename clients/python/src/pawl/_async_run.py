@@ -74,10 +74,10 @@ class AsyncRun:
         return values_of((await self.snapshot(at_seq=at_seq)).artifacts)
 
     async def variables(self) -> dict[str, Json]:
-        """The variables that it was started with, defaults applied."""
+        """The variables that it was started with, defaults applied; none once it was erased."""
         operation = self._runs.get(self.id, 0, variables=True)
-        variables: dict[str, Json] = (await self._client.call(operation)).variables
-        return variables
+        variables: dict[str, Json] | None = (await self._client.call(operation)).variables
+        return variables or {}
 
     async def result(self) -> RunResult:
         """What came out of it: status, reason, output and artifacts, as it is now. The same

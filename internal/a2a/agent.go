@@ -14,7 +14,8 @@ import (
 
 // agent is one member of one pack.
 type agent struct {
-	// space is the agent's namespace, "" = the default one.
+	// space is the agent's namespace, as its caller named it or by its caller's rights; "" =
+	// the default one, for who is kept to none.
 	space string
 	pack  *pack.Pack
 	// ref is how the pack was named: what a new run is started with.
@@ -73,7 +74,7 @@ func (s *Service) member(ctx context.Context, in runtime.Call, ref, member strin
 // readerFor may look at packs and nothing else, and only where the caller may be.
 func readerFor(caller runtime.Call) runtime.Call {
 	return runtime.Call{Namespace: caller.Namespace, Principal: runtime.Principal{
-		Name: "a2a", Scopes: runtime.ScopeRunsRead, Namespaces: caller.Principal.Namespaces,
+		Name: runtime.CardsName, Scopes: runtime.ScopeRunsRead, Namespaces: caller.Principal.Namespaces,
 	}}
 }
 

@@ -6,10 +6,13 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -247,6 +250,54 @@ func TestReadCardKey(t *testing.T) {
 	} {
 		if _, err := a2a.ReadCardKey(path); err == nil {
 			t.Errorf("%s was taken", path)
+		}
+	}
+}
+
+// TestCardOfANamespace: a card that takes a right is kept by no cache, nor is a refusal of it,
+// and whoever follows it comes to the agent's namespace, the default one too, whichever
+// the caller's own is.
+func TestCardOfANamespace(t *testing.T) {
+	t.Parallel()
+	const secret = "secret-of-ann-0123456789"
+	r := newRig(t, withTokens, func(r *rig) {
+		r.config.Namespaces = []string{"red"}
+		line := fmt.Sprintf("\nann runs:read,runs:write@red,default sha256:%x", sha256.Sum256([]byte(secret)))
+		file, err := os.OpenFile(r.config.TokensFile, os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = file.WriteString(line)
+		}
+		if err = errors.Join(err, file.Close()); err != nil {
+			r.t.Fatal(err)
+		}
+	})
+	got := r.http("GET", "/a2a/default:crew/writer"+wellKnown, "", "Authorization", "Bearer "+secret)
+	if got.status != 200 || got.header.Get("Cache-Control") != "private, no-store" {
+		t.Errorf("%v, headers %v", got, got.header)
+	}
+	var card struct {
+		SupportedInterfaces []struct{ URL, Tenant string }
+	}
+	if err := json.Unmarshal(got.body, &card); err != nil {
+		t.Fatal(err)
+	}
+	if len(card.SupportedInterfaces) != 3 {
+		t.Fatalf("%s", got)
+	}
+	for _, at := range card.SupportedInterfaces {
+		if !strings.HasSuffix(at.URL, "/a2a/default:crew/writer") && at.Tenant != "default:crew/writer" {
+			t.Errorf("%v does not lead to default", at)
+		}
+	}
+	followed := r.http("GET", strings.TrimPrefix(card.SupportedInterfaces[0].URL, "http://"+r.ready.HTTP)+"/tasks", "", "Authorization", "Bearer "+secret)
+	if followed.status != 200 {
+		t.Errorf("followed: %v", followed)
+	}
+	for path, want := range map[string]string{
+		"/a2a/crew/writer": "public", "/a2a/default:crew/writer": "no-store", "/a2a/crew/nobody": "no-store",
+	} {
+		if got := r.http("GET", path+wellKnown, ""); !strings.Contains(got.header.Get("Cache-Control"), want) {
+			t.Errorf("%s for nobody: %d, headers %v", path, got.status, got.header)
 		}
 	}
 }

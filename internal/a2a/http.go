@@ -180,6 +180,8 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 		s.writeError(w, r, methodNotAllowed(r))
 		return
 	}
+	// No cache keeps a refusal, nor what takes a right.
+	w.Header().Set("Cache-Control", "private, no-store")
 	ctx, err := s.admitCard(r, tenant)
 	if err != nil {
 		s.writeError(w, r, err)
@@ -213,7 +215,9 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 		w.Header().Set("ETag", etag(body))
 	}
 	w.Header().Set("Content-Type", mediaJSON)
-	w.Header().Set("Cache-Control", "public, max-age=60, must-revalidate")
+	if space, _ := request.SplitTenant(tenant); space == "" {
+		w.Header().Set("Cache-Control", "public, max-age=60, must-revalidate")
+	}
 	http.ServeContent(w, r, "", time.Unix(0, registered), bytes.NewReader(body))
 }
 

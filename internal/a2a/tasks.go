@@ -123,7 +123,7 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 	}
 	for _, state := range page.Runs {
 		f, err := s.read(ctx, list.Call, state)
-		if machine.IsDeleted(err) {
+		if machine.IsDeleted(err) || machine.IsErased(err) {
 			// Since the page was read.
 			out.TotalSize--
 			continue

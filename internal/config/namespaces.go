@@ -8,6 +8,10 @@ const maxNamespaces = 1000
 // namespaceName is what requests may name (see the contract).
 var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
+// digestName begins references to packs by their digest: in NAMESPACE:PACK/AGENT it names no
+// namespace.
+const digestName = "sha256"
+
 // namespaces checks the names.
 func (c *Config) namespaces(l *list) {
 	if n := len(c.Namespaces); n > maxNamespaces {
@@ -17,6 +21,9 @@ func (c *Config) namespaces(l *list) {
 	for _, name := range c.Namespaces {
 		if !namespaceName.MatchString(name) {
 			l.add("namespace", "%q is no name: want a-z first, then at most 62 of a-z, 0-9 and -", name)
+		}
+		if name == digestName {
+			l.add("namespace", "%q is taken: it begins the digests of packs", name)
 		}
 		if seen[name] {
 			l.add("namespace", "%q is given twice", name)

@@ -15,7 +15,7 @@ func TestNamespaceNames(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	for _, names := range [][]string{{"Red"}, {""}, {"2red"}, {"red,blue"}, {strings.Repeat("a", 64)}, {"red", "red"}, make([]string, maxNamespaces+1)} {
+	for _, names := range [][]string{{"Red"}, {""}, {"2red"}, {"red,blue"}, {strings.Repeat("a", 64)}, {"red", "red"}, {"sha256"}, make([]string, maxNamespaces+1)} {
 		c.Namespaces = names
 		var e *Error
 		if err := c.Validate(); !errors.As(err, &e) || e.Faults[0].Field != "namespace" {

@@ -12,10 +12,10 @@ func SplitTenant(tenant string) (namespace, agent string) {
 	return namespace, agent
 }
 
-// JoinTenant is a tenant that [SplitTenant] takes apart; agents of the default namespace are
-// named without it.
+// JoinTenant is a tenant that [SplitTenant] takes apart. Without a namespace it is of its
+// caller's own, which for some is another than the default one: that is named as any other.
 func JoinTenant(namespace, agent string) string {
-	if namespace == "" || namespace == DefaultNamespace {
+	if namespace == "" {
 		return agent
 	}
 	return namespace + ":" + agent

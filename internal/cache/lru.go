@@ -59,6 +59,15 @@ func (c *LRU[K, V]) Remove(key K) {
 	c.weight -= found.weight
 }
 
+// RemoveEach drops the values of all keys that are such; it looks at each key.
+func (c *LRU[K, V]) RemoveEach(such func(key K) bool) {
+	for _, key := range c.held.Keys() {
+		if such(key) {
+			c.Remove(key)
+		}
+	}
+}
+
 // Clear drops all.
 func (c *LRU[K, V]) Clear() {
 	c.held.Purge()

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -51,7 +52,7 @@ func TestLRUIsItsModel(t *testing.T) {
 		c, m := New[int, int](limit), model(nil)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			key := rapid.IntRange(0, 6).Draw(t, "key")
-			switch rapid.SampledFrom([]string{"put", "put", "get", "peek", "remove", "clear"}).Draw(t, "what") {
+			switch rapid.SampledFrom([]string{"put", "put", "get", "peek", "remove", "remove each", "clear"}).Draw(t, "what") {
 			case "put":
 				weight := rapid.IntRange(0, 5).Draw(t, "weight")
 				c.Put(key, key*10, weight)
@@ -72,6 +73,10 @@ func TestLRUIsItsModel(t *testing.T) {
 				if i := m.at(key); i >= 0 {
 					m = m.without(i)
 				}
+			case "remove each":
+				such := func(key int) bool { return key%3 == 0 }
+				c.RemoveEach(such)
+				m = slices.DeleteFunc(m, func(one struct{ key, weight int }) bool { return such(one.key) })
 			case "clear":
 				if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
 					c.Clear()

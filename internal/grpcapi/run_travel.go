@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/retain"
 )
 
 // ForkRun implements pawl.v1.RunService.
@@ -31,7 +32,9 @@ func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*p
 // EraseRun implements pawl.v1.RunService.
 func (s *runService) EraseRun(ctx context.Context, in *pawlv1.EraseRunRequest) (*pawlv1.EraseRunResponse, error) {
 	state, duplicate, err := s.retain.EraseRun(ctx, refOf(ctx, in), in.GetReason())
-	s.sent.Clear()
+	if retain.Begun(err) {
+		s.sent.Clear()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,10 @@ const segmentWrites = 64
 // maxSegmentBytes bounds what the segments of all artifacts hold together.
 const maxSegmentBytes = 32 << 20
 
+// listBytes is what a list of segments weighs besides their values, so that many that are
+// empty are bounded too, as is the time to look through them.
+const listBytes = 256
+
 // segment is what some writes of an artifact, in a row, amount to. Writes are
 // immutable and so are segments: a value folded from them is exact for ever.
 type segment struct {
@@ -51,11 +55,11 @@ func (s *segments) upTo(key segmentKey, seq uint64) []segment {
 	return found[:n:n]
 }
 
-// forget lets go of the artifacts of a run, and so that it needs no list of them, of all.
-func (s *segments) forget(machine.RunKey) {
+// forget lets go of the artifacts of a run.
+func (s *segments) forget(run machine.RunKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.Clear()
+	s.held.RemoveEach(func(key segmentKey) bool { return key.run == run })
 }
 
 // keep holds a longer list of segments than before.
@@ -65,7 +69,7 @@ func (s *segments) keep(key segmentKey, longer []segment) {
 	if held, _ := s.held.Peek(key); len(held) >= len(longer) {
 		return
 	}
-	bytes := 0
+	bytes := listBytes
 	for i := range longer {
 		bytes += len(longer[i].value)
 	}

@@ -135,12 +135,26 @@ func (r *Room) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) 
 		return r.cfg.Way.Forget(key, func() error {
 			// An erasure that was begun is ended, whoever waits for it.
 			st, duplicate, err = eraser.EraseRun(context.WithoutCancel(ctx), key.Namespace, key.ID, asked)
-			if r.cfg.Deleted != nil {
-				// Also of one that failed: it may have begun.
+			if r.cfg.Deleted != nil && Begun(err) {
+				// Also of one that failed.
 				r.cfg.Deleted(key)
 			}
 			return err
 		})
 	})
 	return st, duplicate, err
+}
+
+// Begun: what [Room.EraseRun] answers with this error may have begun, so that what is remembered
+// of the run has to go; one that was refused has not.
+func Begun(err error) bool {
+	refusal, refused := errors.AsType[*machine.Refusal](err)
+	if !refused {
+		return !errors.Is(err, machine.ErrNoRun)
+	}
+	switch refusal.Code {
+	case machine.CodeNotFound, machine.CodeFailedPrecondition, machine.CodeInvalidArgument, machine.CodePermissionDenied:
+		return false
+	}
+	return true
 }

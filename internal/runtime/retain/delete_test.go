@@ -73,3 +73,20 @@ func TestAgentsAreToldFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestBegun: an erasure that was refused has not begun; whatever else became of it may have.
+func TestBegun(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		nil: true, errors.New("the disk is gone"): true, machine.ErrNoRun: false,
+		&machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}:              false,
+		&machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "RUN_NOT_ERASABLE"}: false,
+		&machine.Refusal{Code: machine.CodePermissionDenied}:                               false,
+		&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REASON_REQUIRED"}:     false,
+		&machine.Refusal{Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN"}:          true,
+	} {
+		if Begun(err) != want {
+			t.Errorf("%v: %v", err, !want)
+		}
+	}
+}

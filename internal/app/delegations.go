@@ -140,11 +140,8 @@ func readRemotes(agents map[string]config.Agent) (map[string]peer.Remote, error)
 // answers their questions does that by rights of their own.
 type within struct{}
 
-// ownPrincipal is the name of that caller.
-const ownPrincipal = "pawl"
-
 func (within) Principal(context.Context) runtime.Principal {
-	return runtime.Principal{Name: ownPrincipal, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
+	return runtime.Principal{Name: runtime.OwnName, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
 }
 
 // Admit is for HTTP, which this host does not have.

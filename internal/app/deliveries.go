@@ -64,7 +64,7 @@ func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (deliver.
 // May says whether the task's owner may still read its tasks: who gave a receiver may have
 // lost that since. Tasks of the sidecar's own are its own for ever.
 func (f pushFeed) May(sub *machine.Subscription) error {
-	if sub.Owner == ownPrincipal {
+	if sub.Owner == runtime.OwnName {
 		return nil
 	}
 	return f.rights.server.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead|runtime.ScopeRunsWrite)

@@ -44,7 +44,7 @@ func (a *app) registerPacks(ctx context.Context, paths []string) ([]string, erro
 			return names, fmt.Errorf("pack: %w", err)
 		}
 		got, err := a.engine.RegisterPack(ctx, registry.RegisterRequest{
-			Call:     runtime.Call{Principal: runtime.Principal{Name: "sidecar", Scopes: runtime.ScopePacksWrite}},
+			Call:     runtime.Call{Principal: runtime.Principal{Name: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}},
 			Document: content,
 		})
 		if err != nil {

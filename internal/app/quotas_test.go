@@ -301,5 +301,8 @@ func (x *tenant) fills(t *testing.T) {
 		if taken == 0 {
 			t.Errorf("%s: not one", one.name)
 		}
+		if _, _, again := quotaOf(err); one.name == "workers" && !again {
+			t.Errorf("it is not said when a worker may come back: %v", err)
+		}
 	}
 }

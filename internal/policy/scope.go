@@ -115,6 +115,21 @@ func (p Principal) Home() string {
 	return p.Namespaces[0]
 }
 
+// Names of the sidecar itself, which no caller may have: of what nobody asked for and of
+// delegations, of what it does at its start and for its figures, of who looks cards up, and
+// of the rules of retention.
+const (
+	OwnName       = "pawl"
+	SidecarName   = "sidecar"
+	CardsName     = "a2a"
+	RetentionName = "retention"
+)
+
+// Reserved are the names that no caller may have.
+func Reserved() []string {
+	return []string{AnonymousName, OwnName, SidecarName, CardsName, RetentionName}
+}
+
 // Anonymous is the caller while authentication is off: every right but Admin.
 func Anonymous() Principal { return Principal{Name: AnonymousName, Scopes: AnonymousScopes} }
 

@@ -34,6 +34,13 @@ const (
 	ScopeStoreRead       = policy.StoreRead       // store:read
 )
 
+// Names of the sidecar itself, which no caller may have.
+const (
+	OwnName     = policy.OwnName
+	SidecarName = policy.SidecarName
+	CardsName   = policy.CardsName
+)
+
 // Anonymous is every caller while authentication is off: all scopes but admin.
 func Anonymous() Principal { return policy.Anonymous() }
 

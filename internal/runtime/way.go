@@ -17,13 +17,10 @@ import (
 // What rooms may ask of the way. Each room declares the part that it calls as an
 // interface of its own; the way imports no room.
 
-// enginePrincipal causes what nobody asked for: timers, lost leases, answers of agents.
-const enginePrincipal = "pawl"
-
 // Own makes an input of the engine's own: no authority is asked. Errors as of
 // [Engine.Apply].
 func (e *Engine) Own(ctx context.Context, key RunKey, command machine.Command) (Answer, error) {
-	return e.apply(ctx, &change{key: key, principal: Principal{Name: enginePrincipal}, engine: true, command: command})
+	return e.apply(ctx, &change{key: key, principal: Principal{Name: OwnName}, engine: true, command: command})
 }
 
 // InTurn calls do in the run's own turn, after the inputs that came before and before

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
@@ -25,8 +26,7 @@ const MinTokenBytes = 16
 // Token is one static bearer token and what its holder may do.
 type Token struct {
 	// Principal is the holder's name; it is recorded on what the holder causes.
-	// 1 to 128 of letters, digits and . _ @ : / -; not "anonymous" nor one of the
-	// sidecar's own, "pawl", "sidecar" and "a2a".
+	// 1 to 128 of letters, digits and . _ @ : / -; none of [policy.Reserved].
 	Principal string
 	// Digest is the SHA-256 of what the holder sends as "authorization: Bearer <secret>".
 	Digest [sha256.Size]byte
@@ -68,9 +68,6 @@ func Digested(secret string) string {
 	digest := sha256.Sum256([]byte(secret))
 	return digestForm + hex.EncodeToString(digest[:])
 }
-
-// reservedNames are the sidecar's own: it owns its delegations' tasks as "pawl".
-var reservedNames = []string{Anonymous.Name, "pawl", "sidecar", "a2a"}
 
 var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
 
@@ -153,8 +150,8 @@ func parseDigest(text string) (digest [sha256.Size]byte, err error) {
 // validate reports the first fault of a token, without its secret.
 func (t Token) validate() error {
 	switch {
-	case !principalName.MatchString(t.Principal) || slices.Contains(reservedNames, t.Principal):
-		return fmt.Errorf("principal %q: want 1 to 128 of letters, digits and . _ @ : / -, none of %s", t.Principal, strings.Join(reservedNames, ", "))
+	case !principalName.MatchString(t.Principal) || slices.Contains(policy.Reserved(), t.Principal):
+		return fmt.Errorf("principal %q: want 1 to 128 of letters, digits and . _ @ : / -, none of %s", t.Principal, strings.Join(policy.Reserved(), ", "))
 	case t.Scopes == 0:
 		return fmt.Errorf("principal %q has no scope; known scopes are %s", t.Principal, knownScopes())
 	case t.Digest != [sha256.Size]byte{}:

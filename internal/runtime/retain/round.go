@@ -7,12 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // Principal is whom deletions by a rule are told to be asked for by.
-const Principal = "retention"
+const Principal = policy.RetentionName
 
 // pageRuns is how many runs are looked at before others have the disk for a while.
 const pageRuns = 100

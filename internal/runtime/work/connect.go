@@ -3,6 +3,7 @@ package work
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -110,6 +111,14 @@ func (r *Room) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) ma
 	return states
 }
 
+// soon says when to come back to who is refused only until another worker leaves.
+func soon(err error) error {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.RetryAfter == 0 {
+		refusal.RetryAfter = int64(workRetry)
+	}
+	return err
+}
+
 // connect adds the worker, with what it keeps, in one go.
 func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (Connection, error) {
 	sp.mu.Lock()
@@ -124,7 +133,7 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	}
 	if old == nil {
 		if err := sp.room.cfg.Quotas.Within(sp.ns, allowance.Workers, len(sp.workers)+1); err != nil {
-			return Connection{}, err
+			return Connection{}, soon(err)
 		}
 	}
 	sp.last++

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"filippo.io/age"
 
@@ -145,9 +146,11 @@ const broken = ".backup-"
 
 // dropBroken removes what was broken off. Nobody else writes into the directory.
 func dropBroken(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, broken+"*"))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), broken) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
 	}
 	return err
 }
@@ -208,12 +211,9 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	if used, err = chainIn(from.Dir, from.UpTo, ids); err != nil {
 		return report, nil, err
 	}
-	final := filepath.Clean(data.Dir)
-	if at, err := filepath.EvalSymlinks(final); err == nil {
-		final = at // A link stays one.
-	}
-	if err := os.Remove(final); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return report, nil, fmt.Errorf("%w: %s is not empty: restore into a directory of its own", ErrUnusable, final)
+	final, err := emptyAt(data.Dir)
+	if err != nil {
+		return report, nil, err
 	}
 	data.Dir = final + ".restoring"
 	// What was broken off, unless somebody is at it.
@@ -235,7 +235,32 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	if err != nil {
 		return report, used, errors.Join(err, os.RemoveAll(data.Dir))
 	}
-	return report, used, errors.Join(os.Rename(data.Dir, final), inspect.SyncDir(filepath.Dir(final)))
+	// Not os.Rename, which refuses an empty directory in the place: it is replaced at once.
+	if err := syscall.Rename(data.Dir, final); err != nil {
+		err = &os.LinkError{Op: "rename", Old: data.Dir, New: final, Err: err}
+		return report, used, errors.Join(err, os.RemoveAll(data.Dir))
+	}
+	return report, used, inspect.SyncDir(filepath.Dir(final))
+}
+
+// emptyAt is where a path leads, over links, which stay: there is nothing, or an empty
+// directory, which stays too as long as nothing takes its place.
+func emptyAt(path string) (final string, err error) {
+	final = filepath.Clean(path)
+	at, err := filepath.EvalSymlinks(final)
+	if err == nil {
+		final = at
+	} else if _, there := os.Lstat(final); there == nil {
+		return "", fmt.Errorf("%w: %s is a link that leads nowhere: make the directory that it names", ErrUnusable, final)
+	}
+	entries, err := os.ReadDir(final)
+	if errors.Is(err, fs.ErrNotExist) {
+		return final, nil
+	}
+	if err != nil || len(entries) > 0 {
+		return "", fmt.Errorf("%w: %s is not empty: restore into a directory of its own", ErrUnusable, final)
+	}
+	return final, nil
 }
 
 // placeKeys copies the keys of runs to where a store is made.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -73,7 +74,7 @@ func try(all []promise, env []string, out io.Writer) (results, error) {
 			defer mu.Unlock()
 			fmt.Fprintf(out, "%s%s: %d tests, %.0f s\n", said.String(), dir, len(wanted[dir]), time.Since(began).Seconds())
 			if err != nil {
-				failed = err
+				failed = errors.Join(failed, err)
 			}
 			for name, t := range got {
 				found.tests[test{dir, name}] = t

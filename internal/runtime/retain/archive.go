@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -64,9 +65,22 @@ func (c *careful) Write(p []byte) (int, error) {
 
 // Clear removes what a crash left of files in a directory of archives.
 func Clear(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, "*", "*"+archiveSuffix+partSuffix))
-	for _, part := range left {
-		err = errors.Join(err, os.Remove(part))
+	namespaces, err := os.ReadDir(dir)
+	for _, ns := range namespaces {
+		if ns.IsDir() {
+			err = errors.Join(err, clearParts(filepath.Join(dir, ns.Name())))
+		}
+	}
+	return err
+}
+
+// clearParts removes the files of one directory that are not whole.
+func clearParts(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), archiveSuffix+partSuffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
 	}
 	return err
 }

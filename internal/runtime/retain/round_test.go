@@ -632,3 +632,27 @@ func TestWhatACallerDeletes(t *testing.T) {
 		}
 	}
 }
+
+// TestClearStaysInItsDirectory: the name of an archive is no pattern.
+func TestClearStaysInItsDirectory(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	for _, dir := range []string{"runs[1]", "runs1", "runs*", "runs-others"} {
+		if err := os.MkdirAll(filepath.Join(above, dir, "default"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(above, dir, "default", "a"+archiveSuffix+partSuffix), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"runs[1]", "runs*"} {
+		if err := Clear(filepath.Join(above, dir)); err != nil || len(files(t, filepath.Join(above, dir))) != 0 {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	for _, dir := range []string{"runs1", "runs-others"} {
+		if len(files(t, filepath.Join(above, dir))) != 1 {
+			t.Errorf("%s was cleared too", dir)
+		}
+	}
+}

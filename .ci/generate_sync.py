@@ -37,7 +37,7 @@ WORDS: dict[str, list[tuple[str, str]]] = {
     ],
     "_async_run.py": [
         ("for asynchronous callers", "for blocking callers"),
-        ("Awaitable[Reply | None] | ", ""),
+        ("Awaitable[AnyReply | None] | ", ""),
     ],
     "_async_turn.py": [
         (

@@ -47,7 +47,7 @@ func badInput(err error) bool {
 // the command line is known to be well formed.
 func newRoot(p *cli.Printer, started *bool) *cobra.Command {
 	root := group("sidecar", "Runs PromptPack agent loops durably",
-		newServe(p), newValidate(p), newGraph(p), newRun(p), newDemo(p),
+		newServe(p), newValidate(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
 		newRuns(p), newPacks(p), newDeliveries(p), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	root.Long = rootHelp

@@ -2,12 +2,16 @@
 // `fetch` reads a page over HTTP and keeps it as a blob, `critique` measures it.
 //
 // Usage: node tools.js ADDRESS
+//
+// The types are those of the pack, by
+// `npx pawl codegen --out agentic_loop.ts agentic-loop.pack.yaml`.
 import { PawlClient } from "@pawl/client";
+import { agenticLoopPack } from "./agentic_loop.js";
 
 const client = new PawlClient({ address: process.argv[2] });
-const worker = client.worker({ packs: ["agentic-loop"], onError: console.error });
+const worker = client.worker({ packs: [agenticLoopPack], onError: console.error });
 
-worker.tool("fetch", async ({ url }: { url: string }, { step, attempt, signal }) => {
+worker.tool("fetch", async ({ url }, { step, attempt, signal }) => {
   console.error(`tools.ts: fetch, step ${step}, attempt ${attempt}`);
   const response = await fetch(url, { signal });
   if (!response.ok) {
@@ -20,7 +24,7 @@ worker.tool("fetch", async ({ url }: { url: string }, { step, attempt, signal })
   return { page: ref, content_type: contentType, bytes: size, excerpt };
 });
 
-worker.tool("critique", async ({ page }: { page: string }, { step, attempt, signal }) => {
+worker.tool("critique", async ({ page }, { step, attempt, signal }) => {
   console.error(`tools.ts: critique, step ${step}, attempt ${attempt}`);
   const html = new TextDecoder().decode((await client.getBlob(page, { signal })).data);
   const paragraphs = html.match(/<p>.*?<\/p>/gs) ?? [];

@@ -2,7 +2,8 @@
 at once, and the pack bounds how often it goes round.
 
 The drafts are recorded; the evaluators really evaluate them. The second run's model never
-learns, and ends where the retries are used up.
+learns, and ends where the retries are used up. The types are those of the pack, by
+`pawl codegen --out evaluator_optimizer.py evaluator-optimizer.pack.yaml`.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from pawl import (
-    AsyncRun,
-    AsyncTurn,
     Ended,
     FailTurnError,
     Record,
     Reply,
     StepFailedError,
     Transition,
-    Turn,
     Worker,
 )
 from pawl.testing import Sidecar
+
+import evaluator_optimizer as pack
 
 PACK = Path(__file__).with_name("evaluator-optimizer.pack.yaml")
 TASK = "dates like 2024-02-29"
@@ -44,19 +44,25 @@ GOOD = ("2024-02-29", "1999-12-31", "2000-01-01")
 BAD = ("2024-13-01", "2024-00-10", "2024-01-32", "1-2-3")
 
 
-def generate(drafts: tuple[str, ...], turn: Turn) -> Reply:
+def generate(drafts: tuple[str, ...], turn: pack.GeneratorTurn) -> pack.GeneratorReply:
     """The draft that the model wrote at this visit."""
-    return Reply(event="Drafted", artifacts={"draft": drafts[turn.visit - 1]})
+    return pack.GeneratorReply(event="Drafted", artifacts={"draft": drafts[turn.visit - 1]})
 
 
-async def judge(turn: AsyncTurn) -> Reply:
+async def judge(turn: pack.AsyncJudgeTurn) -> pack.JudgeReply:
     """Asks all evaluators, then waits for all; one that fails costs only its own verdict."""
     draft = turn.system_prompt.split("Draft: ")[1].rstrip("\n")
-    asked = [turn.step(name, {"message": draft}) for name in EVALUATORS]
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    answers = await asyncio.gather(
+        turn.step("accepts", {"message": draft}),
+        turn.step("rejects", {"message": draft}),
+        turn.step("portable", {"message": draft}),
+        return_exceptions=True,
+    )
     verdicts = [verdict(*both) for both in zip(EVALUATORS, answers, strict=True)]
-    event = "Accepted" if all(given.get("passed") for given in verdicts) else "Retry"
-    return Reply(event=event, artifacts={"verdicts": verdicts})
+    accepted = all(given.get("passed") for given in verdicts)
+    return pack.JudgeReply(
+        event="Accepted" if accepted else "Retry", artifacts={"verdicts": verdicts}
+    )
 
 
 def verdict(name: str, answer: Any) -> dict[str, Any]:
@@ -68,39 +74,36 @@ def verdict(name: str, answer: Any) -> dict[str, Any]:
     return {"by": name, **answer["output"]}
 
 
-def accepts(turn: Turn) -> Reply:
+def accepts(turn: pack.AcceptsTurn) -> pack.AcceptsReply:
     """Fails a draft for what it does not match."""
-    missed = [text for text in GOOD if not re.fullmatch(drafted(turn), text)]
+    missed = [text for text in GOOD if not re.fullmatch(turn.variables["draft"], text)]
     return opinion("misses", missed)
 
 
-def rejects(turn: Turn) -> Reply:
+def rejects(turn: pack.RejectsTurn) -> pack.RejectsReply:
     """Fails a draft for what it matches all the same."""
-    matched = [text for text in BAD if re.fullmatch(drafted(turn), text)]
+    matched = [text for text in BAD if re.fullmatch(turn.variables["draft"], text)]
     return opinion("matches", matched)
 
 
-def portable(turn: Turn) -> Reply:
+def portable(turn: pack.PortableTurn) -> pack.PortableReply:
     """Knows nothing of lookarounds, and says so."""
-    if "(?" in drafted(turn):
+    if "(?" in turn.variables["draft"]:
         raise FailTurnError("LOOKAROUND", "not every engine has them", reject=True)
     return opinion("uses", [])
 
 
-def opinion(verb: str, faults: list[str]) -> Reply:
+def opinion(verb: str, faults: list[str]) -> pack.AcceptsReply:
     """What an evaluator answers with."""
-    return Reply(output=[{"passed": not faults, "why": f"{verb} {', '.join(faults) or 'none'}"}])
-
-
-def drafted(turn: Turn) -> str:
-    """The draft that an evaluator was asked about."""
-    variables: Any = turn.variables
-    draft: str = variables["draft"]
-    return draft
+    return pack.AcceptsReply(
+        output=[{"passed": not faults, "why": f"{verb} {', '.join(faults) or 'none'}"}]
+    )
 
 
 def worker_of(
-    address: str, drafts: tuple[str, ...], accepts: Callable[[Turn], Reply] = accepts
+    address: str,
+    drafts: tuple[str, ...],
+    accepts: Callable[[Any], Reply] = accepts,
 ) -> Worker:
     """Executes the turns of all agents; four at once, as the judge waits for three."""
     worker = Worker(address=address, turns=4)
@@ -113,11 +116,11 @@ def worker_of(
     return worker
 
 
-async def optimize(sidecar: Sidecar, worker: Worker) -> AsyncRun:
+async def optimize(sidecar: Sidecar, worker: Worker) -> pack.AsyncRun:
     """Starts a run, and prints what happens until it has ended."""
     serving = asyncio.create_task(worker.serve())
     async with sidecar.async_client() as client:
-        run = await client.start("evaluator-optimizer", variables={"task": TASK})
+        run: pack.AsyncRun = await client.start(pack.PACK, variables={"task": TASK})
         async for record in run.transitions():
             show(record)
         worker.stop()

@@ -29,6 +29,7 @@ var decoders = map[string]decoder{
 	"internal/app":                   {own: "reads what the kernel says of this process"},
 	"internal/audit":                 {fuzz: []string{"FuzzParse"}},
 	"internal/cli":                   {own: "asks the sidecar, by the contract"},
+	"internal/codegen":               {fuzz: []string{"FuzzParameters", "FuzzPack"}},
 	"internal/config":                {fuzz: []string{"FuzzFile"}},
 	"internal/deliver":               {own: "reads payloads that were checked when their step was asked for: internal/runtime/program FuzzAgentPayload"},
 	"internal/export":                {own: "asks the sidecar, by the contract"},

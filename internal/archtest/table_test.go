@@ -55,6 +55,7 @@ var table = []rule{
 	{dir: "internal/prompt", pure: true},
 	{dir: "internal/pack", may: []string{machineDir, "internal/prompt", "internal/pack/source"}},
 	{dir: "internal/pack/source"},
+	{dir: "internal/codegen", may: []string{machineDir, "internal/pack"}},
 	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
 	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true, badger: true},
 	// Below the way: what it calls to decide.

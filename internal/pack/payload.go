@@ -64,6 +64,15 @@ func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
 	return out
 }
 
+// Parameters is the compiled schema of a tool's parameters; nil: it takes any object.
+// Read only.
+func (p *Pack) Parameters(tool string) *jsonschema.Schema {
+	if s := p.schemas[tool]; s != nil {
+		return s.compiled
+	}
+	return nil
+}
+
 // payloadValue reads a payload. Numbers become doubles, for the check only.
 func payloadValue(payload []byte) (map[string]any, *FieldError) {
 	if len(payload) == 0 {

@@ -271,3 +271,13 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	}
 	return "not one of the allowed values: " + names(allowed)
 }
+
+// Enum lists the values that the first validation with a list allows; nil: none has one.
+func (d *Declared) Enum() []json.RawMessage {
+	for _, check := range d.checks {
+		if check.Enum != nil {
+			return check.Enum
+		}
+	}
+	return nil
+}

@@ -139,8 +139,10 @@ def test_wheel_and_sdist(tmp_path: Path) -> None:
         assert f"\n{line}" in about
     licence = zipfile.ZipFile(wheel).read("pawl_sidecar-0.1.0.dist-info/licenses/LICENSE")
     assert licence == (ROOT / "LICENSE").read_bytes()
-    # The command is that of wheels that carry the program: .ci/platform_wheel.py.
-    assert [name for name in names if "scripts/" in name or "entry_points" in name] == []
+    # The command `sidecar` is that of wheels that carry the program: .ci/platform_wheel.py.
+    assert [name for name in names if "scripts/" in name] == []
+    commands = zipfile.ZipFile(wheel).read("pawl_sidecar-0.1.0.dist-info/entry_points.txt")
+    assert commands.decode().split() == ["[console_scripts]", "pawl", "=", "pawl._command:main"]
     (sdist,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         inside = archive.getnames()

@@ -72,12 +72,12 @@ RAISED: dict[str, BaseException] = {
 REPLIES: dict[str, Any] = {
     "an int": 5,
     "a class": Reply,
-    "event int": Reply(event=5),  # type: ignore[arg-type]
-    "event bytes": Reply(event=b"\xff"),  # type: ignore[arg-type]
+    "event int": Reply(event=5),
+    "event bytes": Reply(event=b"\xff"),
     "event half": Reply(event="\ud800"),
     "event huge": Reply(event=LONG),
-    "artifacts int": Reply(artifacts=5),  # type: ignore[arg-type]
-    "artifacts keys": Reply(artifacts={5: 5}),  # type: ignore[dict-item]
+    "artifacts int": Reply(artifacts=5),
+    "artifacts keys": Reply(artifacts={5: 5}),
     "artifacts loop": Reply(event="Done", artifacts={"sum": LOOP}),
     "artifacts deep": Reply(event="Done", artifacts={"sum": deep(100_000)}),
     "messages int": Reply(messages=5),  # type: ignore[arg-type]

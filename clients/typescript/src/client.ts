@@ -3,6 +3,7 @@
 import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
 import { BaseClient } from "./client_base.js";
 import type { Handlers } from "./drive.js";
+import type { ExactHandlers } from "./exact.js";
 import {
   type RegisterPackResponse,
   RegisterPackResponseSchema,
@@ -13,13 +14,14 @@ import { Execution } from "./gen/pawl/v1/record_pb.js";
 import { StartRunResponseSchema } from "./gen/pawl/v1/run_pb.js";
 import type { Tools } from "./holder.js";
 import { DEFAULT_ADDRESS, type NodeOptions, nodeTransport } from "./node_transport.js";
-import type { Json, Plain } from "./plain.js";
+import type { Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
 import type { RunInfo } from "./run_reader.js";
 import type { RunResult } from "./run_result.js";
 import type { Sessions } from "./sessions.js";
 import { importRun } from "./travel.js";
+import type { AnyPack, Entry, PackName, PackTypes } from "./types.js";
 import { type Content, partsOf, toJsonText } from "./values.js";
 import { Worker } from "./worker.js";
 import type { WorkerOptions } from "./worker_options.js";
@@ -29,12 +31,16 @@ import type { WorkerOptions } from "./worker_options.js";
  *
  *     await client.start("my-pack", { variables: { n: 3 }, input: "go", labels: { team: "a" } });
  */
-export interface StartOptions extends CallOptions {
-  /** Member key of an agent to enter at. */
-  readonly agent?: string;
-  /** State to enter at; another one than the pack's entry needs admin. */
-  readonly state?: string;
-  readonly variables?: Readonly<{ [name: string]: Json }>;
+export type StartOptions<P extends PackTypes = AnyPack> = Beginning & Entry<P>;
+
+/** As for `start`, and the tools that are executed here. */
+export type RunOptions<P extends PackTypes = AnyPack> = StartOptions<P> & {
+  readonly tools?: Tools<P>;
+};
+
+/** What every start may have, besides `variables` and the member key of an `agent` to enter
+ * at, or the `state`: another one than the pack's entry needs admin. */
+export interface Beginning extends CallOptions {
   /** The first message. */
   readonly input?: Content;
   /** Labels to find it by. */
@@ -128,12 +134,18 @@ export class PawlClient extends BaseClient {
    * Starts a run and leaves its turns to workers. `pack` is "id", "id@version" or a
    * digest. Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY, BAD_VARIABLES, BAD_LABEL.
    */
-  start(pack: string, options: StartOptions = {}): Promise<Run> {
+  start<P extends PackTypes = AnyPack>(
+    pack: string | PackName<P>,
+    options: NoInfer<StartOptions<P>> = {} as StartOptions<P>,
+  ): Promise<Run<P>> {
     return this.#start(Execution.WORKERS, pack, options);
   }
 
   /** Starts a run that the caller drives, and returns it undriven. As `start`. */
-  open(pack: string, options: StartOptions = {}): Promise<Run> {
+  open<P extends PackTypes = AnyPack>(
+    pack: string | PackName<P>,
+    options: NoInfer<StartOptions<P>> = {} as StartOptions<P>,
+  ): Promise<Run<P>> {
     return this.#start(Execution.CALLER, pack, options);
   }
 
@@ -144,18 +156,19 @@ export class PawlClient extends BaseClient {
    * are executed here; steps of others wait for a worker. A handler that throws fails
    * its turn, which is retried as the pack says.
    */
-  async run(
-    pack: string,
-    handler: Handlers,
-    options: StartOptions & { readonly tools?: Tools } = {},
-  ): Promise<RunResult> {
-    const run = await this.open(pack, options);
-    return run.drive(handler, { tools: options.tools, signal: options.signal });
+  async run<P extends PackTypes = AnyPack, H extends Handlers<P> = Handlers<P>>(
+    pack: string | PackName<P>,
+    handler: H & ExactHandlers<H, P>,
+    options: NoInfer<RunOptions<P>> = {} as RunOptions<P>,
+  ): Promise<RunResult<P>> {
+    const { tools, signal } = options as { tools?: Tools<P>; signal?: AbortSignal };
+    const run = await this.open<P>(pack, options);
+    return run.drive<H>(handler, { tools, signal });
   }
 
   /** A run by its id. Makes no call: an unknown id shows at the first one. */
-  attach(runId: string): Run {
-    return new Run(this.connection, runId);
+  attach<P extends PackTypes = AnyPack>(runId: string): Run<P> {
+    return new Run<P>(this.connection, runId);
   }
 
   /**
@@ -188,11 +201,15 @@ export class PawlClient extends BaseClient {
   }
 
   /** A worker over this client's connection. */
-  worker(options: WorkerOptions = {}): Worker {
-    return new Worker(this.connection, options);
+  worker<P extends PackTypes = AnyPack>(options: WorkerOptions<P> = {}): Worker<P> {
+    return new Worker<P>(this.connection, options);
   }
 
-  async #start(execution: Execution, pack: string, options: StartOptions): Promise<Run> {
+  async #start<P extends PackTypes>(
+    execution: Execution,
+    pack: string,
+    options: StartOptions<P>,
+  ): Promise<Run<P>> {
     const { namespace, runs } = this.connection;
     const request = {
       namespace,
@@ -210,7 +227,7 @@ export class PawlClient extends BaseClient {
       (rpc) => runs.startRun(request, rpc),
       options,
     );
-    return this.attach(started.run?.runId ?? "");
+    return this.attach<P>(started.run?.runId ?? "");
   }
 
   #document(document: string | Uint8Array, options: PackOptions) {
@@ -223,7 +240,7 @@ export class PawlClient extends BaseClient {
   }
 }
 
-function entryOf(options: StartOptions) {
+function entryOf(options: { readonly agent?: string; readonly state?: string }) {
   if (options.agent !== undefined) {
     return { case: "agent" as const, value: options.agent };
   }

@@ -2,6 +2,7 @@
 
 import { Ending } from "./ending.js";
 import { failTurn, PawlError } from "./errors.js";
+import type { HandlersOf } from "./exact.js";
 import { PartSchema, RunStatus } from "./gen/pawl/v1/record_pb.js";
 import { faultOf } from "./handler_fault.js";
 import { Holder, type Tools } from "./holder.js";
@@ -13,10 +14,11 @@ import { newId, sleep } from "./retry.js";
 import { type RunResult, readResult } from "./run_result.js";
 import type { RunTurns } from "./run_turns.js";
 import { type Handler, Turn, type TurnInfo } from "./turn.js";
+import type { AnyPack, PackTypes } from "./types.js";
 import { type Part, partsOf } from "./values.js";
 
 /** One handler for all turns, or one for each prompt; "*" takes those that have none. */
-export type Handlers = Handler | Readonly<{ [prompt: string]: Handler }>;
+export type Handlers<P extends PackTypes = AnyPack> = HandlersOf<P>;
 
 /** What the loop does next. */
 type Next = "on" | "stop";

@@ -12,13 +12,16 @@ import { newId } from "./retry.js";
 import type { RunTurns } from "./run_turns.js";
 import type { Record } from "./transitions.js";
 import { deniedBy, type Step, type StepCall, type TurnHost } from "./turn.js";
+import type { AnyPack, ArgumentsOf, NameOf, PackTypes } from "./types.js";
 import type { Artifacts, Slots } from "./values.js";
 
 /** A tool that is executed here. What it throws is the error of the step. */
-export type Tool = (payload: Json, call: ToolCall) => Promise<Json> | Json;
+export type Tool<Arguments = Json> = (payload: Arguments, call: ToolCall) => Promise<Json> | Json;
 
 /** Tools by name; "*" takes what has none of its own. */
-export type Tools = Readonly<{ [name: string]: Tool }>;
+export type Tools<P extends PackTypes = AnyPack> = {
+  readonly [N in NameOf<P["tools"]>]?: Tool<ArgumentsOf<P, N>>;
+};
 
 type StepAnswer = Parameters<RunTurns["resolveStep"]>[2];
 

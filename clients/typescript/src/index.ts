@@ -4,7 +4,13 @@
  */
 
 export { type BlobContent, type BlobHead, blobRef } from "./blobs.js";
-export { type PackOptions, PawlClient, type StartOptions } from "./client.js";
+export {
+  type Beginning,
+  type PackOptions,
+  PawlClient,
+  type RunOptions,
+  type StartOptions,
+} from "./client.js";
 export type { Pack, RunFilter } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
@@ -53,8 +59,20 @@ export {
   type StepOptions,
   Turn,
   type TurnInfo,
+  type UntypedHandler,
 } from "./turn.js";
 export { type ToolSchemas, typedTool } from "./typed_tool.js";
+export type {
+  AgentResult,
+  AnyPack,
+  AnyTurn,
+  PackName,
+  PackTypes,
+  ToolTypes,
+  TurnTypes,
+  Values,
+  Writes,
+} from "./types.js";
 export {
   type ArtifactLike,
   type Artifacts,

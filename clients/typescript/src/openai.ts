@@ -20,7 +20,7 @@ import OpenAI from "openai";
 import { PawlError } from "./errors.js";
 import { type ChatCall, Exchange } from "./exchange.js";
 import type { Reply } from "./reply.js";
-import type { Handler, Turn } from "./turn.js";
+import type { Turn, UntypedHandler } from "./turn.js";
 
 /** How a turn is executed by a chat model. */
 export interface ChatOptions {
@@ -48,7 +48,7 @@ const TOLD = ["schema", "step_denied", "step_failed"];
  *
  *     worker.prompt("coder", chatHandler(new OpenAI(), { model: "gpt-5-mini" }));
  */
-export function chatHandler(endpoint: OpenAI, options: ChatOptions): Handler {
+export function chatHandler(endpoint: OpenAI, options: ChatOptions): UntypedHandler {
   const { model, maxRounds = MAX_ROUNDS } = options;
   if (!model) {
     throw new RangeError("model: a name, not empty");

@@ -2,7 +2,8 @@
 
 import { PawlError } from "./errors.js";
 import type { Awaiting } from "./gen/pawl/v1/record_pb.js";
-import type { Artifacts, Content, MessageLike } from "./values.js";
+import type { AnyTurn, TurnTypes, Writes } from "./types.js";
+import type { Content, MessageLike } from "./values.js";
 
 /** What an execution consumed outside the sidecar; all default to 0. */
 export interface Usage {
@@ -30,11 +31,11 @@ export interface Usage {
  *       usage: { inputTokens: 1200, outputTokens: 80 },
  *     };
  */
-export interface Reply {
+export interface Reply<T extends Pick<TurnTypes, "events" | "artifacts"> = AnyTurn> {
   /** One of the turn's allowed events. Default: none, the run ends in a terminal state, else waits. */
-  readonly event?: string;
+  readonly event?: T["events"];
   /** Artifacts to write in the same commit. */
-  readonly artifacts?: Artifacts;
+  readonly artifacts?: Writes<T["artifacts"]>;
   /** Final output. */
   readonly output?: Content;
   /** Messages to append to the conversation, oldest first. */

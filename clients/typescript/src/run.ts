@@ -1,6 +1,7 @@
 /** One run that this process may drive. */
 
 import { Driver, type Handlers } from "./drive.js";
+import type { ExactHandlers } from "./exact.js";
 import type {
   DeleteRunResponse,
   DiffRunsResponse,
@@ -22,6 +23,7 @@ import {
   forkRun,
   verifyRun,
 } from "./travel.js";
+import type { AnyPack, PackTypes } from "./types.js";
 
 /**
  * A run by its id, with the calls of whoever executes its turns.
@@ -32,19 +34,22 @@ import {
  *       await run.complete(turn, { event: allowedEvents[0] });
  *     }
  */
-export class Run extends RunTurns {
+export class Run<P extends PackTypes = AnyPack> extends RunTurns<P> {
   /**
    * Executes its turns until it ends or waits for something from outside. As
    * `PawlClient.run`, for a run that was started before, perhaps by another process.
    */
-  async drive(
-    handler: Handlers,
-    options: { readonly tools?: Tools; readonly signal?: AbortSignal } = {},
-  ): Promise<RunResult> {
+  async drive<H extends Handlers<P> = Handlers<P>>(
+    handler: H & ExactHandlers<H, P>,
+    options: { readonly tools?: Tools<P>; readonly signal?: AbortSignal } = {},
+  ): Promise<RunResult<P>> {
     const { connection, leave } = this.connection.driving();
     try {
       const run = new RunTurns(connection, this.id);
-      return await new Driver(run, handler, { ...options, log: connection.log }).drive();
+      const tools = options.tools as Tools;
+      const how = { tools, signal: options.signal, log: connection.log };
+      const result = await new Driver(run, handler as Handlers, how).drive();
+      return result as unknown as RunResult<P>;
     } finally {
       leave();
     }
@@ -55,7 +60,7 @@ export class Run extends RunTurns {
    * artifacts and messages, and totals at zero. Reasons: FORK_TERMINAL,
    * RECORD_NOT_FOUND, FORK_STATE_MISSING, FORK_ARTIFACT_MISMATCH, BAD_VARIABLES, ...
    */
-  async fork(options: ForkOptions = {}): Promise<Run> {
+  async fork(options: ForkOptions = {}): Promise<Run<P>> {
     return new Run(this.connection, await forkRun(this.connection, this.target, options));
   }
 

@@ -18,6 +18,7 @@ import type { Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { RunReader } from "./run_reader.js";
 import { type RunResult, readResult } from "./run_result.js";
+import type { AnyPack, PackTypes, Writes } from "./types.js";
 import { type Artifacts, type Content, partsOf, type Slots, writesOf } from "./values.js";
 
 /** A call with an idempotency id: made afresh where none is given, kept over repetitions. */
@@ -44,13 +45,13 @@ export interface WriteOptions extends IdOptions {
  *       console.log(record.seq, record.body.case);
  *     }
  */
-export class RunHandle extends RunReader {
+export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   /**
    * What came out of it: status, reason, output and artifacts, as it is now. The same that
    * `PawlClient.run` gives, also after `wait`, for a run that workers executed, and for one
    * that an earlier call with its `requestId` started. Reason: RUN_NOT_FOUND.
    */
-  result(options: CallOptions = {}): Promise<RunResult> {
+  result(options: CallOptions = {}): Promise<RunResult<P>> {
     return readResult(this, options);
   }
 
@@ -60,13 +61,13 @@ export class RunHandle extends RunReader {
    * PAUSED, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, ARTIFACT_TOO_LARGE.
    */
   emit(
-    event: string,
-    options: WriteOptions & { readonly artifacts?: Artifacts } = {},
+    event: P["events"],
+    options: WriteOptions & { readonly artifacts?: Writes<P["artifacts"]> } = {},
   ): Promise<Plain<EmitEventResponse>> {
     const request = {
       ...this.target,
       event,
-      artifacts: writesOf(options.artifacts, options.slots),
+      artifacts: writesOf(options.artifacts as Artifacts | undefined, options.slots),
       eventId: options.id ?? newId(),
       expectedSeq: BigInt(options.expectedSeq ?? 0),
       turnToken: options.turnToken ?? "",
@@ -105,12 +106,12 @@ export class RunHandle extends RunReader {
 
   /** Writes artifacts without a transition. Authority as for `emit`. */
   setArtifacts(
-    artifacts: Artifacts,
+    artifacts: Writes<P["artifacts"]>,
     options: WriteOptions = {},
   ): Promise<Plain<SetArtifactsResponse>> {
     const request = {
       ...this.target,
-      artifacts: writesOf(artifacts, options.slots),
+      artifacts: writesOf(artifacts as Artifacts, options.slots),
       writeId: options.id ?? newId(),
       expectedSeq: BigInt(options.expectedSeq ?? 0),
       turnToken: options.turnToken ?? "",

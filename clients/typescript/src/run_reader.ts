@@ -14,17 +14,18 @@ import {
   type Run as WireRun,
 } from "./gen/pawl/v1/run_pb.js";
 import { type OutputChunk, type OutputOptions, OutputReader } from "./output.js";
-import type { ArtifactData, Json, Plain } from "./plain.js";
+import type { ArtifactData, Plain } from "./plain.js";
 import { Position } from "./position.js";
 import type { CallOptions } from "./retry.js";
 import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 import type { TurnInfo } from "./turn.js";
+import type { AnyPack, PackTypes, Values } from "./types.js";
 
 /** The whole of a run without bodies of artifacts, messages or answers. */
 export type RunInfo = Plain<WireRun>;
 
 /** A run by its id, as those see it who only read. It holds no state: each method is a call. */
-export class RunReader {
+export class RunReader<P extends PackTypes = AnyPack> {
   protected readonly connection: Connection;
   /** The run. A ULID. */
   readonly id: string;
@@ -58,14 +59,14 @@ export class RunReader {
   /** The values of its artifacts by name. */
   async artifacts(
     options: CallOptions & { readonly atSeq?: number } = {},
-  ): Promise<Readonly<{ [name: string]: ArtifactData }>> {
-    return valuesOf(await this.snapshot(options));
+  ): Promise<Values<P["artifacts"]>> {
+    return valuesOf(await this.snapshot(options)) as Values<P["artifacts"]>;
   }
 
   /** The variables that it was started with by name, defaults applied. */
-  async variables(options: CallOptions = {}): Promise<Readonly<{ [name: string]: Json }>> {
+  async variables(options: CallOptions = {}): Promise<P["variables"]> {
     const { variables } = await this.#get(options, { includeVariables: true });
-    return (variables ?? {}) as Readonly<{ [name: string]: Json }>;
+    return (variables ?? {}) as P["variables"];
   }
 
   /**

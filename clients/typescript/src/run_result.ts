@@ -1,20 +1,20 @@
 /** What came out of a run, whoever drove it. */
 
 import { RecordKind, type RunStatus } from "./gen/pawl/v1/record_pb.js";
-import type { ArtifactData } from "./plain.js";
 import type { CallOptions } from "./retry.js";
 import { type RunInfo, type RunReader, valuesOf } from "./run_reader.js";
+import type { AnyPack, PackTypes, Values } from "./types.js";
 import type { Part } from "./values.js";
 
 /** What came out of a run: it has ended, or waits for something from outside. */
-export interface RunResult {
+export interface RunResult<P extends PackTypes = AnyPack> {
   readonly run: RunInfo;
   /** Where the run stands. */
   readonly status: RunStatus;
   /** Why it ended, for example "completed"; empty while it goes on. */
   readonly reason: string;
   /** The last values by name. */
-  readonly artifacts: Readonly<{ [name: string]: ArtifactData }>;
+  readonly artifacts: Values<P["artifacts"]>;
   /** Output of the last turn that was completed, by whomever. */
   readonly output: readonly Part[];
   /** What went wrong in handlers of this process, in order. */
@@ -26,25 +26,25 @@ const WINDOW = 32;
 const GROWTH = 8;
 
 /** The run as it is. Without `output` that is read from the records. */
-export async function readResult(
-  run: RunReader,
+export async function readResult<P extends PackTypes>(
+  run: RunReader<P>,
   options: CallOptions,
   known: { readonly output?: readonly Part[]; readonly errors?: readonly unknown[] } = {},
-): Promise<RunResult> {
+): Promise<RunResult<P>> {
   const snapshot = await run.snapshot(options);
   const info = snapshot.run as RunInfo;
   return {
     run: info,
     status: info.status,
     reason: info.reason,
-    artifacts: valuesOf(snapshot),
+    artifacts: valuesOf(snapshot) as Values<P["artifacts"]>,
     output: known.output ?? (await lastOutput(run, info.seq, options)),
     errors: known.errors ?? [],
   };
 }
 
-async function lastOutput(
-  run: RunReader,
+async function lastOutput<P extends PackTypes>(
+  run: RunReader<P>,
   seq: number,
   options: CallOptions,
 ): Promise<readonly Part[]> {
@@ -60,8 +60,8 @@ async function lastOutput(
   return [];
 }
 
-async function lastBetween(
-  run: RunReader,
+async function lastBetween<P extends PackTypes>(
+  run: RunReader<P>,
   afterSeq: number,
   until: number,
   options: CallOptions,

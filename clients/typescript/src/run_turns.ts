@@ -31,10 +31,11 @@ import {
 import { type CallOptions, newId } from "./retry.js";
 import { type IdOptions, RunHandle } from "./run_handle.js";
 import type { StepCall, TurnInfo } from "./turn.js";
+import type { AnyPack, PackTypes } from "./types.js";
 import { type Slots, toJsonText } from "./values.js";
 
 /** The calls of whoever executes the turns of a run; what a loop or a handler needs of it. */
-export class RunTurns extends RunHandle {
+export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   /**
    * The open turn, rendered now, with a new token that fences the one before. Reasons:
    * NO_OPEN_TURN, RUN_TERMINAL, TURN_LEASED.

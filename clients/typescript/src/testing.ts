@@ -175,12 +175,15 @@ async function firstLine(child: ChildProcess): Promise<string | undefined> {
   }
 }
 
+// biome-ignore-start lint/suspicious/noExplicitAny: it fits whatever types a pack has.
 /** One answer of a script; an Error is thrown. */
-export type Answer = Reply | Error | undefined;
+export type Answer = Reply<any> | Error | undefined;
+// biome-ignore-end lint/suspicious/noExplicitAny: as above.
 
 /** A model by script: a handler that remembers the turns that it saw. */
 export interface Script {
-  (turn: Turn): Reply | undefined;
+  // biome-ignore lint/suspicious/noExplicitAny: it fits whatever types a pack has.
+  (turn: Turn): Reply<any> | undefined;
   readonly turns: readonly Turn[];
 }
 
@@ -195,7 +198,7 @@ export interface Script {
 export function script(answers: Readonly<{ [state: string]: readonly Answer[] }>): Script {
   const left = new Map(Object.entries(answers).map(([name, given]) => [name, [...given]]));
   const turns: Turn[] = [];
-  const handler = (turn: Turn): Reply | undefined => {
+  const handler: (turn: Turn) => Reply | undefined = (turn) => {
     turns.push(turn);
     const given = left.get(turn.state) ?? left.get(turn.prompt);
     if (!given) {

@@ -8,6 +8,7 @@ import type { Json, Plain } from "./plain.js";
 import type { Reply } from "./reply.js";
 import type { OutputPiece } from "./request.js";
 import { checkSchema } from "./schema.js";
+import type { AnyTurn, StepCalls, TurnTypes, Writes } from "./types.js";
 import type { Artifacts } from "./values.js";
 
 /** The open turn, ready to be executed. */
@@ -21,7 +22,14 @@ export type Step = Plain<WireStep>;
  *
  *     const handler: pawl.Handler = (turn) => (turn.terminal ? {} : { event: "Success" });
  */
-export type Handler = (turn: Turn) => Promise<Reply | undefined> | Reply | undefined;
+export type Handler<T extends TurnTypes = AnyTurn> = (
+  turn: Turn<T>,
+) => Promise<Reply<T> | undefined> | Reply<T> | undefined;
+
+// biome-ignore-start lint/suspicious/noExplicitAny: it fits whatever types a pack has.
+/** A handler for turns of any pack: what it answers with is known only while it runs. */
+export type UntypedHandler = (turn: Turn<any>) => Promise<Reply<any>>;
+// biome-ignore-end lint/suspicious/noExplicitAny: as above.
 
 /** One tool call that a turn asks for. */
 export interface StepCall {
@@ -63,7 +71,7 @@ export interface TurnHost {
  *       return { event: report.passed ? "Passed" : "Failed", artifacts: { report } };
  *     });
  */
-export class Turn {
+export class Turn<T extends TurnTypes = AnyTurn> {
   readonly #host: TurnHost;
   /** Everything, as it was read. */
   readonly info: TurnInfo;
@@ -138,7 +146,7 @@ export class Turn {
     return this.info.artifactSlots;
   }
   /** The run's variables, defaults applied. */
-  get variables(): Json | undefined {
+  get variables(): T["variables"] {
     return this.info.variables;
   }
   /** What the pack hands to the executor: parameters, validators, ... */
@@ -161,24 +169,25 @@ export class Turn {
    * Throws a PawlError of kind schema (payload), step_denied, step_failed,
    * step_cancelled, deadline, or with reason STEP_MISMATCH.
    */
-  async step<Result extends Json = Json>(
-    tool: string,
-    payload: Json = {},
-    options: StepOptions = {},
-  ): Promise<Result> {
+  async step<Result extends Json = Json>(...call: StepCalls<T, StepOptions>): Promise<Result> {
+    const [tool, payload = {}, options = {}] = call as readonly unknown[] as [
+      string,
+      Json?,
+      StepOptions?,
+    ];
     if (options.timeoutMs !== undefined) {
       milliseconds("timeoutMs", options.timeoutMs, 1);
     }
     this.checkPayload(tool, payload);
     this.#asked += 1;
     const key = options.key ?? defaultKey(this.info, this.#asked);
-    const call = { tool, payload, key, reframe: options.reframe ?? false };
-    return resultOf(await this.#host.step(call, options.timeoutMs)) as Result;
+    const asked = { tool, payload, key, reframe: options.reframe ?? false };
+    return resultOf(await this.#host.step(asked, options.timeoutMs)) as Result;
   }
 
   /** Writes artifacts in the midst of the turn; durable when it resolves. */
-  setArtifacts(artifacts: Artifacts): Promise<void> {
-    return this.#host.setArtifacts(artifacts);
+  setArtifacts(artifacts: Writes<T["artifacts"]>): Promise<void> {
+    return this.#host.setArtifacts(artifacts as Artifacts);
   }
 
   /**

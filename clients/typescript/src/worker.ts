@@ -1,6 +1,7 @@
 /** A worker: executes turns and tools for a sidecar. */
 
 import type { Connection } from "./connection.js";
+import type { Exact } from "./exact.js";
 import { Executor } from "./executor.js";
 import type { WorkerRegistered, WorkResponse } from "./gen/pawl/v1/worker_pb.js";
 import { deliberate, textOf } from "./handler_fault.js";
@@ -16,6 +17,7 @@ import { newId, sleep } from "./retry.js";
 import type { Session, WorkInit } from "./session.js";
 import type { Handler } from "./turn.js";
 import { type ToolSchemas, typedTool } from "./typed_tool.js";
+import type { AnyPack, ArgumentsOf, LooseName, NameOf, PackTypes, TurnOf } from "./types.js";
 import { type WorkerOptions, type WorkerSettings, workerSettings } from "./worker_options.js";
 
 /**
@@ -27,7 +29,7 @@ import { type WorkerOptions, type WorkerSettings, workerSettings } from "./worke
  *     worker.tool("add", (payload: { a: number; b: number }) => payload.a + payload.b);
  *     await worker.run();
  */
-export class Worker {
+export class Worker<P extends PackTypes = AnyPack> {
   /** Its name, recorded with what it executes. */
   readonly id: string;
   readonly #settings: WorkerSettings;
@@ -43,7 +45,7 @@ export class Worker {
   #draining = false;
   #serving: Promise<void> | undefined;
 
-  constructor(connection: Connection, options: WorkerOptions) {
+  constructor(connection: Connection, options: WorkerOptions<P>) {
     this.#settings = workerSettings(options);
     this.id = options.workerId ?? `typescript-${newId()}`;
     this.#log = connection.log;
@@ -57,14 +59,20 @@ export class Worker {
   }
 
   /** Executes the turns of a prompt; "*": of all that have no handler. */
-  prompt(name: string, handler: Handler): this {
-    this.#handlers.prompt(name, handler);
+  prompt<N extends NameOf<P["prompts"]>, H extends Handler<TurnOf<P, N>>>(
+    name: N,
+    handler: H & Exact<H, TurnOf<P, N>>,
+  ): this {
+    this.#handlers.prompt(name, handler as unknown as Handler);
     return this;
   }
 
   /** Executes the turns of runs of an agent, whatever their prompt; "*": of all. */
-  agent(name: string, handler: Handler): this {
-    this.#handlers.agent(name, handler);
+  agent<H extends Handler<P["turns"]>>(
+    name: NameOf<P["agents"]>,
+    handler: H & Exact<H, P["turns"]>,
+  ): this {
+    this.#handlers.agent(name, handler as unknown as Handler);
     return this;
   }
 
@@ -76,13 +84,19 @@ export class Worker {
    *     worker.tool("add", { input: z.object({ a: z.number() }) }, ({ a }) => a + 1);
    */
   tool<Arguments, Result = Json>(
-    name: string,
+    name: NameOf<P["tools"]>,
     schemas: ToolSchemas<Arguments, Result>,
     handler: ToolHandler<Arguments, NoInfer<Result>>,
   ): this;
   /** As above, without schemas: the handler is called with the payload as it is. */
+  tool<N extends NameOf<P["tools"]>, Result = Json>(
+    name: N,
+    handler: ToolHandler<ArgumentsOf<P, N>, Result>,
+    options?: ToolOptions,
+  ): this;
+  /** As above, for tools of which nothing is known: the handler says what it takes. */
   tool<Payload = Json, Result = Json>(
-    name: string,
+    name: LooseName<P["tools"]>,
     handler: ToolHandler<Payload, Result>,
     options?: ToolOptions,
   ): this;

@@ -1,13 +1,14 @@
 /** Settings of a worker. */
 
 import { capacity, milliseconds } from "./bounds.js";
+import type { AnyPack, PackName, PackTypes } from "./types.js";
 
 /** How a worker works. */
-export interface WorkerOptions {
+export interface WorkerOptions<P extends PackTypes = AnyPack> {
   /** The same over reconnects, different from all others that are connected. Default: fresh. */
   readonly workerId?: string;
   /** "id", "id@version" or digests. Default: all. */
-  readonly packs?: readonly string[];
+  readonly packs?: readonly (string | PackName<P>)[];
   /** Most turns at once, 1 to 10 000. Default 1. */
   readonly turns?: number;
   /** Most steps at once, 1 to 10 000. Default 1. */
@@ -36,10 +37,12 @@ export interface WorkerOptions {
 }
 
 /** Options that were checked, with their defaults. */
-export type WorkerSettings = Required<Omit<WorkerOptions, "workerId">>;
+export type WorkerSettings = Required<Omit<WorkerOptions, "workerId" | "packs">> & {
+  readonly packs: readonly string[];
+};
 
 /** Checks options. Throws a RangeError that names the one that makes no sense. */
-export function workerSettings(options: WorkerOptions): WorkerSettings {
+export function workerSettings<P extends PackTypes>(options: WorkerOptions<P>): WorkerSettings {
   return {
     packs: options.packs ?? [],
     turns: capacity("turns", options.turns ?? 1),

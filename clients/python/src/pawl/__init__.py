@@ -153,6 +153,7 @@ from pawl._tool_call import ToolCall, current_call
 from pawl._turn import Turn
 from pawl._turn_requests import StepCall
 from pawl._turn_view import TurnView
+from pawl._types import AgentResult, AsyncSteps, Steps
 from pawl._values import (
     Artifact,
     ArtifactHead,
@@ -177,6 +178,7 @@ from pawl._worker import Worker
 
 __all__ = [
     "DEFAULT_ADDRESS",
+    "AgentResult",
     "Artifact",
     "ArtifactChange",
     "ArtifactError",
@@ -192,6 +194,7 @@ __all__ = [
     "AsyncHandler",
     "AsyncHandlers",
     "AsyncRun",
+    "AsyncSteps",
     "AsyncTool",
     "AsyncTurn",
     "AuthenticationError",
@@ -310,6 +313,7 @@ __all__ = [
     "StepRequested",
     "StepResolved",
     "StepStatus",
+    "Steps",
     "StreamGapError",
     "SuspendTurn",
     "Task",

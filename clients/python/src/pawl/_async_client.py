@@ -19,6 +19,7 @@ from pawl._records import Record
 from pawl._runs import Identity, RunFilter, RunInfo
 from pawl._tool_check import Tools, check_tools, schemas_of
 from pawl._typed import local
+from pawl._types import GivenT
 from pawl._values import BlobHead, BlobPiece, Content, Json
 
 
@@ -109,12 +110,12 @@ class AsyncClient(AsyncCaller):
         *,
         agent: str = "",
         state: str = "",
-        variables: Mapping[str, Json] | None = None,
+        variables: GivenT | None = None,
         input: Content | None = None,
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
-    ) -> AsyncRun:
+    ) -> AsyncRun[Any, Any, GivenT]:
         """Starts a run and leaves its turns to workers.
 
         `pack` is "id", "id@version" or a digest; `agent` a member key; `state` another
@@ -137,7 +138,7 @@ class AsyncClient(AsyncCaller):
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Starts a run and drives it until it ends or waits for something from outside.
 
         `handler` takes a Turn and returns a Reply (or None), or is a mapping from prompt
@@ -157,16 +158,16 @@ class AsyncClient(AsyncCaller):
         *,
         agent: str = "",
         state: str = "",
-        variables: Mapping[str, Json] | None = None,
+        variables: GivenT | None = None,
         input: Content | None = None,
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
-    ) -> AsyncRun:
+    ) -> AsyncRun[Any, Any, GivenT]:
         """Starts a run that the caller drives, and returns it undriven. As `start`."""
         return await self._start("CALLER", **_without_self(locals()))
 
-    def attach(self, run_id: str) -> AsyncRun:
+    def attach(self, run_id: str) -> AsyncRun[Any, Any, Any]:
         """A run by its id. Makes no call: an unknown id shows at the first one."""
         return AsyncRun(self, run_id)
 
@@ -326,7 +327,7 @@ class AsyncClient(AsyncCaller):
         """
         return self.read(self._download(ref, offset, reconnect_for))
 
-    async def _start(self, execution: str, pack: str, **what: Any) -> AsyncRun:
+    async def _start(self, execution: str, pack: str, **what: Any) -> AsyncRun[Any, Any, Any]:
         started = await self.call(self._runs.start(start_of(pack, **what), execution))
         return AsyncRun(self, started.run.run_id, started)
 

@@ -27,7 +27,7 @@ class AsyncDrivenTurn(AsyncTurn):
         super().__init__(info)
         self._client, self._holder, self._tools = client, holder, tools
 
-    async def step(
+    async def _step(
         self,
         tool: str,
         payload: Mapping[str, Json] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, cast
 
 from pawl._async_caller import AsyncCaller
 from pawl._async_driven_turn import AsyncDrivenTurn
@@ -35,14 +35,16 @@ from pawl._runs import (
 )
 from pawl._turn_requests import StepCall
 from pawl._typed import local
-from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
+from pawl._types import ArtifactsT, EventT, GivenT, VariablesT
+from pawl._values import Content, Fault, Json, OutputPiece, Usage
 
-AsyncHandler: TypeAlias = "Callable[[AsyncTurn], Awaitable[Reply | None] | Reply | None]"
+AnyReply: TypeAlias = Reply[Any, Any]
+AsyncHandler: TypeAlias = "Callable[[AsyncTurn], Awaitable[AnyReply | None] | AnyReply | None]"
 AsyncHandlers: TypeAlias = "AsyncHandler | Mapping[str, AsyncHandler]"
 AsyncTool: TypeAlias = Callable[..., Any]
 
 
-class AsyncRun:
+class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
     """A run by its id. It follows no state: each method is a call.
 
     Ids (`event_id`, `request_id`, ...) are made afresh where none is given, and kept
@@ -69,17 +71,18 @@ class AsyncRun:
         operation = self._runs.get(self.id, at_seq, artifacts=True, variables=include_variables)
         return await self._client.call(operation)
 
-    async def artifacts(self, *, at_seq: int = 0) -> dict[str, ArtifactLike]:
+    async def artifacts(self, *, at_seq: int = 0) -> ArtifactsT:
         """The values of its artifacts by name."""
-        return values_of((await self.snapshot(at_seq=at_seq)).artifacts)
+        values: Any = values_of((await self.snapshot(at_seq=at_seq)).artifacts)
+        return cast("ArtifactsT", values)
 
-    async def variables(self) -> dict[str, Json]:
+    async def variables(self) -> VariablesT:
         """The variables that it was started with, defaults applied; none once it was erased."""
         operation = self._runs.get(self.id, 0, variables=True)
-        variables: dict[str, Json] | None = (await self._client.call(operation)).variables
-        return variables or {}
+        variables: Any = (await self._client.call(operation)).variables
+        return cast("VariablesT", variables or {})
 
-    async def result(self) -> RunResult:
+    async def result(self) -> RunResult[ArtifactsT]:
         """What came out of it: status, reason, output and artifacts, as it is now. The same
         that `Client.run` gives, also after `wait`, for a run that workers executed, and for
         one that an earlier call with its `request_id` started.
@@ -95,7 +98,7 @@ class AsyncRun:
 
     async def drive(
         self, handler: AsyncHandlers, *, tools: Mapping[str, AsyncTool] | None = None
-    ) -> RunResult:
+    ) -> RunResult[ArtifactsT]:
         """Executes its turns until it ends or waits for something from outside.
 
         As `Client.run`, for a run that was started before, perhaps by another process.
@@ -112,9 +115,9 @@ class AsyncRun:
 
     async def emit(
         self,
-        event: str,
+        event: EventT,
         *,
-        artifacts: Mapping[str, ArtifactLike] | None = None,
+        artifacts: ArtifactsT | None = None,
         event_id: str = "",
         expected_seq: int = 0,
         turn_token: str = "",
@@ -189,7 +192,7 @@ class AsyncRun:
 
     async def set_artifacts(
         self,
-        artifacts: Mapping[str, ArtifactLike],
+        artifacts: ArtifactsT,
         *,
         slots: Sequence[ArtifactSlot] = (),
         write_id: str = "",
@@ -240,15 +243,15 @@ class AsyncRun:
         *,
         at_seq: int = 0,
         pack: str = "",
-        variables: Mapping[str, Json] | None = None,
-        artifacts: Mapping[str, ArtifactLike] | None = None,
+        variables: GivenT | None = None,
+        artifacts: ArtifactsT | None = None,
         labels: Mapping[str, str] | None = None,
         execution: str = "UNSPECIFIED",
         max_steps: int = 0,
         max_wall_time_sec: int = 0,
         reuse_steps: bool | None = None,
         request_id: str = "",
-    ) -> AsyncRun:
+    ) -> AsyncRun[EventT, ArtifactsT, GivenT]:
         """Begins a run as a copy of this one at a record (0: as it is); this one is only
         read. Another `pack`, `variables`, `artifacts` and `labels` are set over its own;
         `execution` is by default its own. `reuse_steps`: the answered steps of the visit

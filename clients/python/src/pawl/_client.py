@@ -20,6 +20,7 @@ from pawl._run import Handlers, Run, Tool
 from pawl._runs import Identity, RunFilter, RunInfo
 from pawl._tool_check import Tools, check_tools, schemas_of
 from pawl._typed import local
+from pawl._types import GivenT
 from pawl._values import BlobHead, BlobPiece, Content, Json
 
 
@@ -108,12 +109,12 @@ class Client(Caller):
         *,
         agent: str = "",
         state: str = "",
-        variables: Mapping[str, Json] | None = None,
+        variables: GivenT | None = None,
         input: Content | None = None,
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
-    ) -> Run:
+    ) -> Run[Any, Any, GivenT]:
         """Starts a run and leaves its turns to workers.
 
         `pack` is "id", "id@version" or a digest; `agent` a member key; `state` another
@@ -136,7 +137,7 @@ class Client(Caller):
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Starts a run and drives it until it ends or waits for something from outside.
 
         `handler` takes a Turn and returns a Reply (or None), or is a mapping from prompt
@@ -156,16 +157,16 @@ class Client(Caller):
         *,
         agent: str = "",
         state: str = "",
-        variables: Mapping[str, Json] | None = None,
+        variables: GivenT | None = None,
         input: Content | None = None,
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
-    ) -> Run:
+    ) -> Run[Any, Any, GivenT]:
         """Starts a run that the caller drives, and returns it undriven. As `start`."""
         return self._start("CALLER", **_without_self(locals()))
 
-    def attach(self, run_id: str) -> Run:
+    def attach(self, run_id: str) -> Run[Any, Any, Any]:
         """A run by its id. Makes no call: an unknown id shows at the first one."""
         return Run(self, run_id)
 
@@ -322,7 +323,7 @@ class Client(Caller):
         """
         return self.read(self._download(ref, offset, reconnect_for))
 
-    def _start(self, execution: str, pack: str, **what: Any) -> Run:
+    def _start(self, execution: str, pack: str, **what: Any) -> Run[Any, Any, Any]:
         started = self.call(self._runs.start(start_of(pack, **what), execution))
         return Run(self, started.run.run_id, started)
 

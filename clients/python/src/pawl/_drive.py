@@ -225,7 +225,7 @@ class Driver:
     output: tuple[Any, ...] | None = None
     """Of the turn that was completed here; None: another one may have been since."""
 
-    def drive(self) -> Flow[RunResult]:
+    def drive(self) -> Flow[RunResult[Any]]:
         """The whole loop."""
         info: TurnInfo | None = None
         while True:

@@ -28,7 +28,7 @@ class DrivenTurn(Turn):
         super().__init__(info)
         self._client, self._holder, self._tools = client, holder, tools
 
-    def step(
+    def _step(
         self,
         tool: str,
         payload: Mapping[str, Json] | None = None,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Literal, cast
 
 from pawl._convert import enum_of, from_proto, optional, optional_record
 from pawl._enums import Awaiting, Disposition, RunStatus
 from pawl._records import Record
 from pawl._runs import RunInfo, Snapshot, StepOutcome, TurnRef
+from pawl._types import ReplyArtifactsT, ReplyEventT, ValuesT
 from pawl._values import Artifact, ArtifactLike, Content, Message, Usage
 
 
@@ -78,8 +79,9 @@ class Waited:
     timed_out: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+# Without slots: `Reply[...]()` sets an attribute, which only such a class refuses in peace.
+@dataclass(frozen=True, kw_only=True)
+class Reply(Generic[ReplyEventT, ReplyArtifactsT]):
     """What a handler makes of a turn.
 
     `event` is one of the turn's allowed events, or empty: the run then ends in a
@@ -92,8 +94,8 @@ class Reply:
     'Success'
     """
 
-    event: str = ""
-    artifacts: Mapping[str, ArtifactLike] = field(default_factory=dict)
+    event: ReplyEventT | Literal[""] = ""
+    artifacts: ReplyArtifactsT = field(default_factory=lambda: cast("Any", {}))
     output: Content | None = None
     messages: Sequence[Message] = ()
     usage: Usage | None = None
@@ -102,7 +104,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
+class RunResult(Generic[ValuesT]):
     """What came out of a run: ended, or waiting for something from outside.
 
     `artifacts` are the last values by name. `output` is that of the last turn that was
@@ -111,7 +113,7 @@ class RunResult:
     """
 
     run: RunInfo
-    artifacts: Mapping[str, ArtifactLike]
+    artifacts: ValuesT
     output: tuple[Any, ...]
     errors: tuple[BaseException, ...]
 

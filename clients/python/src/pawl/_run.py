@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, cast
 
 from pawl._caller import Caller
 from pawl._drive import Driver, Holder
@@ -36,14 +36,16 @@ from pawl._runs import (
 from pawl._turn import Turn
 from pawl._turn_requests import StepCall
 from pawl._typed import local
-from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
+from pawl._types import ArtifactsT, EventT, GivenT, VariablesT
+from pawl._values import Content, Fault, Json, OutputPiece, Usage
 
-Handler: TypeAlias = "Callable[[Turn], Reply | None]"
+AnyReply: TypeAlias = Reply[Any, Any]
+Handler: TypeAlias = "Callable[[Turn], AnyReply | None]"
 Handlers: TypeAlias = "Handler | Mapping[str, Handler]"
 Tool: TypeAlias = Callable[..., Any]
 
 
-class Run:
+class Run(Generic[EventT, ArtifactsT, VariablesT]):
     """A run by its id. It follows no state: each method is a call.
 
     Ids (`event_id`, `request_id`, ...) are made afresh where none is given, and kept
@@ -70,17 +72,18 @@ class Run:
         operation = self._runs.get(self.id, at_seq, artifacts=True, variables=include_variables)
         return self._client.call(operation)
 
-    def artifacts(self, *, at_seq: int = 0) -> dict[str, ArtifactLike]:
+    def artifacts(self, *, at_seq: int = 0) -> ArtifactsT:
         """The values of its artifacts by name."""
-        return values_of((self.snapshot(at_seq=at_seq)).artifacts)
+        values: Any = values_of((self.snapshot(at_seq=at_seq)).artifacts)
+        return cast("ArtifactsT", values)
 
-    def variables(self) -> dict[str, Json]:
+    def variables(self) -> VariablesT:
         """The variables that it was started with, defaults applied; none once it was erased."""
         operation = self._runs.get(self.id, 0, variables=True)
-        variables: dict[str, Json] | None = (self._client.call(operation)).variables
-        return variables or {}
+        variables: Any = (self._client.call(operation)).variables
+        return cast("VariablesT", variables or {})
 
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[ArtifactsT]:
         """What came out of it: status, reason, output and artifacts, as it is now. The same
         that `Client.run` gives, also after `wait`, for a run that workers executed, and for
         one that an earlier call with its `request_id` started.
@@ -94,7 +97,9 @@ class Run:
 
         return self._client.perform(read_result(self._runs, self.id, call))
 
-    def drive(self, handler: Handlers, *, tools: Mapping[str, Tool] | None = None) -> RunResult:
+    def drive(
+        self, handler: Handlers, *, tools: Mapping[str, Tool] | None = None
+    ) -> RunResult[ArtifactsT]:
         """Executes its turns until it ends or waits for something from outside.
 
         As `Client.run`, for a run that was started before, perhaps by another process.
@@ -111,9 +116,9 @@ class Run:
 
     def emit(
         self,
-        event: str,
+        event: EventT,
         *,
-        artifacts: Mapping[str, ArtifactLike] | None = None,
+        artifacts: ArtifactsT | None = None,
         event_id: str = "",
         expected_seq: int = 0,
         turn_token: str = "",
@@ -184,7 +189,7 @@ class Run:
 
     def set_artifacts(
         self,
-        artifacts: Mapping[str, ArtifactLike],
+        artifacts: ArtifactsT,
         *,
         slots: Sequence[ArtifactSlot] = (),
         write_id: str = "",
@@ -235,15 +240,15 @@ class Run:
         *,
         at_seq: int = 0,
         pack: str = "",
-        variables: Mapping[str, Json] | None = None,
-        artifacts: Mapping[str, ArtifactLike] | None = None,
+        variables: GivenT | None = None,
+        artifacts: ArtifactsT | None = None,
         labels: Mapping[str, str] | None = None,
         execution: str = "UNSPECIFIED",
         max_steps: int = 0,
         max_wall_time_sec: int = 0,
         reuse_steps: bool | None = None,
         request_id: str = "",
-    ) -> Run:
+    ) -> Run[EventT, ArtifactsT, GivenT]:
         """Begins a run as a copy of this one at a record (0: as it is); this one is only
         read. Another `pack`, `variables`, `artifacts` and `labels` are set over its own;
         `execution` is by default its own. `reuse_steps`: the answered steps of the visit

@@ -25,7 +25,7 @@ def read_result(
     call: Call,
     errors: tuple[BaseException, ...] = (),
     output: tuple[Any, ...] | None = None,
-) -> Flow[RunResult]:
+) -> Flow[RunResult[Any]]:
     """The run as it is. `output` None: it is read from the records."""
     snapshot: Snapshot = yield from call(runs.get(run_id, 0, artifacts=True))
     if output is None:

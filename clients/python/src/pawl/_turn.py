@@ -5,25 +5,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Generic, cast
 
 from pawl._turn_view import TurnView
-from pawl._values import ArtifactLike, Json, OutputPiece
+from pawl._types import ReadT, StepsT, WrittenT
+from pawl._values import Json, OutputPiece
 
 
-class Turn(TurnView, ABC):
-    """A turn for a handler that blocks."""
+class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
+    """A turn for a handler that blocks.
 
-    @abstractmethod
-    def step(
-        self,
-        tool: str,
-        payload: Mapping[str, Json] | None = None,
-        *,
-        key: str = "",
-        reframe: bool = False,
-        timeout: float | None = None,
-    ) -> Json:
-        """Makes a durable tool call through the sidecar and returns its result.
+    Its parameters say how `step` is called, what `set_artifacts` takes and what `variables`
+    are; `pawl codegen` makes them of a pack.
+    """
+
+    @property
+    def step(self) -> StepsT:
+        """Makes a durable tool call through the sidecar and returns its result:
+        `step(tool, payload, *, key="", reframe=False, timeout=None)`.
 
         The call is recorded before it is made. If this turn is executed again, the
         same key gives the recorded answer and no tool runs twice. `key` is by default
@@ -35,9 +34,22 @@ class Turn(TurnView, ABC):
         StepCancelledError, StepMismatchError, DeadlineError; and SuspendTurn, which is
         no error, in a worker with `suspend_after`.
         """
+        return cast("StepsT", self._step)
 
     @abstractmethod
-    def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
+    def _step(
+        self,
+        tool: str,
+        payload: Mapping[str, Json] | None = None,
+        *,
+        key: str = "",
+        reframe: bool = False,
+        timeout: float | None = None,
+    ) -> Json:
+        """What `step` is."""
+
+    @abstractmethod
+    def set_artifacts(self, artifacts: WrittenT) -> None:
         """Writes artifacts in the midst of the turn; durable when it returns."""
 
     @abstractmethod

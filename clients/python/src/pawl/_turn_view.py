@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Generic
 
 from pawl import _schema
 from pawl._enums import StepStatus
 from pawl._errors import StepCancelledError, StepDeniedError, StepFailedError
 from pawl._runs import ArtifactSlot, PackRef, Step, StepOutcome, ToolSpec, TurnInfo
+from pawl._types import ReadT
 from pawl._values import Json, Message, OutputPiece, Part
 
 
-class TurnView:
+class TurnView(Generic[ReadT]):
     """What a handler can read of its turn."""
 
     def __init__(self, info: TurnInfo, *, agent: str = "", labels: Mapping[str, str] | None = None):
@@ -88,9 +90,10 @@ class TurnView:
         return self.info.artifact_slots
 
     @property
-    def variables(self) -> Json:
+    def variables(self) -> ReadT:
         """The run's variables, defaults applied."""
-        return self.info.variables
+        variables: ReadT = self.info.variables
+        return variables
 
     @property
     def settings(self) -> Json:

@@ -33,7 +33,7 @@ class WorkTurn(AsyncTurn):
         super().__init__(held.info, agent=held.agent, labels=held.labels)
         self._link, self._held, self._suspend_after = link, held, suspend_after
 
-    async def step(
+    async def _step(
         self,
         tool: str,
         payload: Mapping[str, Json] | None = None,
@@ -192,7 +192,7 @@ class ThreadTurn(Turn):
         super().__init__(turn.info, agent=turn.agent, labels=turn.labels)
         self._turn, self._loop = turn, loop
 
-    def step(
+    def _step(
         self,
         tool: str,
         payload: Mapping[str, Json] | None = None,

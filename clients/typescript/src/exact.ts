@@ -1,0 +1,41 @@
+/** Handlers of a pack whose types are known, and whether they return what is declared. */
+
+import type { Reply } from "./reply.js";
+import type { Handler } from "./turn.js";
+import type { IsLoose, NameOf, PackTypes, TurnOf, TurnTypes } from "./types.js";
+
+// TypeScript lets a function return more properties than its type has. So what a handler
+// returns is looked at itself.
+
+type KeysOf<T> = T extends unknown ? keyof T : never;
+
+type Made<H> = H extends (...given: never[]) => infer R ? Awaited<R> : never;
+
+type UnknownArtifacts<R, A> = R extends { readonly artifacts?: infer Given }
+  ? IsLoose<NonNullable<Given>> extends true
+    ? never
+    : Exclude<KeysOf<NonNullable<Given>>, keyof A>
+  : never;
+
+type Undeclared<R, T extends TurnTypes> =
+  | Exclude<KeysOf<R>, keyof Reply>
+  | UnknownArtifacts<R, T["artifacts"]>;
+
+/** Nothing, or what a handler returns though nobody declared it. */
+export type Exact<H, T extends TurnTypes> = [Undeclared<Made<H>, T>] extends [never]
+  ? unknown
+  : { readonly "not declared": Undeclared<Made<H>, T> };
+
+/** One handler for all turns, or one for each prompt; "*" takes those that have none. */
+export type HandlersOf<P extends PackTypes> =
+  | Handler<P["turns"]>
+  | (IsLoose<P["prompts"]> extends true
+      ? Readonly<{ [prompt: string]: Handler<P["turns"]> }>
+      : { readonly [N in NameOf<P["prompts"]>]?: Handler<TurnOf<P, N>> });
+
+/** As `Exact`, for one handler or one for each prompt. */
+export type ExactHandlers<H, P extends PackTypes> = H extends (...given: never[]) => unknown
+  ? Exact<H, P["turns"]>
+  : {
+      readonly [N in keyof H]: N extends NameOf<P["prompts"]> ? Exact<H[N], TurnOf<P, N>> : never;
+    };

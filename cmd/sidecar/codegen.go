@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/codegen"
+	"github.com/pawl-dev/pawl/internal/pack"
+)
+
+// generation is what `sidecar codegen` was asked for.
+type generation struct {
+	lang, out, strict string
+	check             bool
+}
+
+func newCodegen(p *cli.Printer) *cobra.Command {
+	g := generation{}
+	cmd := &cobra.Command{
+		Use:   "codegen --lang LANGUAGE [--out FILE] [--check] PACK",
+		Short: "Write the types of a pack for Python or TypeScript",
+		Long: `Writes a module with the types of a pack's events, artifacts and variables and of the
+arguments of its tools, so that a misspelt name is a type error. PACK is a file (JSON or
+YAML; - is standard input). "pawl codegen" of the Python package and "npx pawl codegen" of
+the npm package do the same for their own language. docs/codegen.md shows its use.
+
+Exit codes: 0 written, or with --check the same; 1 the pack has errors, or with --check FILE
+differs or is missing; 2 it could not be read or written.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := checkChoice("lang", g.lang, codegen.Languages()...); err != nil {
+				return cli.Usage(err)
+			}
+			if g.check && g.out == "" {
+				return cli.Usage(errors.New("--check needs --out, the file to compare with"))
+			}
+			return g.run(p, args[0])
+		},
+	}
+	cmd.Flags().StringVar(&g.lang, "lang", "", "python or typescript")
+	cmd.Flags().StringVar(&g.out, "out", "", "file to write; default standard output")
+	cmd.Flags().BoolVar(&g.check, "check", false, "write nothing; say whether --out is up to date")
+	completeFrom(cmd, "lang", codegen.Languages()...)
+	bindStrict(cmd, &g.strict)
+	return cmd
+}
+
+func (g *generation) run(p *cli.Printer, path string) error {
+	content, err := readPack(path)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	loaded, found, err := pack.Load(content, pack.Options{Strict: g.strict})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if loaded == nil {
+		return refusedPack(p, path, found)
+	}
+	made, err := codegen.Generate(loaded, g.lang)
+	if err != nil {
+		return err
+	}
+	switch {
+	case g.check:
+		return g.compare(p, made)
+	case g.out == "":
+		_, err = p.Out.Write(made)
+	default:
+		err = replaceFile(g.out, made)
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return nil
+}
+
+// compare says whether the file is what would be written.
+func (g *generation) compare(p *cli.Printer, made []byte) error {
+	there, err := os.ReadFile(g.out)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		p.Warnf("%s: %s", g.out, p.Bad("missing"))
+		return cli.Fault()
+	case err != nil:
+		return cli.Usage(err)
+	case !bytes.Equal(there, made):
+		p.Warnf("%s: %s; write it again without --check", g.out, p.Bad("not up to date"))
+		return cli.Fault()
+	}
+	return nil
+}
+
+// replaceFile writes a file whole or not at all, so that nobody reads a part of a module.
+func replaceFile(path string, content []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".codegen-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,60 @@
+package codegen
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/pack"
+)
+
+// writers write a module in each language.
+var writers = map[string]func(*module) string{"python": python, "typescript": typescript}
+
+// Languages lists what [Generate] writes, sorted.
+func Languages() []string { return []string{"python", "typescript"} }
+
+// Generate writes the module with the types of a pack, in one of [Languages].
+func Generate(p *pack.Pack, lang string) ([]byte, error) {
+	write := writers[lang]
+	if write == nil {
+		return nil, fmt.Errorf("codegen: language %q is none of %s", lang, strings.Join(Languages(), ", "))
+	}
+	m, err := survey(p)
+	if err != nil {
+		return nil, fmt.Errorf("codegen: %w", err)
+	}
+	return []byte(write(m)), nil
+}
+
+// eachTurn gives every turn with the words that its types are named by; the one of all prompts
+// has none.
+func (m *module) eachTurn(do func(words []string, t *turn)) {
+	do(nil, &m.all)
+	for i := range m.prompts {
+		do([]string{m.prompts[i].prompt}, &m.prompts[i])
+	}
+}
+
+// toolNamed finds a tool.
+func (m *module) toolNamed(name string) *tool {
+	i := slices.IndexFunc(m.tools, func(t tool) bool { return t.name == name })
+	return &m.tools[i]
+}
+
+// mayBeLeftOut says whether a call of a tool needs no arguments.
+func (t *tool) mayBeLeftOut() bool {
+	if t.arguments == nil {
+		return true
+	}
+	whole := t.arguments.resolved()
+	if whole.kind != object {
+		return whole.kind != union
+	}
+	for _, needed := range whole.required {
+		if needed {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,234 @@
+package codegen
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// size bounds what is made of one tool's schema, in types and in joins of types; what is
+// beyond it is any JSON value.
+const size = 4000
+
+// reader makes types of one compiled schema.
+type reader struct {
+	defs map[*jsonschema.Schema]*definition
+	// order is that in which definitions were met.
+	order []*definition
+	// nesting counts the objects and lists around what is read.
+	nesting int
+	left    int
+}
+
+func newReader() *reader {
+	return &reader{defs: map[*jsonschema.Schema]*definition{}, left: size}
+}
+
+func (r *reader) spend()      { r.left-- }
+func (r *reader) spent() bool { return r.left <= 0 }
+
+// payload is the type of what a tool takes, which is an object whatever its schema says.
+func (r *reader) payload(s *jsonschema.Schema, path []string) *typ {
+	t := r.read(s, path)
+	if whole := t.resolved(); whole != nil && whole.kind == object && whole.implied {
+		whole.implied = false
+	}
+	return t
+}
+
+// read is the type of a schema's values. What its keywords say holds at once.
+func (r *reader) read(s *jsonschema.Schema, path []string) *typ {
+	if r.spend(); r.spent() {
+		return unknownType
+	}
+	if s.Bool != nil {
+		return anyType // Where nothing is admitted, any type will do.
+	}
+	t := r.own(s, path)
+	if s.Ref != nil {
+		t = r.meet(t, r.refer(s.Ref, path))
+	}
+	for _, sub := range s.AllOf {
+		t = r.meet(t, r.read(sub, path))
+	}
+	for _, choice := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
+		if len(choice) == 0 {
+			continue
+		}
+		types := make([]*typ, len(choice))
+		for i, sub := range choice {
+			types[i] = r.meet(t, r.read(sub, path))
+		}
+		t = unite(types)
+	}
+	if s.If != nil {
+		t = r.meet(t, unknownType)
+	}
+	return t
+}
+
+// refer is the type of what a reference leads to. One that leads back to itself with
+// neither an object nor a list in between says nothing that a type could.
+func (r *reader) refer(s *jsonschema.Schema, path []string) *typ {
+	def := r.defs[s]
+	if def == nil {
+		def = &definition{path: slices.Clone(path), nesting: r.nesting, open: true}
+		r.defs[s] = def
+		def.typ = settled(r.read(s, path))
+		def.open = false
+		r.order = append(r.order, def)
+	}
+	if def.open && def.nesting == r.nesting {
+		return unknownType
+	}
+	return &typ{kind: named, def: def}
+}
+
+// own is what a schema says by itself: its values, or their types.
+func (r *reader) own(s *jsonschema.Schema, path []string) *typ {
+	if s.Const != nil {
+		return valueType(*s.Const)
+	}
+	if s.Enum != nil {
+		types := make([]*typ, len(s.Enum.Values))
+		for i, value := range s.Enum.Values {
+			types[i] = valueType(value)
+		}
+		return unite(types)
+	}
+	if s.Types == nil {
+		if len(s.Properties) == 0 && len(s.Required) == 0 && !isCurious(s) {
+			return anyType
+		}
+		t := r.object(s, path)
+		if t.kind == dict {
+			return anyType
+		}
+		// It says nothing of other names where it names no property.
+		t.implied, t.open = true, t.open && (len(s.Properties) > 0 || isCurious(s))
+		return t
+	}
+	var types []*typ
+	for _, name := range s.Types.ToStrings() {
+		types = append(types, r.typed(name, s, path))
+	}
+	return unite(types)
+}
+
+// typed is the type of the values of one of JSON's types.
+func (r *reader) typed(name string, s *jsonschema.Schema, path []string) *typ {
+	switch name {
+	case "null":
+		return &typ{kind: null}
+	case "boolean":
+		return &typ{kind: boolean}
+	case "integer":
+		return &typ{kind: integer}
+	case "number":
+		return &typ{kind: number}
+	case "string":
+		return &typ{kind: text}
+	case "array":
+		return &typ{kind: list, elem: r.inside(items(s), append(path, "item"))}
+	}
+	return r.object(s, path)
+}
+
+// items is the schema of all elements of a list; nil: there is none for all.
+func items(s *jsonschema.Schema) *jsonschema.Schema {
+	if each, ok := s.Items.(*jsonschema.Schema); ok {
+		return each
+	}
+	if len(s.PrefixItems) > 0 {
+		return nil
+	}
+	return s.Items2020
+}
+
+// object is the type of a schema's objects.
+func (r *reader) object(s *jsonschema.Schema, path []string) *typ {
+	further, _ := s.AdditionalProperties.(*jsonschema.Schema)
+	allowed, said := s.AdditionalProperties.(bool)
+	open := isCurious(s) || further != nil || said && allowed
+	if len(s.Properties) == 0 && len(s.Required) == 0 && !isCurious(s) && (open || !said) {
+		if further != nil {
+			return &typ{kind: dict, elem: r.inside(further, append(path, "value"))}
+		}
+		return &typ{kind: dict, elem: anyType, open: open}
+	}
+	t := &typ{kind: object, fields: map[string]*field{}, required: map[string]bool{}, open: open}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		sub := s.Properties[name]
+		if sub.Bool != nil && !*sub.Bool {
+			continue // It must not be there.
+		}
+		t.fields[name] = &field{about: sub.Description, typ: r.inside(sub, append(path, name))}
+	}
+	for _, name := range s.Required {
+		t.required[name] = true
+	}
+	// An object of which only required names are known has any others.
+	t.open = t.open || len(s.Properties) == 0 && !said
+	return t
+}
+
+// isCurious says whether a schema speaks of names that it does not list.
+func isCurious(s *jsonschema.Schema) bool {
+	if len(s.PatternProperties) > 0 || s.UnevaluatedProperties != nil || len(s.DependentSchemas) > 0 {
+		return true
+	}
+	for _, dependency := range s.Dependencies {
+		if _, is := dependency.(*jsonschema.Schema); is {
+			return true
+		}
+	}
+	return false
+}
+
+// inside reads a schema within an object or a list.
+func (r *reader) inside(s *jsonschema.Schema, path []string) *typ {
+	if s == nil {
+		return anyType
+	}
+	r.nesting++
+	t := settled(r.read(s, slices.Clone(path)))
+	r.nesting--
+	return t
+}
+
+// settled is a type that nothing is added to: what was only implied is no claim.
+func settled(t *typ) *typ {
+	switch {
+	case t.implied, t.kind == unknown:
+		return anyType
+	case t.kind == union:
+		out := make([]*typ, len(t.of))
+		for i, member := range t.of {
+			out[i] = settled(member)
+		}
+		return unite(out)
+	}
+	return t
+}
+
+// valueType is the type of one value; of a value that no type can name, that of its like.
+func valueType(value any) *typ {
+	switch v := value.(type) {
+	case nil:
+		return &typ{kind: null}
+	case bool, string:
+		return &typ{kind: literal, value: v}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return &typ{kind: literal, value: n}
+		}
+		return &typ{kind: number}
+	case []any:
+		return &typ{kind: list, elem: anyType}
+	case map[string]any:
+		return anyObject
+	}
+	return unknownType
+}

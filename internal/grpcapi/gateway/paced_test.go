@@ -6,76 +6,103 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // TestSlowBody: a body that does not come ends the request, and so does a client that
-// takes nothing of an answer; a stream may last.
+// takes nothing of an answer; a stream may last. Over pipes, whose deadlines are of the
+// bubble's clock: it stands while anybody has anything to do.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	ended := make(chan error, 2)
-	handler := paced(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	synctest.Test(t, func(t *testing.T) {
+		const body, piece = time.Second, 3 * time.Second
+		ended := make(chan error, 1)
+		dial := paceServer(t, paced(slowAnswers(ended), body, piece))
+		for request, after := range map[string]time.Duration{
+			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nten bytes": body,
+			"GET / HTTP/1.1\r\nHost: x\r\n\r\n":                                  piece,
+		} {
+			begun, conn := time.Now(), dial(request)
+			if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != after {
+				t.Errorf("%.10s ended after %v: %v", request, time.Since(begun), err)
+			}
+			conn.Close()
+		}
+		conn := dial("POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+		if _, err := bufio.NewReader(conn).ReadString('x'); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		select {
+		case err := <-ended:
+			t.Errorf("a stream that is read is ended: %v", err)
+		default:
+		}
+		conn.Close()
+		<-ended
+	})
+}
+
+// slowAnswers reads the body and answers without end; one piece of a stream only. ended
+// gets why.
+func slowAnswers(ended chan<- error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			ended <- err
 			return
 		}
-		piece := strings.Repeat("x", 1<<20)
 		if r.URL.Path == "/stream" {
-			piece = "x" // it has to be through in time on a busy machine, too
+			_, _ = io.WriteString(w, "x")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			ended <- r.Context().Err()
+			return
 		}
 		for {
-			if _, err := io.WriteString(w, piece); err != nil {
+			if _, err := io.WriteString(w, strings.Repeat("x", 1<<20)); err != nil {
 				ended <- err
 				return
 			}
-			if r.URL.Path == "/stream" {
-				_ = http.NewResponseController(w).Flush()
-				<-r.Context().Done()
-				ended <- r.Context().Err()
-				return
-			}
 		}
-	}), 500*time.Millisecond, 500*time.Millisecond)
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	for _, request := range []string{
-		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nten bytes",
-		"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-	} {
-		conn := say(t, server, request)
-		if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%.10s: %v", request, err)
-		}
-		conn.Close()
-	}
-	conn := say(t, server, "POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
-	answer := bufio.NewReader(conn)
-	if _, err := answer.ReadString('x'); err != nil {
-		t.Fatal(err)
-	}
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case err := <-ended:
-		t.Errorf("a stream that is read is ended: %v", err)
-	case <-timer.C:
-	}
-	conn.Close()
-	<-ended
+	})
 }
 
-func say(t *testing.T, server *httptest.Server, request string) net.Conn {
+// paceServer serves until the test ends; what it returns says something over a connection
+// of its own.
+func paceServer(t *testing.T, handler http.Handler) (dial func(request string) net.Conn) {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	pipes, ended := make(pipes), make(chan error, 1)
+	server := &http.Server{Handler: handler}
+	go func() { ended <- server.Serve(pipes) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-ended
+	})
+	return func(request string) net.Conn {
+		near, far := net.Pipe()
+		pipes <- far
+		if _, err := io.WriteString(near, request); err != nil {
+			t.Fatal(err)
+		}
+		return near
 	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
-	return conn
 }
+
+// pipes is a listener for one end each.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }

@@ -18,8 +18,8 @@ import pytest
 from pawl import PawlError, Record, Run
 
 EXAMPLES = Path(__file__).resolve().parents[1]
-WAIT_SECONDS = 30.0
-RUN_SECONDS = 50.0
+WAIT_SECONDS = 60.0
+RUN_SECONDS = 100.0
 
 
 @pytest.fixture(autouse=True)

@@ -54,13 +54,13 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
-    def wait_for_connections(self, number: int, timeout: float = 30) -> None:
+    def wait_for_connections(self, number: int, timeout: float = 120) -> None:
         """Waits until that many were made."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.connections >= number, timeout):
                 raise TimeoutError(f"{self.connections} connections, not {number}")
 
-    def wait_for_pings(self, number: int, timeout: float = 30) -> None:
+    def wait_for_pings(self, number: int, timeout: float = 120) -> None:
         """Waits until that many went to the target."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.pings >= number, timeout):

@@ -11,7 +11,7 @@ from conftest import ROOT
 def test_quickstart() -> None:
     program = ROOT / "examples" / "quickstart-python" / "quickstart.py"
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(program)], capture_output=True, text=True, timeout=50
+        [sys.executable, "-W", "error", str(program)], capture_output=True, text=True, timeout=120
     )
     assert done.stderr == ""
     assert done.stdout.splitlines() == [

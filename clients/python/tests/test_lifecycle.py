@@ -144,7 +144,7 @@ def test_the_calls_one_by_one(client: Client) -> None:
     assert run.wait(until="TERMINAL", timeout=0.01).timed_out
     moved = run.emit("Ask", turn_token=run.turn().turn.token)
     assert (moved.state, moved.status) == ("ask", RunStatus.WAITING)
-    assert run.wait(until="WAITING", timeout=5).run.state == "ask"
+    assert run.wait(until="WAITING").run.state == "ask"
     with pytest.raises(UnknownEventError) as caught:
         run.emit("Maybe")
     assert caught.value.allowed == ("No", "Yes")

@@ -14,6 +14,7 @@ from pawl import (
     Client,
     FailTurnError,
     Reply,
+    Run,
     RunStatus,
     Turn,
     Worker,
@@ -38,15 +39,36 @@ class Ledger:
         return call.attempt
 
 
-TWICE = {"tools": {"add": {"attempts": 3, "timeout_sec": 1, "on_unknown": "retry"}}}
+def thrice(seconds: int) -> dict[str, object]:
+    """Three attempts, of which each may take so long."""
+    return {"tools": {"add": {"attempts": 3, "timeout_sec": seconds, "on_unknown": "retry"}}}
+
+
+PATIENT = 60
+"""Seconds for an attempt where none is late."""
 
 
 @pytest.mark.parametrize("flavour", ["sync", "async"])
 @pytest.mark.parametrize("fault", ["fails", "answers too late"])
 async def test_a_worker_s_tool(sidecar: Sidecar, client: Client, fault: str, flavour: str) -> None:
-    client.register_pack(variant(STEPS, "once-outside", TWICE), filename="x.json")
+    """The first attempt is too late after a second; where the next one is, too, because
+    the machine is slow, each gets longer."""
+    for seconds in (PATIENT,) if fault == "fails" else (1, 4, 16):
+        status, ledger, run = await worked(sidecar, client, fault, flavour, seconds)
+        assert list(ledger.effects) == [f"{run.id}/1"]
+        if (status, ledger.calls) == (RunStatus.COMPLETED, 2):
+            return
+    pytest.fail(f"{status} after {ledger.calls} attempts of {seconds} s")
+
+
+async def worked(
+    sidecar: Sidecar, client: Client, fault: str, flavour: str, seconds: int
+) -> tuple[RunStatus, Ledger, Run]:
+    """A run of a worker whose tool's first attempt meets a fault, as it ended."""
+    name = f"once-outside-{seconds}"
+    client.register_pack(variant(STEPS, name, thrice(seconds)), filename="x.json")
     ledger, over = Ledger(), threading.Event()
-    worker = Worker(address=sidecar.address, packs=["once-outside"], steps=2)
+    worker = Worker(address=sidecar.address, packs=[name], steps=2)
 
     def work() -> int:
         if ledger.charge() == 1:
@@ -80,16 +102,16 @@ async def test_a_worker_s_tool(sidecar: Sidecar, client: Client, fault: str, fla
 
     try:
         async with serving(worker):
-            run = client.start("once-outside", variables={"n": 1})
-            assert await ended(run) is RunStatus.COMPLETED
+            run = client.start(name, variables={"n": 1})
+            status = await ended(run)
+            over.set()
     finally:
         over.set()
-    assert ledger.calls == 2
-    assert list(ledger.effects) == [f"{run.id}/1"]
+    return status, ledger, run
 
 
 def test_a_tool_of_a_run_that_is_driven_here(client: Client) -> None:
-    client.register_pack(variant(STEPS, "once-outside", TWICE), filename="x.json")
+    client.register_pack(variant(STEPS, "once-outside", thrice(PATIENT)), filename="x.json")
     ledger = Ledger()
 
     def add(payload: object) -> int:
@@ -126,7 +148,7 @@ async def test_a_tool_of_a_run_that_is_driven_here_asynchronously(sidecar: Sidec
         return Reply(event="" if turn.terminal else "Done")
 
     async with sidecar.async_client() as client:
-        content = variant(STEPS, "once-outside", TWICE)
+        content = variant(STEPS, "once-outside", thrice(PATIENT))
         await client.register_pack(content, filename="x.json")
         result = await client.run("once-outside", handler, tools={"add": add}, variables={"n": 1})
     assert result.status is RunStatus.COMPLETED

@@ -151,7 +151,7 @@ async def test_in_a_worker(sidecar: Sidecar, client: Client) -> None:
             worker.tool("add")(add)
             task = asyncio.create_task(worker.serve())
             run = client.start("steps", variables={"n": 1})
-            waited = await asyncio.to_thread(run.wait, timeout=20)
+            waited = await asyncio.to_thread(run.wait, timeout=120)
             worker.stop()
             await task
     assert waited.run.status is RunStatus.COMPLETED

@@ -129,7 +129,7 @@ def test_over_restarts_of_the_sidecar() -> None:
                 run.emit("Again", turn_token=run.turn().turn.token)
             own.restart()
         run.cancel()
-        thread.join(timeout=30)
+        thread.join(timeout=120)
         assert not thread.is_alive()
         check(seen, 16)
 

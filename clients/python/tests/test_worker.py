@@ -193,7 +193,7 @@ async def test_a_revoked_turn_is_cancelled(shared: Sidecar) -> None:
             run = client.start("steps", variables={"n": 1})
             await asyncio.wait_for(started.wait(), WAIT)
             await asyncio.to_thread(run.cancel)
-            await asyncio.wait_for(cancelled.wait(), 10)
+            await asyncio.wait_for(cancelled.wait(), WAIT)
 
 
 async def test_what_makes_no_worker() -> None:
@@ -275,7 +275,7 @@ def test_a_killed_worker_gives_its_turn_to_another(own: Sidecar) -> None:
         process.kill()
         process.wait(timeout=WAIT)
         # Long before its lease of 60 s would have run out.
-        assert run.wait(timeout=WAIT).run.status is RunStatus.COMPLETED
+        assert run.wait(timeout=50).run.status is RunStatus.COMPLETED
         worker.stop()
         thread.join(timeout=WAIT)
         assert not thread.is_alive()

@@ -40,7 +40,7 @@ from pawl import (
 from pawl.testing import Sidecar
 from workers import WAIT, ended, serving
 
-SHORT = 1.0
+SHORT = 3.0
 """Handler timeout where one never returns: longer than any that does takes."""
 LEASE = Path(__file__).parent / "lease.pack.json"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pawl import Run, RunStatus, Worker
 
-WAIT = 40
+WAIT = 120
 """Seconds after which a test gives up: less than its own limit, so that it says why."""
 
 

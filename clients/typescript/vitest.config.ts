@@ -5,8 +5,8 @@ export default defineConfig({
   resolve: { preserveSymlinks: true },
   test: {
     include: ["src/**/*.spec.ts"],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     maxWorkers: 2,
   },
 });

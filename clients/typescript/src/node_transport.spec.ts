@@ -37,7 +37,7 @@ test("answers of more than 4 MiB are read, and turns of that size are executed",
 
 // A sidecar hangs up on clients that ask for a sign of life more often than every 5 s;
 // this is as often as a client may be set to.
-describe("a silent connection", { timeout: 60_000 }, () => {
+describe("a silent connection", () => {
   const keepaliveMs = 6_000;
 
   test.concurrent("of an idle worker and an idle stream outlives three pings", async () => {

@@ -20,7 +20,8 @@ func aged(t *testing.T) (*badger.DB, string) {
 	dir := t.TempDir()
 	open := func() *badger.DB {
 		db, err := badger.OpenManaged(badger.DefaultOptions(dir).WithLogger(nil).WithValueThreshold(1 << 10).
-			WithValueLogFileSize(1 << 20).WithNumVersionsToKeep(1).WithNumLevelZeroTables(1).WithMetricsEnabled(false))
+			WithValueLogFileSize(1 << 20).WithNumVersionsToKeep(1).WithNumLevelZeroTables(1).WithMetricsEnabled(false).
+			WithNumCompactors(0)) // Compacted only when the test says so.
 		if err != nil {
 			t.Fatal(err)
 		}

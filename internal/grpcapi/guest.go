@@ -77,8 +77,8 @@ func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *
 	if err := s.edge.trail.Admit(method); err != nil {
 		return ctx, p, err
 	}
-	ctx = door.WithCaller(ctx, p)
-	return ctx, p, s.limit.Admit(ctx, "")
+	ctx, err = s.limit.Enter(door.WithCaller(ctx, p))
+	return ctx, p, err
 }
 
 // Within is the rest of [Server.Admit], once it is known what is asked for: whether the
@@ -86,7 +86,7 @@ func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *
 func (s *Server) Within(ctx context.Context, method string, request any) error {
 	err := door.Within(door.CallerOf(ctx), request)
 	if err == nil {
-		err = s.limit.OfSpace(door.SpaceOf(ctx, request))
+		err = s.limit.OfSpace(ctx, door.SpaceOf(ctx, request))
 	}
 	if err != nil {
 		st, _ := fault.Status(err)

@@ -27,23 +27,37 @@ func New(perSecond float64, book *allowance.Book) *Limiter {
 // Admit takes one call from the allowance of its caller and, unless that is "", of the
 // namespace that it is about: of both or of none.
 func (l *Limiter) Admit(ctx context.Context, namespace string) error {
-	caller := allowance.Principal(door.CallerOf(ctx).Name)
-	back, err := l.book.SpendElse(caller, allowance.Calls, l.perSecond, time.Now())
-	if err != nil {
-		return err
-	}
-	if err = l.OfSpace(namespace); err != nil {
-		back()
+	entered, err := l.Enter(ctx)
+	if err == nil {
+		err = l.OfSpace(entered, namespace)
 	}
 	return err
 }
 
-// OfSpace takes one call from the allowance of a namespace alone; "" = of none.
-func (l *Limiter) OfSpace(namespace string) error {
+// backKey finds what gives the call of a caller back.
+type backKey struct{}
+
+// Enter is [Limiter.Admit] for a call that has not said yet which namespace it is about;
+// [Limiter.OfSpace] is the rest, once, with the context from here.
+func (l *Limiter) Enter(ctx context.Context) (context.Context, error) {
+	caller := allowance.Principal(door.CallerOf(ctx).Name)
+	back, err := l.book.SpendElse(caller, allowance.Calls, l.perSecond, time.Now())
+	if err != nil {
+		return ctx, err
+	}
+	return context.WithValue(ctx, backKey{}, back), nil
+}
+
+// OfSpace takes one call from the allowance of a namespace, "" = of none; where that refuses it,
+// the caller's own is given back.
+func (l *Limiter) OfSpace(ctx context.Context, namespace string) error {
 	if namespace == "" {
 		return nil
 	}
 	_, err := l.book.Spend(allowance.Namespace(namespace), allowance.Calls, time.Now())
+	if back, ok := ctx.Value(backKey{}).(func()); ok && err != nil {
+		back()
+	}
 	return err
 }
 
@@ -58,15 +72,17 @@ func (l *Limiter) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, n
 // Stream is [Limiter.Admit] for a stream as a whole: for its caller before it has said
 // anything, for its namespace when its first message names it.
 func (l *Limiter) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := l.Admit(stream.Context(), ""); err != nil {
+	entered, err := l.Enter(stream.Context())
+	if err != nil {
 		return err
 	}
-	return next(srv, &firstOf{ServerStream: stream, limit: l})
+	return next(srv, &firstOf{ServerStream: stream, entered: entered, limit: l})
 }
 
 // firstOf is a stream whose first message has not been counted.
 type firstOf struct {
 	grpc.ServerStream
+	entered context.Context //nolint:containedctx // that of the stream, with what its caller spent
 	limit   *Limiter
 	counted bool
 }
@@ -77,5 +93,5 @@ func (s *firstOf) RecvMsg(m any) error {
 		return err
 	}
 	s.counted = true
-	return s.limit.OfSpace(door.SpaceOf(s.Context(), m))
+	return s.limit.OfSpace(s.entered, door.SpaceOf(s.Context(), m))
 }

@@ -1,0 +1,35 @@
+package quota
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+)
+
+// TestOfBothOrOfNone: a call that its namespace has no room for costs its caller none, also
+// where the namespace is known only later.
+func TestOfBothOrOfNone(t *testing.T) {
+	t.Parallel()
+	book := allowance.New(map[string]uint32{"default": 0, "red": 1})
+	book.Replace(&allowance.Table{Namespace: allowance.Bounds{allowance.Calls: 1}})
+	l := New(0.001, book) // one call, and the next in a quarter of an hour
+	for n := 0; ; n++ {
+		for l.OfSpace(t.Context(), "red") == nil {
+		}
+		ctx := door.WithCaller(t.Context(), &door.Caller{Principal: runtime.Principal{Name: fmt.Sprint("caller-", n)}})
+		entered, err := l.Enter(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.OfSpace(entered, "red") == nil {
+			continue // A second has gone by: with another caller.
+		}
+		if _, err := l.Enter(ctx); err != nil {
+			t.Errorf("what the namespace refused cost its caller a call: %v", err)
+		}
+		return
+	}
+}

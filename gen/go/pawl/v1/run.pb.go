@@ -1107,7 +1107,99 @@ func (x *RunLimits) GetMaxQueuedInputs() int32 {
 	return 0
 }
 
-// Step is one tool call (RFC-103).
+// ModelStep is what there is to a MODEL step besides what every step has.
+type ModelStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was asked, with its references; unset where bodies are left out.
+	Request *ModelRequest `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	// What the model answered; unset unless status is OK and bodies are given.
+	Answer *ModelAnswer `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
+	// What the attempt that was answered consumed; unset unless bodies are given.
+	Usage *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	// The provider's id of the response that is being made, as NoteModel told it; empty: not
+	// known. With a new attempt it is that of the one before.
+	ResponseId string `protobuf:"bytes,4,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	// When the attempt may begin; unset: at once.
+	NotBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	// True: an execution asked something else than what is recorded.
+	RequestChanged bool `protobuf:"varint,6,opt,name=request_changed,json=requestChanged,proto3" json:"request_changed,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ModelStep) Reset() {
+	*x = ModelStep{}
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStep) ProtoMessage() {}
+
+func (x *ModelStep) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
+func (*ModelStep) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ModelStep) GetRequest() *ModelRequest {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *ModelStep) GetAnswer() *ModelAnswer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *ModelStep) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *ModelStep) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+func (x *ModelStep) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
+}
+
+func (x *ModelStep) GetRequestChanged() bool {
+	if x != nil {
+		return x.RequestChanged
+	}
+	return false
+}
+
+// Step is one call: of a tool (RFC-103), of an agent or of a model.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number in the run, from 1, never reused.
@@ -1139,6 +1231,12 @@ type Step struct {
 	// because the steps of one answer hold 16 MiB at most. A request of this key with the
 	// same payload is answered with them, and its records have them.
 	BodiesOmitted bool `protobuf:"varint,13,opt,name=bodies_omitted,json=bodiesOmitted,proto3" json:"bodies_omitted,omitempty"`
+	// What the step is.
+	Kind StepKind `protobuf:"varint,14,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
+	// What there is to a MODEL step besides; unset for all others.
+	Model *ModelStep `protobuf:"bytes,15,opt,name=model,proto3" json:"model,omitempty"`
+	// The model's call that the step makes; unset: no model asked for it.
+	Call *ToolCallRef `protobuf:"bytes,16,opt,name=call,proto3" json:"call,omitempty"`
 	// What is known of a delegation's other side; unset: nothing yet, or a tool.
 	Remote *Remote `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
 	// True: payload_json, result_json and error are not told, since the caller lacks the
@@ -1150,7 +1248,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1260,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1273,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Step) GetStep() uint32 {
@@ -1269,6 +1367,27 @@ func (x *Step) GetBodiesOmitted() bool {
 	return false
 }
 
+func (x *Step) GetKind() StepKind {
+	if x != nil {
+		return x.Kind
+	}
+	return StepKind_STEP_KIND_UNSPECIFIED
+}
+
+func (x *Step) GetModel() *ModelStep {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+func (x *Step) GetCall() *ToolCallRef {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
 func (x *Step) GetRemote() *Remote {
 	if x != nil {
 		return x.Remote
@@ -1315,7 +1434,7 @@ type RunFilter struct {
 
 func (x *RunFilter) Reset() {
 	*x = RunFilter{}
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1446,7 @@ func (x *RunFilter) String() string {
 func (*RunFilter) ProtoMessage() {}
 
 func (x *RunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1459,7 @@ func (x *RunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFilter.ProtoReflect.Descriptor instead.
 func (*RunFilter) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RunFilter) GetPack() string {
@@ -1450,7 +1569,7 @@ type StartRunRequest struct {
 
 func (x *StartRunRequest) Reset() {
 	*x = StartRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1581,7 @@ func (x *StartRunRequest) String() string {
 func (*StartRunRequest) ProtoMessage() {}
 
 func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1594,7 @@ func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunRequest.ProtoReflect.Descriptor instead.
 func (*StartRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StartRunRequest) GetNamespace() string {
@@ -1596,7 +1715,7 @@ type StartRunResponse struct {
 
 func (x *StartRunResponse) Reset() {
 	*x = StartRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1727,7 @@ func (x *StartRunResponse) String() string {
 func (*StartRunResponse) ProtoMessage() {}
 
 func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1740,7 @@ func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunResponse.ProtoReflect.Descriptor instead.
 func (*StartRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StartRunResponse) GetRun() *Run {
@@ -1669,7 +1788,7 @@ type ForkedFrom struct {
 
 func (x *ForkedFrom) Reset() {
 	*x = ForkedFrom{}
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1800,7 @@ func (x *ForkedFrom) String() string {
 func (*ForkedFrom) ProtoMessage() {}
 
 func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1813,7 @@ func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkedFrom.ProtoReflect.Descriptor instead.
 func (*ForkedFrom) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForkedFrom) GetRunId() string {
@@ -1762,7 +1881,7 @@ type ForkRunRequest struct {
 
 func (x *ForkRunRequest) Reset() {
 	*x = ForkRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1893,7 @@ func (x *ForkRunRequest) String() string {
 func (*ForkRunRequest) ProtoMessage() {}
 
 func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1906,7 @@ func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
 func (*ForkRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForkRunRequest) GetNamespace() string {
@@ -1891,7 +2010,7 @@ type ForkRunResponse struct {
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2022,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2035,7 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
@@ -1966,7 +2085,7 @@ type DiffRunsRequest struct {
 
 func (x *DiffRunsRequest) Reset() {
 	*x = DiffRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2097,7 @@ func (x *DiffRunsRequest) String() string {
 func (*DiffRunsRequest) ProtoMessage() {}
 
 func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2110,7 @@ func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsRequest.ProtoReflect.Descriptor instead.
 func (*DiffRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DiffRunsRequest) GetNamespace() string {
@@ -2052,7 +2171,7 @@ type RunPoint struct {
 
 func (x *RunPoint) Reset() {
 	*x = RunPoint{}
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2183,7 @@ func (x *RunPoint) String() string {
 func (*RunPoint) ProtoMessage() {}
 
 func (x *RunPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2196,7 @@ func (x *RunPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPoint.ProtoReflect.Descriptor instead.
 func (*RunPoint) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunPoint) GetRunId() string {
@@ -2146,7 +2265,7 @@ type PathStep struct {
 
 func (x *PathStep) Reset() {
 	*x = PathStep{}
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2277,7 @@ func (x *PathStep) String() string {
 func (*PathStep) ProtoMessage() {}
 
 func (x *PathStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2290,7 @@ func (x *PathStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathStep.ProtoReflect.Descriptor instead.
 func (*PathStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PathStep) GetSeq() uint64 {
@@ -2217,7 +2336,7 @@ type CountChange struct {
 
 func (x *CountChange) Reset() {
 	*x = CountChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2348,7 @@ func (x *CountChange) String() string {
 func (*CountChange) ProtoMessage() {}
 
 func (x *CountChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2361,7 @@ func (x *CountChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountChange.ProtoReflect.Descriptor instead.
 func (*CountChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CountChange) GetName() string {
@@ -2283,7 +2402,7 @@ type ValueChange struct {
 
 func (x *ValueChange) Reset() {
 	*x = ValueChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2414,7 @@ func (x *ValueChange) String() string {
 func (*ValueChange) ProtoMessage() {}
 
 func (x *ValueChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2427,7 @@ func (x *ValueChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueChange.ProtoReflect.Descriptor instead.
 func (*ValueChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ValueChange) GetPath() string {
@@ -2365,7 +2484,7 @@ type ArtifactChange struct {
 
 func (x *ArtifactChange) Reset() {
 	*x = ArtifactChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2496,7 @@ func (x *ArtifactChange) String() string {
 func (*ArtifactChange) ProtoMessage() {}
 
 func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2509,7 @@ func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactChange.ProtoReflect.Descriptor instead.
 func (*ArtifactChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ArtifactChange) GetName() string {
@@ -2481,7 +2600,7 @@ type DiffRunsResponse struct {
 
 func (x *DiffRunsResponse) Reset() {
 	*x = DiffRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2493,7 +2612,7 @@ func (x *DiffRunsResponse) String() string {
 func (*DiffRunsResponse) ProtoMessage() {}
 
 func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2506,7 +2625,7 @@ func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsResponse.ProtoReflect.Descriptor instead.
 func (*DiffRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DiffRunsResponse) GetBase() *RunPoint {
@@ -2599,7 +2718,7 @@ type VerifyRunRequest struct {
 
 func (x *VerifyRunRequest) Reset() {
 	*x = VerifyRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2730,7 @@ func (x *VerifyRunRequest) String() string {
 func (*VerifyRunRequest) ProtoMessage() {}
 
 func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2743,7 @@ func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VerifyRunRequest) GetNamespace() string {
@@ -2665,7 +2784,7 @@ type VerifyRunResponse struct {
 
 func (x *VerifyRunResponse) Reset() {
 	*x = VerifyRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2796,7 @@ func (x *VerifyRunResponse) String() string {
 func (*VerifyRunResponse) ProtoMessage() {}
 
 func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2809,7 @@ func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunResponse.ProtoReflect.Descriptor instead.
 func (*VerifyRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *VerifyRunResponse) GetOk() bool {
@@ -2755,7 +2874,7 @@ type ExportRunRequest struct {
 
 func (x *ExportRunRequest) Reset() {
 	*x = ExportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2886,7 @@ func (x *ExportRunRequest) String() string {
 func (*ExportRunRequest) ProtoMessage() {}
 
 func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2899,7 @@ func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExportRunRequest) GetNamespace() string {
@@ -2808,7 +2927,7 @@ type ExportRunResponse struct {
 
 func (x *ExportRunResponse) Reset() {
 	*x = ExportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +2939,7 @@ func (x *ExportRunResponse) String() string {
 func (*ExportRunResponse) ProtoMessage() {}
 
 func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +2952,7 @@ func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExportRunResponse) GetData() []byte {
@@ -2857,7 +2976,7 @@ type ImportRunRequest struct {
 
 func (x *ImportRunRequest) Reset() {
 	*x = ImportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2988,7 @@ func (x *ImportRunRequest) String() string {
 func (*ImportRunRequest) ProtoMessage() {}
 
 func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +3001,7 @@ func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunRequest.ProtoReflect.Descriptor instead.
 func (*ImportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ImportRunRequest) GetNamespace() string {
@@ -2912,7 +3031,7 @@ type ImportRunResponse struct {
 
 func (x *ImportRunResponse) Reset() {
 	*x = ImportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3043,7 @@ func (x *ImportRunResponse) String() string {
 func (*ImportRunResponse) ProtoMessage() {}
 
 func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3056,7 @@ func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunResponse.ProtoReflect.Descriptor instead.
 func (*ImportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ImportRunResponse) GetRun() *Run {
@@ -2982,7 +3101,7 @@ type EmitEventRequest struct {
 
 func (x *EmitEventRequest) Reset() {
 	*x = EmitEventRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3113,7 @@ func (x *EmitEventRequest) String() string {
 func (*EmitEventRequest) ProtoMessage() {}
 
 func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3126,7 @@ func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventRequest.ProtoReflect.Descriptor instead.
 func (*EmitEventRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EmitEventRequest) GetNamespace() string {
@@ -3083,7 +3202,7 @@ type EmitEventResponse struct {
 
 func (x *EmitEventResponse) Reset() {
 	*x = EmitEventResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3214,7 @@ func (x *EmitEventResponse) String() string {
 func (*EmitEventResponse) ProtoMessage() {}
 
 func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3227,7 @@ func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventResponse.ProtoReflect.Descriptor instead.
 func (*EmitEventResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EmitEventResponse) GetTransition() *Record {
@@ -3184,7 +3303,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3315,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3328,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SendInputRequest) GetNamespace() string {
@@ -3276,7 +3395,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3407,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3420,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SendInputResponse) GetRecord() *Record {
@@ -3359,7 +3478,7 @@ type GetTurnRequest struct {
 
 func (x *GetTurnRequest) Reset() {
 	*x = GetTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3490,7 @@ func (x *GetTurnRequest) String() string {
 func (*GetTurnRequest) ProtoMessage() {}
 
 func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3503,7 @@ func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnRequest.ProtoReflect.Descriptor instead.
 func (*GetTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetTurnRequest) GetNamespace() string {
@@ -3452,7 +3571,7 @@ type GetTurnResponse struct {
 
 func (x *GetTurnResponse) Reset() {
 	*x = GetTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3583,7 @@ func (x *GetTurnResponse) String() string {
 func (*GetTurnResponse) ProtoMessage() {}
 
 func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3596,7 @@ func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnResponse.ProtoReflect.Descriptor instead.
 func (*GetTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetTurnResponse) GetTurn() *TurnRef {
@@ -3627,7 +3746,7 @@ type Remaining struct {
 
 func (x *Remaining) Reset() {
 	*x = Remaining{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3639,7 +3758,7 @@ func (x *Remaining) String() string {
 func (*Remaining) ProtoMessage() {}
 
 func (x *Remaining) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3652,7 +3771,7 @@ func (x *Remaining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
 func (*Remaining) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Remaining) GetVisits() int64 {
@@ -3714,7 +3833,7 @@ type ToolSpec struct {
 
 func (x *ToolSpec) Reset() {
 	*x = ToolSpec{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3726,7 +3845,7 @@ func (x *ToolSpec) String() string {
 func (*ToolSpec) ProtoMessage() {}
 
 func (x *ToolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3739,7 +3858,7 @@ func (x *ToolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSpec.ProtoReflect.Descriptor instead.
 func (*ToolSpec) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ToolSpec) GetName() string {
@@ -3787,7 +3906,7 @@ type ArtifactSlot struct {
 
 func (x *ArtifactSlot) Reset() {
 	*x = ArtifactSlot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +3918,7 @@ func (x *ArtifactSlot) String() string {
 func (*ArtifactSlot) ProtoMessage() {}
 
 func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +3931,7 @@ func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactSlot.ProtoReflect.Descriptor instead.
 func (*ArtifactSlot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ArtifactSlot) GetName() string {
@@ -3858,7 +3977,7 @@ type ShowTurnRequest struct {
 
 func (x *ShowTurnRequest) Reset() {
 	*x = ShowTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +3989,7 @@ func (x *ShowTurnRequest) String() string {
 func (*ShowTurnRequest) ProtoMessage() {}
 
 func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +4002,7 @@ func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
 func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ShowTurnRequest) GetNamespace() string {
@@ -3921,7 +4040,7 @@ type ShowTurnResponse struct {
 
 func (x *ShowTurnResponse) Reset() {
 	*x = ShowTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3933,7 +4052,7 @@ func (x *ShowTurnResponse) String() string {
 func (*ShowTurnResponse) ProtoMessage() {}
 
 func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3946,7 +4065,7 @@ func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
 func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
@@ -3988,7 +4107,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4119,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4132,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -4073,7 +4192,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4085,7 +4204,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4098,7 +4217,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -4161,14 +4280,18 @@ type CompleteTurnRequest struct {
 	Await Awaiting `protobuf:"varint,30,opt,name=await,proto3,enum=pawl.v1.Awaiting" json:"await,omitempty"`
 	// True: over A2A the output answers the sender as a message instead of a task.
 	// Default false.
-	Reply         bool `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	Reply bool `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	// An answered MODEL step of this turn: what was said up to it becomes part of the
+	// conversation, before `messages`, without being stored again: the messages of its
+	// request that are not of the conversation, and its answer. Default 0: nothing.
+	Said          uint32 `protobuf:"varint,32,opt,name=said,proto3" json:"said,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4180,7 +4303,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4193,7 +4316,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -4294,6 +4417,13 @@ func (x *CompleteTurnRequest) GetReply() bool {
 	return false
 }
 
+func (x *CompleteTurnRequest) GetSaid() uint32 {
+	if x != nil {
+		return x.Said
+	}
+	return 0
+}
+
 // CompleteTurnResponse is what the completion did.
 type CompleteTurnResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4320,7 +4450,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4332,7 +4462,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4345,7 +4475,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -4437,7 +4567,7 @@ type FailTurnRequest struct {
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4449,7 +4579,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4462,7 +4592,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -4557,7 +4687,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4569,7 +4699,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4582,7 +4712,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -4653,7 +4783,7 @@ type WriteOutputRequest struct {
 
 func (x *WriteOutputRequest) Reset() {
 	*x = WriteOutputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4665,7 +4795,7 @@ func (x *WriteOutputRequest) String() string {
 func (*WriteOutputRequest) ProtoMessage() {}
 
 func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4678,7 +4808,7 @@ func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputRequest.ProtoReflect.Descriptor instead.
 func (*WriteOutputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WriteOutputRequest) GetNamespace() string {
@@ -4745,7 +4875,7 @@ type WriteOutputResponse struct {
 
 func (x *WriteOutputResponse) Reset() {
 	*x = WriteOutputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4757,7 +4887,7 @@ func (x *WriteOutputResponse) String() string {
 func (*WriteOutputResponse) ProtoMessage() {}
 
 func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4770,7 +4900,7 @@ func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputResponse.ProtoReflect.Descriptor instead.
 func (*WriteOutputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WriteOutputResponse) GetRecord() *Record {
@@ -4818,7 +4948,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4830,7 +4960,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4843,7 +4973,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -4905,7 +5035,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4917,7 +5047,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4930,7 +5060,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -4974,14 +5104,18 @@ type StepRequest struct {
 	// The tool's arguments as a JSON object. Default: empty, {}.
 	PayloadJson string `protobuf:"bytes,3,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
 	// True: counts one against max_reframes. Default false.
-	Reframe       bool `protobuf:"varint,4,opt,name=reframe,proto3" json:"reframe,omitempty"`
+	Reframe bool `protobuf:"varint,4,opt,name=reframe,proto3" json:"reframe,omitempty"`
+	// The model's call that this is. Its key is then that of the MODEL step, a slash and the
+	// index, whatever the model worded, and a request of that key is answered from the
+	// record whatever its payload; key has to be empty. Default: unset, no model asked.
+	Call          *ToolCallRef `protobuf:"bytes,5,opt,name=call,proto3" json:"call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4993,7 +5127,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5006,7 +5140,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -5037,6 +5171,13 @@ func (x *StepRequest) GetReframe() bool {
 	return false
 }
 
+func (x *StepRequest) GetCall() *ToolCallRef {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
 // RequestStepRequest asks for tool calls.
 type RequestStepRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5063,7 +5204,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5075,7 +5216,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5088,7 +5229,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -5140,6 +5281,876 @@ func (x *RequestStepRequest) GetRequestId() string {
 	return ""
 }
 
+// RequestModelRequest asks for a call of a model.
+type RequestModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The turn, from TurnRef; required.
+	TurnSeq uint64 `protobuf:"varint,3,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	// Attempt that is executed, from TurnRef; required, from 1.
+	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Turn token, from TurnRef. Default: empty, which only a principal with
+	// events:external may leave, in a state of orchestration external.
+	TurnToken string `protobuf:"bytes,5,opt,name=turn_token,json=turnToken,proto3" json:"turn_token,omitempty"`
+	// Round of the turn, from 1: every execution counts its calls of models, and so asks for
+	// the same rounds again; required.
+	Round int32 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`
+	// Key, unique in the visit, for what is no round of a conversation, such as several calls
+	// at once. Default: empty, "model/" and the round; in further turns of a visit with the
+	// turn's seq and a dot before it.
+	Key string `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
+	// What the model is asked; required.
+	Request *ModelRequest `protobuf:"bytes,8,opt,name=request,proto3" json:"request,omitempty"`
+	// What the call may consume at most, as far as the executor bounds it. It has to fit into
+	// what is left of the run's budgets. Default: unset, which asks for one token to be left.
+	Bound         *Usage `protobuf:"bytes,9,opt,name=bound,proto3" json:"bound,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestModelRequest) Reset() {
+	*x = RequestModelRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestModelRequest) ProtoMessage() {}
+
+func (x *RequestModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestModelRequest.ProtoReflect.Descriptor instead.
+func (*RequestModelRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *RequestModelRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RequestModelRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RequestModelRequest) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *RequestModelRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *RequestModelRequest) GetTurnToken() string {
+	if x != nil {
+		return x.TurnToken
+	}
+	return ""
+}
+
+func (x *RequestModelRequest) GetRound() int32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *RequestModelRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RequestModelRequest) GetRequest() *ModelRequest {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *RequestModelRequest) GetBound() *Usage {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
+// RequestModelResponse is the step of the round.
+type RequestModelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key of the step.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The step. PENDING: make its attempt now, or fetch model.response_id, and tell what came
+	// of it; OK: model.answer is recorded; ERROR: this execution has used up its attempts.
+	// Unset if it was denied.
+	Step *Step `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
+	// True: known before; nothing was asked anew.
+	Replayed bool `protobuf:"varint,3,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// Why it was denied: a budget, which ended the run; unset: it was not.
+	Denial *Denial `protobuf:"bytes,4,opt,name=denial,proto3" json:"denial,omitempty"`
+	// Largest answer that AnswerModel takes for it, in bytes of its texts.
+	MaxAnswerBytes int64 `protobuf:"varint,5,opt,name=max_answer_bytes,json=maxAnswerBytes,proto3" json:"max_answer_bytes,omitempty"`
+	// What is left of the run's budgets, what pending calls may consume included.
+	Remaining *Remaining `protobuf:"bytes,6,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// The end of the run; unset: it goes on.
+	Ended *Record `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Status of the run after the call.
+	Status RunStatus `protobuf:"varint,8,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Last seq of the run after the call.
+	Seq           uint64 `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestModelResponse) Reset() {
+	*x = RequestModelResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestModelResponse) ProtoMessage() {}
+
+func (x *RequestModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestModelResponse.ProtoReflect.Descriptor instead.
+func (*RequestModelResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *RequestModelResponse) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RequestModelResponse) GetStep() *Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *RequestModelResponse) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+func (x *RequestModelResponse) GetDenial() *Denial {
+	if x != nil {
+		return x.Denial
+	}
+	return nil
+}
+
+func (x *RequestModelResponse) GetMaxAnswerBytes() int64 {
+	if x != nil {
+		return x.MaxAnswerBytes
+	}
+	return 0
+}
+
+func (x *RequestModelResponse) GetRemaining() *Remaining {
+	if x != nil {
+		return x.Remaining
+	}
+	return nil
+}
+
+func (x *RequestModelResponse) GetEnded() *Record {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *RequestModelResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *RequestModelResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// AnswerModelRequest tells what came of a call of a model.
+type AnswerModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The step; required.
+	Step uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// Attempt that was made, from Step.attempt; required, from 1.
+	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Turn token of the turn that asked. Default: empty, as for RequestModel.
+	TurnToken string `protobuf:"bytes,5,opt,name=turn_token,json=turnToken,proto3" json:"turn_token,omitempty"`
+	// What came of it; required.
+	//
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*AnswerModelRequest_Answer
+	//	*AnswerModelRequest_Failure
+	Outcome isAnswerModelRequest_Outcome `protobuf_oneof:"outcome"`
+	// What the attempt consumed. Default: unset, nothing. Where cost_micro_usd is 0 it is
+	// reckoned by x_pawl.prices.
+	Usage         *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerModelRequest) Reset() {
+	*x = AnswerModelRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerModelRequest) ProtoMessage() {}
+
+func (x *AnswerModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerModelRequest.ProtoReflect.Descriptor instead.
+func (*AnswerModelRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *AnswerModelRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *AnswerModelRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *AnswerModelRequest) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *AnswerModelRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AnswerModelRequest) GetTurnToken() string {
+	if x != nil {
+		return x.TurnToken
+	}
+	return ""
+}
+
+func (x *AnswerModelRequest) GetOutcome() isAnswerModelRequest_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *AnswerModelRequest) GetAnswer() *ModelAnswer {
+	if x != nil {
+		if x, ok := x.Outcome.(*AnswerModelRequest_Answer); ok {
+			return x.Answer
+		}
+	}
+	return nil
+}
+
+func (x *AnswerModelRequest) GetFailure() *ModelFailure {
+	if x != nil {
+		if x, ok := x.Outcome.(*AnswerModelRequest_Failure); ok {
+			return x.Failure
+		}
+	}
+	return nil
+}
+
+func (x *AnswerModelRequest) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+type isAnswerModelRequest_Outcome interface {
+	isAnswerModelRequest_Outcome()
+}
+
+type AnswerModelRequest_Answer struct {
+	// What the model answered.
+	Answer *ModelAnswer `protobuf:"bytes,6,opt,name=answer,proto3,oneof"`
+}
+
+type AnswerModelRequest_Failure struct {
+	// Why there is no answer.
+	Failure *ModelFailure `protobuf:"bytes,7,opt,name=failure,proto3,oneof"`
+}
+
+func (*AnswerModelRequest_Answer) isAnswerModelRequest_Outcome() {}
+
+func (*AnswerModelRequest_Failure) isAnswerModelRequest_Outcome() {}
+
+// ModelFailure is a call of a model that came to nothing.
+type ModelFailure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What went wrong; required. x_pawl.retry goes by its code.
+	Error *Fault `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	// True: no further attempt can help. Default false.
+	Final bool `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"`
+	// How long the provider asks to wait. Default: unset, the pack's pauses alone.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelFailure) Reset() {
+	*x = ModelFailure{}
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelFailure) ProtoMessage() {}
+
+func (x *ModelFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelFailure.ProtoReflect.Descriptor instead.
+func (*ModelFailure) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ModelFailure) GetError() *Fault {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *ModelFailure) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *ModelFailure) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
+// AnswerModelResponse is what became of it.
+type AnswerModelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What became of it.
+	Disposition Disposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=pawl.v1.Disposition" json:"disposition,omitempty"`
+	// The StepResolved; of an answer that came too late the ModelNoted with its usage.
+	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	// The end of the run (a budget was passed); unset: it goes on.
+	Ended *Record `protobuf:"bytes,3,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Status of the run after the call.
+	Status RunStatus `protobuf:"varint,4,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Last seq of the run after the call.
+	Seq uint64 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
+	// After a failure: the attempt to make next, without asking again; 0: none, the step is
+	// ERROR.
+	Next int32 `protobuf:"varint,6,opt,name=next,proto3" json:"next,omitempty"`
+	// How long to wait before it.
+	Wait *durationpb.Duration `protobuf:"bytes,7,opt,name=wait,proto3" json:"wait,omitempty"`
+	// True: it was told before; this is the first answer.
+	Duplicate     bool `protobuf:"varint,8,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerModelResponse) Reset() {
+	*x = AnswerModelResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerModelResponse) ProtoMessage() {}
+
+func (x *AnswerModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerModelResponse.ProtoReflect.Descriptor instead.
+func (*AnswerModelResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *AnswerModelResponse) GetDisposition() Disposition {
+	if x != nil {
+		return x.Disposition
+	}
+	return Disposition_DISPOSITION_UNSPECIFIED
+}
+
+func (x *AnswerModelResponse) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *AnswerModelResponse) GetEnded() *Record {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *AnswerModelResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *AnswerModelResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *AnswerModelResponse) GetNext() int32 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *AnswerModelResponse) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+func (x *AnswerModelResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+// NoteModelRequest keeps the provider's id of a response.
+type NoteModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The step; required.
+	Step uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// Attempt that is being made; required, from 1.
+	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Turn token of the turn that asked. Default: empty, as for RequestModel.
+	TurnToken string `protobuf:"bytes,5,opt,name=turn_token,json=turnToken,proto3" json:"turn_token,omitempty"`
+	// The id; required.
+	ResponseId    string `protobuf:"bytes,6,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteModelRequest) Reset() {
+	*x = NoteModelRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteModelRequest) ProtoMessage() {}
+
+func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteModelRequest.ProtoReflect.Descriptor instead.
+func (*NoteModelRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *NoteModelRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *NoteModelRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *NoteModelRequest) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *NoteModelRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *NoteModelRequest) GetTurnToken() string {
+	if x != nil {
+		return x.TurnToken
+	}
+	return ""
+}
+
+func (x *NoteModelRequest) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+// NoteModelResponse is the kept id.
+type NoteModelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What became of it.
+	Disposition Disposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=pawl.v1.Disposition" json:"disposition,omitempty"`
+	// The ModelNoted; unset unless it was accepted.
+	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	// Last seq of the run after the call.
+	Seq           uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteModelResponse) Reset() {
+	*x = NoteModelResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteModelResponse) ProtoMessage() {}
+
+func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteModelResponse.ProtoReflect.Descriptor instead.
+func (*NoteModelResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *NoteModelResponse) GetDisposition() Disposition {
+	if x != nil {
+		return x.Disposition
+	}
+	return Disposition_DISPOSITION_UNSPECIFIED
+}
+
+func (x *NoteModelResponse) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *NoteModelResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// GetModelStepRequest names a MODEL step.
+type GetModelStepRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The step; required.
+	Step          uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetModelStepRequest) Reset() {
+	*x = GetModelStepRequest{}
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetModelStepRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetModelStepRequest) ProtoMessage() {}
+
+func (x *GetModelStepRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetModelStepRequest.ProtoReflect.Descriptor instead.
+func (*GetModelStepRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *GetModelStepRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *GetModelStepRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *GetModelStepRequest) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+// GetModelStepResponse is a MODEL step as it was asked and answered.
+type GetModelStepResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The step, with its request as it is recorded, its answer and its usage.
+	Step *Step `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
+	// System prompt.
+	System string `protobuf:"bytes,2,opt,name=system,proto3" json:"system,omitempty"`
+	// What the model was told of tools, as JSON; empty: nothing.
+	ToolsJson string `protobuf:"bytes,3,opt,name=tools_json,json=toolsJson,proto3" json:"tools_json,omitempty"`
+	// Parameters, as JSON; empty: none.
+	ParametersJson string `protobuf:"bytes,4,opt,name=parameters_json,json=parametersJson,proto3" json:"parameters_json,omitempty"`
+	// Every message that the model was shown, oldest first.
+	Messages []*Message `protobuf:"bytes,5,rep,name=messages,proto3" json:"messages,omitempty"`
+	// True: a sensitive value stands as "[redacted]" or {"redacted":true} in here, since the
+	// caller lacks the scope values:sensitive.
+	Redacted      bool `protobuf:"varint,6,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetModelStepResponse) Reset() {
+	*x = GetModelStepResponse{}
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetModelStepResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetModelStepResponse) ProtoMessage() {}
+
+func (x *GetModelStepResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetModelStepResponse.ProtoReflect.Descriptor instead.
+func (*GetModelStepResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *GetModelStepResponse) GetStep() *Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *GetModelStepResponse) GetSystem() string {
+	if x != nil {
+		return x.System
+	}
+	return ""
+}
+
+func (x *GetModelStepResponse) GetToolsJson() string {
+	if x != nil {
+		return x.ToolsJson
+	}
+	return ""
+}
+
+func (x *GetModelStepResponse) GetParametersJson() string {
+	if x != nil {
+		return x.ParametersJson
+	}
+	return ""
+}
+
+func (x *GetModelStepResponse) GetMessages() []*Message {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *GetModelStepResponse) GetRedacted() bool {
+	if x != nil {
+		return x.Redacted
+	}
+	return false
+}
+
 // StepOutcome is the answer to one StepRequest.
 type StepOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5157,7 +6168,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5169,7 +6180,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +6193,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -5233,7 +6244,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5245,7 +6256,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5258,7 +6269,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -5324,7 +6335,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5336,7 +6347,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5349,7 +6360,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -5456,7 +6467,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5468,7 +6479,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5481,7 +6492,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -5560,7 +6571,7 @@ type StreamTransitionsRequest struct {
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5572,7 +6583,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5585,7 +6596,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -5691,7 +6702,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5703,7 +6714,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5716,7 +6727,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -5798,7 +6809,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5810,7 +6821,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5823,7 +6834,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -5855,7 +6866,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5867,7 +6878,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5880,7 +6891,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -5928,7 +6939,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5940,7 +6951,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5953,7 +6964,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -6011,7 +7022,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6023,7 +7034,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6036,7 +7047,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -6078,7 +7089,7 @@ type ListTransitionsRequest struct {
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6090,7 +7101,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6103,7 +7114,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -6170,7 +7181,7 @@ type ListTransitionsResponse struct {
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6182,7 +7193,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6195,7 +7206,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -6238,7 +7249,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6250,7 +7261,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6263,7 +7274,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -6329,7 +7340,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6341,7 +7352,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6354,7 +7365,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -6427,7 +7438,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6439,7 +7450,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6452,7 +7463,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -6503,7 +7514,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6515,7 +7526,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6528,7 +7539,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -6556,7 +7567,7 @@ type CountRunsRequest struct {
 
 func (x *CountRunsRequest) Reset() {
 	*x = CountRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6568,7 +7579,7 @@ func (x *CountRunsRequest) String() string {
 func (*CountRunsRequest) ProtoMessage() {}
 
 func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6581,7 +7592,7 @@ func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
 func (*CountRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CountRunsRequest) GetNamespace() string {
@@ -6602,7 +7613,7 @@ type CountRunsResponse struct {
 
 func (x *CountRunsResponse) Reset() {
 	*x = CountRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6614,7 +7625,7 @@ func (x *CountRunsResponse) String() string {
 func (*CountRunsResponse) ProtoMessage() {}
 
 func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6627,7 +7638,7 @@ func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
 func (*CountRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CountRunsResponse) GetCounts() []*StatusCount {
@@ -6650,7 +7661,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6662,7 +7673,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6675,7 +7686,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StatusCount) GetStatus() RunStatus {
@@ -6703,7 +7714,7 @@ type GetCallerRequest struct {
 
 func (x *GetCallerRequest) Reset() {
 	*x = GetCallerRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6715,7 +7726,7 @@ func (x *GetCallerRequest) String() string {
 func (*GetCallerRequest) ProtoMessage() {}
 
 func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6728,7 +7739,7 @@ func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetCallerRequest) GetNamespace() string {
@@ -6755,7 +7766,7 @@ type GetCallerResponse struct {
 
 func (x *GetCallerResponse) Reset() {
 	*x = GetCallerResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6767,7 +7778,7 @@ func (x *GetCallerResponse) String() string {
 func (*GetCallerResponse) ProtoMessage() {}
 
 func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6780,7 +7791,7 @@ func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
 func (*GetCallerResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetCallerResponse) GetPrincipal() string {
@@ -6821,7 +7832,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6833,7 +7844,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6846,7 +7857,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -6890,7 +7901,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6902,7 +7913,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6915,7 +7926,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -6951,7 +7962,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6963,7 +7974,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6976,7 +7987,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -7024,7 +8035,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7036,7 +8047,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7049,7 +8060,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -7099,7 +8110,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7111,7 +8122,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7124,7 +8135,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -7172,7 +8183,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7184,7 +8195,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7197,7 +8208,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -7247,7 +8258,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7259,7 +8270,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7272,7 +8283,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -7320,7 +8331,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7332,7 +8343,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7345,7 +8356,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -7389,7 +8400,7 @@ type DeleteRunRequest struct {
 
 func (x *DeleteRunRequest) Reset() {
 	*x = DeleteRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7401,7 +8412,7 @@ func (x *DeleteRunRequest) String() string {
 func (*DeleteRunRequest) ProtoMessage() {}
 
 func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7414,7 +8425,7 @@ func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *DeleteRunRequest) GetNamespace() string {
@@ -7454,7 +8465,7 @@ type DeleteRunResponse struct {
 
 func (x *DeleteRunResponse) Reset() {
 	*x = DeleteRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7466,7 +8477,7 @@ func (x *DeleteRunResponse) String() string {
 func (*DeleteRunResponse) ProtoMessage() {}
 
 func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7479,7 +8490,7 @@ func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunResponse.ProtoReflect.Descriptor instead.
 func (*DeleteRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *DeleteRunResponse) GetDeletedAt() *timestamppb.Timestamp {
@@ -7546,7 +8557,7 @@ type EraseRunRequest struct {
 
 func (x *EraseRunRequest) Reset() {
 	*x = EraseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7558,7 +8569,7 @@ func (x *EraseRunRequest) String() string {
 func (*EraseRunRequest) ProtoMessage() {}
 
 func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7571,7 +8582,7 @@ func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRunRequest.ProtoReflect.Descriptor instead.
 func (*EraseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *EraseRunRequest) GetNamespace() string {
@@ -7614,7 +8625,7 @@ type EraseRunResponse struct {
 
 func (x *EraseRunResponse) Reset() {
 	*x = EraseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7626,7 +8637,7 @@ func (x *EraseRunResponse) String() string {
 func (*EraseRunResponse) ProtoMessage() {}
 
 func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7639,7 +8650,7 @@ func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRunResponse.ProtoReflect.Descriptor instead.
 func (*EraseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *EraseRunResponse) GetErasure() *Erasure {
@@ -7693,7 +8704,7 @@ type Erasure struct {
 
 func (x *Erasure) Reset() {
 	*x = Erasure{}
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7705,7 +8716,7 @@ func (x *Erasure) String() string {
 func (*Erasure) ProtoMessage() {}
 
 func (x *Erasure) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7718,7 +8729,7 @@ func (x *Erasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
 func (*Erasure) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Erasure) GetAt() *timestamppb.Timestamp {
@@ -7770,7 +8781,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7782,7 +8793,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7795,7 +8806,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -7862,7 +8873,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7874,7 +8885,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7887,7 +8898,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -7926,7 +8937,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7938,7 +8949,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7951,7 +8962,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -7993,7 +9004,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8005,7 +9016,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8018,7 +9029,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -8064,7 +9075,7 @@ type DriveRequest struct {
 
 func (x *DriveRequest) Reset() {
 	*x = DriveRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8076,7 +9087,7 @@ func (x *DriveRequest) String() string {
 func (*DriveRequest) ProtoMessage() {}
 
 func (x *DriveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8089,7 +9100,7 @@ func (x *DriveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveRequest.ProtoReflect.Descriptor instead.
 func (*DriveRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DriveRequest) GetNamespace() string {
@@ -8134,6 +9145,9 @@ type DriveCommand struct {
 	//	*DriveCommand_PauseRun
 	//	*DriveCommand_ResumeRun
 	//	*DriveCommand_CancelRun
+	//	*DriveCommand_RequestModel
+	//	*DriveCommand_AnswerModel
+	//	*DriveCommand_NoteModel
 	Command       isDriveCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8141,7 +9155,7 @@ type DriveCommand struct {
 
 func (x *DriveCommand) Reset() {
 	*x = DriveCommand{}
-	mi := &file_pawl_v1_run_proto_msgTypes[88]
+	mi := &file_pawl_v1_run_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8153,7 +9167,7 @@ func (x *DriveCommand) String() string {
 func (*DriveCommand) ProtoMessage() {}
 
 func (x *DriveCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[88]
+	mi := &file_pawl_v1_run_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8166,7 +9180,7 @@ func (x *DriveCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveCommand.ProtoReflect.Descriptor instead.
 func (*DriveCommand) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *DriveCommand) GetId() uint64 {
@@ -8316,6 +9330,33 @@ func (x *DriveCommand) GetCancelRun() *CancelRunRequest {
 	return nil
 }
 
+func (x *DriveCommand) GetRequestModel() *RequestModelRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_RequestModel); ok {
+			return x.RequestModel
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetAnswerModel() *AnswerModelRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_AnswerModel); ok {
+			return x.AnswerModel
+		}
+	}
+	return nil
+}
+
+func (x *DriveCommand) GetNoteModel() *NoteModelRequest {
+	if x != nil {
+		if x, ok := x.Command.(*DriveCommand_NoteModel); ok {
+			return x.NoteModel
+		}
+	}
+	return nil
+}
+
 type isDriveCommand_Command interface {
 	isDriveCommand_Command()
 }
@@ -8390,6 +9431,21 @@ type DriveCommand_CancelRun struct {
 	CancelRun *CancelRunRequest `protobuf:"bytes,24,opt,name=cancel_run,json=cancelRun,proto3,oneof"`
 }
 
+type DriveCommand_RequestModel struct {
+	// Asks for a call of a model, as RequestModel does.
+	RequestModel *RequestModelRequest `protobuf:"bytes,25,opt,name=request_model,json=requestModel,proto3,oneof"`
+}
+
+type DriveCommand_AnswerModel struct {
+	// Tells what came of a call of a model, as AnswerModel does.
+	AnswerModel *AnswerModelRequest `protobuf:"bytes,26,opt,name=answer_model,json=answerModel,proto3,oneof"`
+}
+
+type DriveCommand_NoteModel struct {
+	// Keeps the id of a response, as NoteModel does.
+	NoteModel *NoteModelRequest `protobuf:"bytes,27,opt,name=note_model,json=noteModel,proto3,oneof"`
+}
+
 func (*DriveCommand_StartRun) isDriveCommand_Command() {}
 
 func (*DriveCommand_EmitEvent) isDriveCommand_Command() {}
@@ -8418,6 +9474,12 @@ func (*DriveCommand_ResumeRun) isDriveCommand_Command() {}
 
 func (*DriveCommand_CancelRun) isDriveCommand_Command() {}
 
+func (*DriveCommand_RequestModel) isDriveCommand_Command() {}
+
+func (*DriveCommand_AnswerModel) isDriveCommand_Command() {}
+
+func (*DriveCommand_NoteModel) isDriveCommand_Command() {}
+
 // DriveResponse is one message of answers.
 type DriveResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8432,7 +9494,7 @@ type DriveResponse struct {
 
 func (x *DriveResponse) Reset() {
 	*x = DriveResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[89]
+	mi := &file_pawl_v1_run_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8444,7 +9506,7 @@ func (x *DriveResponse) String() string {
 func (*DriveResponse) ProtoMessage() {}
 
 func (x *DriveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[89]
+	mi := &file_pawl_v1_run_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8457,7 +9519,7 @@ func (x *DriveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveResponse.ProtoReflect.Descriptor instead.
 func (*DriveResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *DriveResponse) GetAnswers() []*DriveAnswer {
@@ -8498,6 +9560,9 @@ type DriveAnswer struct {
 	//	*DriveAnswer_PauseRun
 	//	*DriveAnswer_ResumeRun
 	//	*DriveAnswer_CancelRun
+	//	*DriveAnswer_RequestModel
+	//	*DriveAnswer_AnswerModel
+	//	*DriveAnswer_NoteModel
 	Answer        isDriveAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8505,7 +9570,7 @@ type DriveAnswer struct {
 
 func (x *DriveAnswer) Reset() {
 	*x = DriveAnswer{}
-	mi := &file_pawl_v1_run_proto_msgTypes[90]
+	mi := &file_pawl_v1_run_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8517,7 +9582,7 @@ func (x *DriveAnswer) String() string {
 func (*DriveAnswer) ProtoMessage() {}
 
 func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[90]
+	mi := &file_pawl_v1_run_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8530,7 +9595,7 @@ func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveAnswer.ProtoReflect.Descriptor instead.
 func (*DriveAnswer) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *DriveAnswer) GetId() uint64 {
@@ -8682,6 +9747,33 @@ func (x *DriveAnswer) GetCancelRun() *CancelRunResponse {
 	return nil
 }
 
+func (x *DriveAnswer) GetRequestModel() *RequestModelResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_RequestModel); ok {
+			return x.RequestModel
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetAnswerModel() *AnswerModelResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_AnswerModel); ok {
+			return x.AnswerModel
+		}
+	}
+	return nil
+}
+
+func (x *DriveAnswer) GetNoteModel() *NoteModelResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*DriveAnswer_NoteModel); ok {
+			return x.NoteModel
+		}
+	}
+	return nil
+}
+
 type isDriveAnswer_Answer interface {
 	isDriveAnswer_Answer()
 }
@@ -8761,6 +9853,21 @@ type DriveAnswer_CancelRun struct {
 	CancelRun *CancelRunResponse `protobuf:"bytes,24,opt,name=cancel_run,json=cancelRun,proto3,oneof"`
 }
 
+type DriveAnswer_RequestModel struct {
+	// Answers request_model.
+	RequestModel *RequestModelResponse `protobuf:"bytes,25,opt,name=request_model,json=requestModel,proto3,oneof"`
+}
+
+type DriveAnswer_AnswerModel struct {
+	// Answers answer_model.
+	AnswerModel *AnswerModelResponse `protobuf:"bytes,26,opt,name=answer_model,json=answerModel,proto3,oneof"`
+}
+
+type DriveAnswer_NoteModel struct {
+	// Answers note_model.
+	NoteModel *NoteModelResponse `protobuf:"bytes,27,opt,name=note_model,json=noteModel,proto3,oneof"`
+}
+
 func (*DriveAnswer_Error) isDriveAnswer_Answer() {}
 
 func (*DriveAnswer_StartRun) isDriveAnswer_Answer() {}
@@ -8790,6 +9897,12 @@ func (*DriveAnswer_PauseRun) isDriveAnswer_Answer() {}
 func (*DriveAnswer_ResumeRun) isDriveAnswer_Answer() {}
 
 func (*DriveAnswer_CancelRun) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_RequestModel) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_AnswerModel) isDriveAnswer_Answer() {}
+
+func (*DriveAnswer_NoteModel) isDriveAnswer_Answer() {}
 
 var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
@@ -8884,7 +9997,16 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x12max_artifact_bytes\x18\x02 \x01(\x03R\x10maxArtifactBytes\x123\n" +
 	"\x16max_run_artifact_bytes\x18\x03 \x01(\x03R\x13maxRunArtifactBytes\x12*\n" +
 	"\x11max_message_bytes\x18\x04 \x01(\x03R\x0fmaxMessageBytes\x12*\n" +
-	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\xf9\x03\n" +
+	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\x95\x02\n" +
+	"\tModelStep\x12/\n" +
+	"\arequest\x18\x01 \x01(\v2\x15.pawl.v1.ModelRequestR\arequest\x12,\n" +
+	"\x06answer\x18\x02 \x01(\v2\x14.pawl.v1.ModelAnswerR\x06answer\x12$\n" +
+	"\x05usage\x18\x03 \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12\x1f\n" +
+	"\vresponse_id\x18\x04 \x01(\tR\n" +
+	"responseId\x129\n" +
+	"\n" +
+	"not_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12'\n" +
+	"\x0frequest_changed\x18\x06 \x01(\bR\x0erequestChanged\"\xf4\x04\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -8902,7 +10024,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"resultJson\x12$\n" +
 	"\x05error\x18\v \x01(\v2\x0e.pawl.v1.FaultR\x05error\x12'\n" +
 	"\x0fidempotency_key\x18\f \x01(\tR\x0eidempotencyKey\x12%\n" +
-	"\x0ebodies_omitted\x18\r \x01(\bR\rbodiesOmitted\x12'\n" +
+	"\x0ebodies_omitted\x18\r \x01(\bR\rbodiesOmitted\x12%\n" +
+	"\x04kind\x18\x0e \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\x12(\n" +
+	"\x05model\x18\x0f \x01(\v2\x12.pawl.v1.ModelStepR\x05model\x12(\n" +
+	"\x04call\x18\x10 \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\x12'\n" +
 	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\x12\x1a\n" +
 	"\bredacted\x18\x1f \x01(\bR\bredacted\"\xe9\x04\n" +
 	"\tRunFilter\x12\x1c\n" +
@@ -9159,7 +10284,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x14SetArtifactsResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\x87\x05\n" +
+	"\tduplicate\x18\x03 \x01(\bR\tduplicate\"\x9b\x05\n" +
 	"\x13CompleteTurnRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -9177,7 +10302,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\x121\n" +
 	"\x05await\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05await\x12\x14\n" +
-	"\x05reply\x18\x1f \x01(\bR\x05reply\"\xaf\x02\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\x12\x12\n" +
+	"\x04said\x18  \x01(\rR\x04said\"\xaf\x02\n" +
 	"\x14CompleteTurnResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12/\n" +
 	"\n" +
@@ -9236,13 +10362,14 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\x86\x01\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\xb0\x01\n" +
 	"\vStepRequest\x12\x1a\n" +
 	"\x03key\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x03key\x12\x1e\n" +
 	"\x04tool\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\x04tool\x12!\n" +
 	"\fpayload_json\x18\x03 \x01(\tR\vpayloadJson\x12\x18\n" +
-	"\areframe\x18\x04 \x01(\bR\areframe\"\xe8\x02\n" +
+	"\areframe\x18\x04 \x01(\bR\areframe\x12(\n" +
+	"\x04call\x18\x05 \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\"\xe8\x02\n" +
 	"\x12RequestStepRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -9253,7 +10380,79 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\brequests\x18\x06 \x03(\v2\x14.pawl.v1.StepRequestB\n" +
 	"\xbaH\a\x92\x01\x04\b\x01\x10@R\brequests\x12'\n" +
 	"\n" +
-	"request_id\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\x87\x01\n" +
+	"request_id\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xa0\x03\n" +
+	"\x13RequestModelRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
+	"\bturn_seq\x18\x03 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\x12!\n" +
+	"\aattempt\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aattempt\x12'\n" +
+	"\n" +
+	"turn_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x12!\n" +
+	"\x05round\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01R\x05round\x12\x1a\n" +
+	"\x03key\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x03key\x127\n" +
+	"\arequest\x18\b \x01(\v2\x15.pawl.v1.ModelRequestB\x06\xbaH\x03\xc8\x01\x01R\arequest\x12$\n" +
+	"\x05bound\x18\t \x01(\v2\x0e.pawl.v1.UsageR\x05bound\"\xd1\x02\n" +
+	"\x14RequestModelResponse\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12!\n" +
+	"\x04step\x18\x02 \x01(\v2\r.pawl.v1.StepR\x04step\x12\x1a\n" +
+	"\breplayed\x18\x03 \x01(\bR\breplayed\x12'\n" +
+	"\x06denial\x18\x04 \x01(\v2\x0f.pawl.v1.DenialR\x06denial\x12(\n" +
+	"\x10max_answer_bytes\x18\x05 \x01(\x03R\x0emaxAnswerBytes\x120\n" +
+	"\tremaining\x18\x06 \x01(\v2\x12.pawl.v1.RemainingR\tremaining\x12%\n" +
+	"\x05ended\x18\a \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
+	"\x06status\x18\b \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
+	"\x03seq\x18\t \x01(\x04R\x03seq\"\x95\x03\n" +
+	"\x12AnswerModelRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
+	"\x04step\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01R\x04step\x12!\n" +
+	"\aattempt\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aattempt\x12'\n" +
+	"\n" +
+	"turn_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x12.\n" +
+	"\x06answer\x18\x06 \x01(\v2\x14.pawl.v1.ModelAnswerH\x00R\x06answer\x121\n" +
+	"\afailure\x18\a \x01(\v2\x15.pawl.v1.ModelFailureH\x00R\afailure\x12$\n" +
+	"\x05usage\x18\b \x01(\v2\x0e.pawl.v1.UsageR\x05usageB\x10\n" +
+	"\aoutcome\x12\x05\xbaH\x02\b\x01\"\x9e\x01\n" +
+	"\fModelFailure\x12,\n" +
+	"\x05error\x18\x01 \x01(\v2\x0e.pawl.v1.FaultB\x06\xbaH\x03\xc8\x01\x01R\x05error\x12\x14\n" +
+	"\x05final\x18\x02 \x01(\bR\x05final\x12J\n" +
+	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
+	"retryAfter\"\xbc\x02\n" +
+	"\x13AnswerModelResponse\x126\n" +
+	"\vdisposition\x18\x01 \x01(\x0e2\x14.pawl.v1.DispositionR\vdisposition\x12'\n" +
+	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12%\n" +
+	"\x05ended\x18\x03 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
+	"\x06status\x18\x04 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04next\x18\x06 \x01(\x05R\x04next\x12-\n" +
+	"\x04wait\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x1c\n" +
+	"\tduplicate\x18\b \x01(\bR\tduplicate\"\xa5\x02\n" +
+	"\x10NoteModelRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
+	"\x04step\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01R\x04step\x12!\n" +
+	"\aattempt\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aattempt\x12'\n" +
+	"\n" +
+	"turn_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x12+\n" +
+	"\vresponse_id\x18\x06 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x02R\n" +
+	"responseId\"\x86\x01\n" +
+	"\x11NoteModelResponse\x126\n" +
+	"\vdisposition\x18\x01 \x01(\x0e2\x14.pawl.v1.DispositionR\vdisposition\x12'\n" +
+	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\xaf\x01\n" +
+	"\x13GetModelStepRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
+	"\x04step\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01R\x04step\"\xe3\x01\n" +
+	"\x14GetModelStepResponse\x12!\n" +
+	"\x04step\x18\x01 \x01(\v2\r.pawl.v1.StepR\x04step\x12\x16\n" +
+	"\x06system\x18\x02 \x01(\tR\x06system\x12\x1d\n" +
+	"\n" +
+	"tools_json\x18\x03 \x01(\tR\ttoolsJson\x12'\n" +
+	"\x0fparameters_json\x18\x04 \x01(\tR\x0eparametersJson\x12,\n" +
+	"\bmessages\x18\x05 \x03(\v2\x10.pawl.v1.MessageR\bmessages\x12\x1a\n" +
+	"\bredacted\x18\x06 \x01(\bR\bredacted\"\x87\x01\n" +
 	"\vStepOutcome\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12!\n" +
 	"\x04step\x18\x02 \x01(\v2\r.pawl.v1.StepR\x04step\x12\x1a\n" +
@@ -9479,7 +10678,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x04data\x18\x04 \x01(\fR\x04data\"\x81\x01\n" +
 	"\fDriveRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x121\n" +
-	"\bcommands\x18\x02 \x03(\v2\x15.pawl.v1.DriveCommandR\bcommands\"\xc8\a\n" +
+	"\bcommands\x18\x02 \x03(\v2\x15.pawl.v1.DriveCommandR\bcommands\"\x8b\t\n" +
 	"\fDriveCommand\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\x04B\a\xbaH\x042\x02(\x01R\x02id\x12*\n" +
 	"\vtraceparent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vtraceparent\x127\n" +
@@ -9500,11 +10699,15 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"resume_run\x18\x17 \x01(\v2\x19.pawl.v1.ResumeRunRequestH\x00R\tresumeRun\x12:\n" +
 	"\n" +
-	"cancel_run\x18\x18 \x01(\v2\x19.pawl.v1.CancelRunRequestH\x00R\tcancelRunB\x10\n" +
+	"cancel_run\x18\x18 \x01(\v2\x19.pawl.v1.CancelRunRequestH\x00R\tcancelRun\x12C\n" +
+	"\rrequest_model\x18\x19 \x01(\v2\x1c.pawl.v1.RequestModelRequestH\x00R\frequestModel\x12@\n" +
+	"\fanswer_model\x18\x1a \x01(\v2\x1b.pawl.v1.AnswerModelRequestH\x00R\vanswerModel\x12:\n" +
+	"\n" +
+	"note_model\x18\x1b \x01(\v2\x19.pawl.v1.NoteModelRequestH\x00R\tnoteModelB\x10\n" +
 	"\acommand\x12\x05\xbaH\x02\b\x01\"W\n" +
 	"\rDriveResponse\x12.\n" +
 	"\aanswers\x18\x01 \x03(\v2\x14.pawl.v1.DriveAnswerR\aanswers\x12\x16\n" +
-	"\x06window\x18\x02 \x01(\rR\x06window\"\xc4\a\n" +
+	"\x06window\x18\x02 \x01(\rR\x06window\"\x8a\t\n" +
 	"\vDriveAnswer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
 	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x128\n" +
@@ -9525,7 +10728,11 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"resume_run\x18\x17 \x01(\v2\x1a.pawl.v1.ResumeRunResponseH\x00R\tresumeRun\x12;\n" +
 	"\n" +
-	"cancel_run\x18\x18 \x01(\v2\x1a.pawl.v1.CancelRunResponseH\x00R\tcancelRunB\b\n" +
+	"cancel_run\x18\x18 \x01(\v2\x1a.pawl.v1.CancelRunResponseH\x00R\tcancelRun\x12D\n" +
+	"\rrequest_model\x18\x19 \x01(\v2\x1d.pawl.v1.RequestModelResponseH\x00R\frequestModel\x12A\n" +
+	"\fanswer_model\x18\x1a \x01(\v2\x1c.pawl.v1.AnswerModelResponseH\x00R\vanswerModel\x12;\n" +
+	"\n" +
+	"note_model\x18\x1b \x01(\v2\x1a.pawl.v1.NoteModelResponseH\x00R\tnoteModelB\b\n" +
 	"\x06answer*\xe8\x01\n" +
 	"\vDisposition\x12\x1b\n" +
 	"\x17DISPOSITION_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -9548,7 +10755,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_CHANGED\x10\x032\xc3\x19\n" +
+	"\x13CHANGE_KIND_CHANGED\x10\x032\xb1\x1d\n" +
 	"\n" +
 	"RunService\x12T\n" +
 	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12T\n" +
@@ -9568,7 +10775,11 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\vWriteOutput\x12\x1b.pawl.v1.WriteOutputRequest\x1a\x1c.pawl.v1.WriteOutputResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/v1/runs/{run_id}/turns/{turn_seq}/output\x12\x7f\n" +
 	"\vSuspendTurn\x12\x1b.pawl.v1.SuspendTurnRequest\x1a\x1c.pawl.v1.SuspendTurnResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/v1/runs/{run_id}/turns/{turn_seq}:suspend\x12}\n" +
 	"\vRequestStep\x12\x1b.pawl.v1.RequestStepRequest\x1a\x1c.pawl.v1.RequestStepResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/runs/{run_id}/turns/{turn_seq}/steps\x12{\n" +
-	"\vResolveStep\x12\x1b.pawl.v1.ResolveStepRequest\x1a\x1c.pawl.v1.ResolveStepResponse\"1\x82\xd3\xe4\x93\x02+:\x01*\"&/v1/runs/{run_id}/steps/{step}:resolve\x12\xa4\x01\n" +
+	"\vResolveStep\x12\x1b.pawl.v1.ResolveStepRequest\x1a\x1c.pawl.v1.ResolveStepResponse\"1\x82\xd3\xe4\x93\x02+:\x01*\"&/v1/runs/{run_id}/steps/{step}:resolve\x12\x80\x01\n" +
+	"\fRequestModel\x12\x1c.pawl.v1.RequestModelRequest\x1a\x1d.pawl.v1.RequestModelResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/runs/{run_id}/turns/{turn_seq}/model\x12z\n" +
+	"\vAnswerModel\x12\x1b.pawl.v1.AnswerModelRequest\x1a\x1c.pawl.v1.AnswerModelResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/runs/{run_id}/steps/{step}:answer\x12r\n" +
+	"\tNoteModel\x12\x19.pawl.v1.NoteModelRequest\x1a\x1a.pawl.v1.NoteModelResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/runs/{run_id}/steps/{step}:note\x12y\n" +
+	"\fGetModelStep\x12\x1c.pawl.v1.GetModelStepRequest\x1a\x1d.pawl.v1.GetModelStepResponse\",\x82\xd3\xe4\x93\x02&\x12$/v1/runs/{run_id}/steps/{step}/model\x12\xa4\x01\n" +
 	"\x11StreamTransitions\x12!.pawl.v1.StreamTransitionsRequest\x1a\".pawl.v1.StreamTransitionsResponse\"F\x82\xd3\xe4\x93\x02@Z\x18\x12\x16/v1/transitions:stream\x12$/v1/runs/{run_id}/transitions:stream0\x01\x12{\n" +
 	"\x0fListTransitions\x12\x1f.pawl.v1.ListTransitionsRequest\x1a .pawl.v1.ListTransitionsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/runs/{run_id}/transitions\x12Q\n" +
 	"\bListRuns\x12\x18.pawl.v1.ListRunsRequest\x1a\x19.pawl.v1.ListRunsResponse\"\x10\x82\xd3\xe4\x93\x02\n" +
@@ -9599,7 +10810,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -9611,366 +10822,423 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*Parent)(nil),                    // 7: pawl.v1.Parent
 	(*Task)(nil),                      // 8: pawl.v1.Task
 	(*RunLimits)(nil),                 // 9: pawl.v1.RunLimits
-	(*Step)(nil),                      // 10: pawl.v1.Step
-	(*RunFilter)(nil),                 // 11: pawl.v1.RunFilter
-	(*StartRunRequest)(nil),           // 12: pawl.v1.StartRunRequest
-	(*StartRunResponse)(nil),          // 13: pawl.v1.StartRunResponse
-	(*ForkedFrom)(nil),                // 14: pawl.v1.ForkedFrom
-	(*ForkRunRequest)(nil),            // 15: pawl.v1.ForkRunRequest
-	(*ForkRunResponse)(nil),           // 16: pawl.v1.ForkRunResponse
-	(*DiffRunsRequest)(nil),           // 17: pawl.v1.DiffRunsRequest
-	(*RunPoint)(nil),                  // 18: pawl.v1.RunPoint
-	(*PathStep)(nil),                  // 19: pawl.v1.PathStep
-	(*CountChange)(nil),               // 20: pawl.v1.CountChange
-	(*ValueChange)(nil),               // 21: pawl.v1.ValueChange
-	(*ArtifactChange)(nil),            // 22: pawl.v1.ArtifactChange
-	(*DiffRunsResponse)(nil),          // 23: pawl.v1.DiffRunsResponse
-	(*VerifyRunRequest)(nil),          // 24: pawl.v1.VerifyRunRequest
-	(*VerifyRunResponse)(nil),         // 25: pawl.v1.VerifyRunResponse
-	(*ExportRunRequest)(nil),          // 26: pawl.v1.ExportRunRequest
-	(*ExportRunResponse)(nil),         // 27: pawl.v1.ExportRunResponse
-	(*ImportRunRequest)(nil),          // 28: pawl.v1.ImportRunRequest
-	(*ImportRunResponse)(nil),         // 29: pawl.v1.ImportRunResponse
-	(*EmitEventRequest)(nil),          // 30: pawl.v1.EmitEventRequest
-	(*EmitEventResponse)(nil),         // 31: pawl.v1.EmitEventResponse
-	(*SendInputRequest)(nil),          // 32: pawl.v1.SendInputRequest
-	(*SendInputResponse)(nil),         // 33: pawl.v1.SendInputResponse
-	(*GetTurnRequest)(nil),            // 34: pawl.v1.GetTurnRequest
-	(*GetTurnResponse)(nil),           // 35: pawl.v1.GetTurnResponse
-	(*Remaining)(nil),                 // 36: pawl.v1.Remaining
-	(*ToolSpec)(nil),                  // 37: pawl.v1.ToolSpec
-	(*ArtifactSlot)(nil),              // 38: pawl.v1.ArtifactSlot
-	(*ShowTurnRequest)(nil),           // 39: pawl.v1.ShowTurnRequest
-	(*ShowTurnResponse)(nil),          // 40: pawl.v1.ShowTurnResponse
-	(*SetArtifactsRequest)(nil),       // 41: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 42: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 43: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 44: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 45: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 46: pawl.v1.FailTurnResponse
-	(*WriteOutputRequest)(nil),        // 47: pawl.v1.WriteOutputRequest
-	(*WriteOutputResponse)(nil),       // 48: pawl.v1.WriteOutputResponse
-	(*SuspendTurnRequest)(nil),        // 49: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 50: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 51: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 52: pawl.v1.RequestStepRequest
-	(*StepOutcome)(nil),               // 53: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 54: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 55: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 56: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 57: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 58: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 59: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 60: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 61: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 62: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 63: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 64: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 65: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 66: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 67: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 68: pawl.v1.ListRunsResponse
-	(*CountRunsRequest)(nil),          // 69: pawl.v1.CountRunsRequest
-	(*CountRunsResponse)(nil),         // 70: pawl.v1.CountRunsResponse
-	(*StatusCount)(nil),               // 71: pawl.v1.StatusCount
-	(*GetCallerRequest)(nil),          // 72: pawl.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),         // 73: pawl.v1.GetCallerResponse
-	(*WaitRunRequest)(nil),            // 74: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 75: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 76: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 77: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 78: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 79: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 80: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 81: pawl.v1.CancelRunResponse
-	(*DeleteRunRequest)(nil),          // 82: pawl.v1.DeleteRunRequest
-	(*DeleteRunResponse)(nil),         // 83: pawl.v1.DeleteRunResponse
-	(*EraseRunRequest)(nil),           // 84: pawl.v1.EraseRunRequest
-	(*EraseRunResponse)(nil),          // 85: pawl.v1.EraseRunResponse
-	(*Erasure)(nil),                   // 86: pawl.v1.Erasure
-	(*PutBlobRequest)(nil),            // 87: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 88: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 89: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 90: pawl.v1.GetBlobResponse
-	(*DriveRequest)(nil),              // 91: pawl.v1.DriveRequest
-	(*DriveCommand)(nil),              // 92: pawl.v1.DriveCommand
-	(*DriveResponse)(nil),             // 93: pawl.v1.DriveResponse
-	(*DriveAnswer)(nil),               // 94: pawl.v1.DriveAnswer
-	nil,                               // 95: pawl.v1.Run.LabelsEntry
-	nil,                               // 96: pawl.v1.Run.VisitsEntry
-	nil,                               // 97: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 98: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 99: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 100: pawl.v1.PackRef
-	(Execution)(0),                    // 101: pawl.v1.Execution
-	(RunStatus)(0),                    // 102: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 103: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 104: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 105: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 106: pawl.v1.Awaiting
-	(*durationpb.Duration)(nil),       // 107: google.protobuf.Duration
-	(StepStatus)(0),                   // 108: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 109: pawl.v1.Fault
-	(*Remote)(nil),                    // 110: pawl.v1.Remote
-	(*Part)(nil),                      // 111: pawl.v1.Part
-	(*Record)(nil),                    // 112: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 113: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 114: pawl.v1.Message
-	(ArtifactMode)(0),                 // 115: pawl.v1.ArtifactMode
-	(*Usage)(nil),                     // 116: pawl.v1.Usage
-	(*OutputPiece)(nil),               // 117: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 118: pawl.v1.Denial
-	(RecordKind)(0),                   // 119: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 120: pawl.v1.Artifact
-	(*status.Status)(nil),             // 121: google.rpc.Status
+	(*ModelStep)(nil),                 // 10: pawl.v1.ModelStep
+	(*Step)(nil),                      // 11: pawl.v1.Step
+	(*RunFilter)(nil),                 // 12: pawl.v1.RunFilter
+	(*StartRunRequest)(nil),           // 13: pawl.v1.StartRunRequest
+	(*StartRunResponse)(nil),          // 14: pawl.v1.StartRunResponse
+	(*ForkedFrom)(nil),                // 15: pawl.v1.ForkedFrom
+	(*ForkRunRequest)(nil),            // 16: pawl.v1.ForkRunRequest
+	(*ForkRunResponse)(nil),           // 17: pawl.v1.ForkRunResponse
+	(*DiffRunsRequest)(nil),           // 18: pawl.v1.DiffRunsRequest
+	(*RunPoint)(nil),                  // 19: pawl.v1.RunPoint
+	(*PathStep)(nil),                  // 20: pawl.v1.PathStep
+	(*CountChange)(nil),               // 21: pawl.v1.CountChange
+	(*ValueChange)(nil),               // 22: pawl.v1.ValueChange
+	(*ArtifactChange)(nil),            // 23: pawl.v1.ArtifactChange
+	(*DiffRunsResponse)(nil),          // 24: pawl.v1.DiffRunsResponse
+	(*VerifyRunRequest)(nil),          // 25: pawl.v1.VerifyRunRequest
+	(*VerifyRunResponse)(nil),         // 26: pawl.v1.VerifyRunResponse
+	(*ExportRunRequest)(nil),          // 27: pawl.v1.ExportRunRequest
+	(*ExportRunResponse)(nil),         // 28: pawl.v1.ExportRunResponse
+	(*ImportRunRequest)(nil),          // 29: pawl.v1.ImportRunRequest
+	(*ImportRunResponse)(nil),         // 30: pawl.v1.ImportRunResponse
+	(*EmitEventRequest)(nil),          // 31: pawl.v1.EmitEventRequest
+	(*EmitEventResponse)(nil),         // 32: pawl.v1.EmitEventResponse
+	(*SendInputRequest)(nil),          // 33: pawl.v1.SendInputRequest
+	(*SendInputResponse)(nil),         // 34: pawl.v1.SendInputResponse
+	(*GetTurnRequest)(nil),            // 35: pawl.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 36: pawl.v1.GetTurnResponse
+	(*Remaining)(nil),                 // 37: pawl.v1.Remaining
+	(*ToolSpec)(nil),                  // 38: pawl.v1.ToolSpec
+	(*ArtifactSlot)(nil),              // 39: pawl.v1.ArtifactSlot
+	(*ShowTurnRequest)(nil),           // 40: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 41: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 42: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 43: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 44: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 45: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 46: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 47: pawl.v1.FailTurnResponse
+	(*WriteOutputRequest)(nil),        // 48: pawl.v1.WriteOutputRequest
+	(*WriteOutputResponse)(nil),       // 49: pawl.v1.WriteOutputResponse
+	(*SuspendTurnRequest)(nil),        // 50: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 51: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 52: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 53: pawl.v1.RequestStepRequest
+	(*RequestModelRequest)(nil),       // 54: pawl.v1.RequestModelRequest
+	(*RequestModelResponse)(nil),      // 55: pawl.v1.RequestModelResponse
+	(*AnswerModelRequest)(nil),        // 56: pawl.v1.AnswerModelRequest
+	(*ModelFailure)(nil),              // 57: pawl.v1.ModelFailure
+	(*AnswerModelResponse)(nil),       // 58: pawl.v1.AnswerModelResponse
+	(*NoteModelRequest)(nil),          // 59: pawl.v1.NoteModelRequest
+	(*NoteModelResponse)(nil),         // 60: pawl.v1.NoteModelResponse
+	(*GetModelStepRequest)(nil),       // 61: pawl.v1.GetModelStepRequest
+	(*GetModelStepResponse)(nil),      // 62: pawl.v1.GetModelStepResponse
+	(*StepOutcome)(nil),               // 63: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 64: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 65: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 66: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 67: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 68: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 69: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 70: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 71: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 72: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 73: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 74: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 75: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 76: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 77: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 78: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 79: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 80: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 81: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 82: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 83: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 84: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 85: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 86: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 87: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 88: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 89: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 90: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 91: pawl.v1.CancelRunResponse
+	(*DeleteRunRequest)(nil),          // 92: pawl.v1.DeleteRunRequest
+	(*DeleteRunResponse)(nil),         // 93: pawl.v1.DeleteRunResponse
+	(*EraseRunRequest)(nil),           // 94: pawl.v1.EraseRunRequest
+	(*EraseRunResponse)(nil),          // 95: pawl.v1.EraseRunResponse
+	(*Erasure)(nil),                   // 96: pawl.v1.Erasure
+	(*PutBlobRequest)(nil),            // 97: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 98: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 99: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 100: pawl.v1.GetBlobResponse
+	(*DriveRequest)(nil),              // 101: pawl.v1.DriveRequest
+	(*DriveCommand)(nil),              // 102: pawl.v1.DriveCommand
+	(*DriveResponse)(nil),             // 103: pawl.v1.DriveResponse
+	(*DriveAnswer)(nil),               // 104: pawl.v1.DriveAnswer
+	nil,                               // 105: pawl.v1.Run.LabelsEntry
+	nil,                               // 106: pawl.v1.Run.VisitsEntry
+	nil,                               // 107: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 108: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 109: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 110: pawl.v1.PackRef
+	(Execution)(0),                    // 111: pawl.v1.Execution
+	(RunStatus)(0),                    // 112: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 113: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 114: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 115: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 116: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 117: google.protobuf.Duration
+	(*ModelRequest)(nil),              // 118: pawl.v1.ModelRequest
+	(*ModelAnswer)(nil),               // 119: pawl.v1.ModelAnswer
+	(*Usage)(nil),                     // 120: pawl.v1.Usage
+	(StepStatus)(0),                   // 121: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 122: pawl.v1.Fault
+	(StepKind)(0),                     // 123: pawl.v1.StepKind
+	(*ToolCallRef)(nil),               // 124: pawl.v1.ToolCallRef
+	(*Remote)(nil),                    // 125: pawl.v1.Remote
+	(*Part)(nil),                      // 126: pawl.v1.Part
+	(*Record)(nil),                    // 127: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 128: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 129: pawl.v1.Message
+	(ArtifactMode)(0),                 // 130: pawl.v1.ArtifactMode
+	(*OutputPiece)(nil),               // 131: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 132: pawl.v1.Denial
+	(RecordKind)(0),                   // 133: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 134: pawl.v1.Artifact
+	(*status.Status)(nil),             // 135: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	100, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	101, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	95,  // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	102, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	96,  // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	110, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	111, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	105, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	112, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	106, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	6,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	103, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	103, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	103, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	103, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	104, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	103, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
-	10,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	105, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	113, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	113, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	113, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	113, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	114, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	113, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	11,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
+	115, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	7,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
 	9,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	106, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	103, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	116, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	113, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
 	8,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
-	14,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	86,  // 20: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
-	107, // 21: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
-	108, // 22: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	103, // 23: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	109, // 24: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	110, // 25: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	102, // 26: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	97,  // 27: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	103, // 28: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	103, // 29: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	111, // 30: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	101, // 31: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	98,  // 32: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	4,   // 33: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	112, // 34: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	104, // 35: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	113, // 36: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	99,  // 37: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	101, // 38: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
-	4,   // 39: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	112, // 40: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	104, // 41: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	100, // 42: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	102, // 43: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
-	3,   // 44: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
-	3,   // 45: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
-	21,  // 46: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
-	18,  // 47: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
-	18,  // 48: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
-	19,  // 49: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
-	19,  // 50: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
-	20,  // 51: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
-	20,  // 52: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
-	20,  // 53: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
-	22,  // 54: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
-	21,  // 55: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
-	4,   // 56: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	113, // 57: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	112, // 58: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	112, // 59: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	102, // 60: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	104, // 61: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	111, // 62: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	112, // 63: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	102, // 64: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	104, // 65: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	104, // 66: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	100, // 67: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	114, // 68: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	37,  // 69: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	10,  // 70: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	38,  // 71: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	103, // 72: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	103, // 73: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	36,  // 74: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	107, // 75: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	115, // 76: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	35,  // 77: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	113, // 78: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	112, // 79: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	111, // 80: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	114, // 81: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	116, // 82: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	113, // 83: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	106, // 84: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	112, // 85: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	112, // 86: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	112, // 87: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	102, // 88: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	104, // 89: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	109, // 90: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	116, // 91: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	112, // 92: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	112, // 93: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	102, // 94: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	104, // 95: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	117, // 96: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	112, // 97: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	112, // 98: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	102, // 99: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	51,  // 100: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	10,  // 101: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	118, // 102: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	53,  // 103: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	112, // 104: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	102, // 105: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	109, // 106: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	0,   // 107: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	112, // 108: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	112, // 109: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	102, // 110: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	11,  // 111: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	119, // 112: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	60,  // 113: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	112, // 114: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	59,  // 115: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	61,  // 116: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	62,  // 117: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	103, // 118: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 119: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	120, // 120: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	119, // 121: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	112, // 122: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	62,  // 123: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 124: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	120, // 125: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	5,   // 126: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	11,  // 127: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 128: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 129: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	71,  // 130: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	102, // 131: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 132: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	107, // 133: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 134: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	112, // 135: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	102, // 136: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	112, // 137: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	102, // 138: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	112, // 139: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	102, // 140: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	103, // 141: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	102, // 142: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	86,  // 143: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	102, // 144: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	103, // 145: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	92,  // 146: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	12,  // 147: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	30,  // 148: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	32,  // 149: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	34,  // 150: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	43,  // 151: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	45,  // 152: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	49,  // 153: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	52,  // 154: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	55,  // 155: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	41,  // 156: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	47,  // 157: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	76,  // 158: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	78,  // 159: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	80,  // 160: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	94,  // 161: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	121, // 162: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	13,  // 163: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	31,  // 164: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	33,  // 165: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	35,  // 166: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	44,  // 167: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	46,  // 168: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	50,  // 169: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	54,  // 170: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	56,  // 171: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	42,  // 172: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	48,  // 173: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	77,  // 174: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	79,  // 175: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	81,  // 176: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	12,  // 177: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	65,  // 178: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	15,  // 179: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	17,  // 180: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	24,  // 181: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	26,  // 182: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	28,  // 183: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	30,  // 184: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	32,  // 185: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	34,  // 186: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	39,  // 187: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	41,  // 188: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	43,  // 189: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	45,  // 190: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	47,  // 191: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	49,  // 192: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	52,  // 193: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	55,  // 194: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	57,  // 195: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	63,  // 196: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	67,  // 197: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	69,  // 198: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	72,  // 199: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	74,  // 200: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	76,  // 201: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	78,  // 202: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	80,  // 203: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	82,  // 204: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	84,  // 205: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	91,  // 206: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	87,  // 207: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	89,  // 208: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	13,  // 209: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	66,  // 210: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	16,  // 211: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	23,  // 212: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	25,  // 213: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	27,  // 214: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	29,  // 215: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	31,  // 216: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	33,  // 217: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	35,  // 218: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	40,  // 219: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	42,  // 220: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	44,  // 221: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	46,  // 222: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	48,  // 223: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	50,  // 224: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	54,  // 225: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	56,  // 226: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	58,  // 227: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	64,  // 228: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	68,  // 229: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	70,  // 230: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	73,  // 231: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	75,  // 232: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	77,  // 233: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	79,  // 234: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	81,  // 235: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	83,  // 236: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	85,  // 237: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	93,  // 238: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	88,  // 239: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	90,  // 240: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	209, // [209:241] is the sub-list for method output_type
-	177, // [177:209] is the sub-list for method input_type
-	177, // [177:177] is the sub-list for extension type_name
-	177, // [177:177] is the sub-list for extension extendee
-	0,   // [0:177] is the sub-list for field type_name
+	15,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
+	96,  // 20: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
+	117, // 21: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	118, // 22: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
+	119, // 23: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
+	120, // 24: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
+	113, // 25: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
+	121, // 26: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	113, // 27: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	122, // 28: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	123, // 29: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
+	10,  // 30: pawl.v1.Step.model:type_name -> pawl.v1.ModelStep
+	124, // 31: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
+	125, // 32: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	112, // 33: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	107, // 34: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	113, // 35: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	113, // 36: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	126, // 37: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	111, // 38: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	108, // 39: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	4,   // 40: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	127, // 41: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	114, // 42: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	128, // 43: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	109, // 44: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	111, // 45: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	4,   // 46: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
+	127, // 47: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	114, // 48: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	110, // 49: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	112, // 50: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	3,   // 51: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
+	3,   // 52: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
+	22,  // 53: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
+	19,  // 54: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
+	19,  // 55: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
+	20,  // 56: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
+	20,  // 57: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
+	21,  // 58: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
+	21,  // 59: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
+	21,  // 60: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
+	23,  // 61: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
+	22,  // 62: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
+	4,   // 63: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
+	128, // 64: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	127, // 65: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	127, // 66: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	112, // 67: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	114, // 68: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	126, // 69: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	127, // 70: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	112, // 71: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	114, // 72: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	114, // 73: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	110, // 74: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	129, // 75: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	38,  // 76: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	11,  // 77: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	39,  // 78: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	113, // 79: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	113, // 80: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	37,  // 81: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
+	117, // 82: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	130, // 83: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	36,  // 84: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	128, // 85: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	127, // 86: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	126, // 87: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	129, // 88: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	120, // 89: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	128, // 90: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	116, // 91: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	127, // 92: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	127, // 93: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	127, // 94: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	112, // 95: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	114, // 96: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	122, // 97: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	120, // 98: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	127, // 99: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	127, // 100: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	112, // 101: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	114, // 102: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	131, // 103: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	127, // 104: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	127, // 105: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	112, // 106: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	124, // 107: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
+	52,  // 108: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	118, // 109: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
+	120, // 110: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
+	11,  // 111: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
+	132, // 112: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
+	37,  // 113: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
+	127, // 114: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
+	112, // 115: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
+	119, // 116: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
+	57,  // 117: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
+	120, // 118: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
+	122, // 119: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
+	117, // 120: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
+	0,   // 121: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
+	127, // 122: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
+	127, // 123: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
+	112, // 124: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 125: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
+	0,   // 126: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
+	127, // 127: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
+	11,  // 128: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
+	129, // 129: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
+	11,  // 130: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	132, // 131: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	63,  // 132: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	127, // 133: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	112, // 134: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	122, // 135: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	0,   // 136: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	127, // 137: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	127, // 138: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	112, // 139: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	12,  // 140: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	133, // 141: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	70,  // 142: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	127, // 143: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	69,  // 144: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	71,  // 145: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	72,  // 146: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	113, // 147: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 148: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	134, // 149: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	133, // 150: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	127, // 151: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	72,  // 152: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 153: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	134, // 154: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	5,   // 155: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	12,  // 156: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 157: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 158: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	81,  // 159: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	112, // 160: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 161: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	117, // 162: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 163: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	127, // 164: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	112, // 165: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 166: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	112, // 167: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 168: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	112, // 169: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	113, // 170: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	112, // 171: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	96,  // 172: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	112, // 173: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	113, // 174: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	102, // 175: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	13,  // 176: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	31,  // 177: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	33,  // 178: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	35,  // 179: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	44,  // 180: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	46,  // 181: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	50,  // 182: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	53,  // 183: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	65,  // 184: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	42,  // 185: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	48,  // 186: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	86,  // 187: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	88,  // 188: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	90,  // 189: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	54,  // 190: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	56,  // 191: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	59,  // 192: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	104, // 193: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	135, // 194: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	14,  // 195: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	32,  // 196: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	34,  // 197: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	36,  // 198: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	45,  // 199: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	47,  // 200: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	51,  // 201: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	64,  // 202: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	66,  // 203: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	43,  // 204: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	49,  // 205: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	87,  // 206: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	89,  // 207: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	91,  // 208: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	55,  // 209: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	58,  // 210: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	60,  // 211: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	13,  // 212: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	75,  // 213: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	16,  // 214: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	18,  // 215: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	25,  // 216: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	27,  // 217: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	29,  // 218: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	31,  // 219: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	33,  // 220: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	35,  // 221: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	40,  // 222: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	42,  // 223: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	44,  // 224: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	46,  // 225: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	48,  // 226: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	50,  // 227: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	53,  // 228: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	65,  // 229: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	54,  // 230: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	56,  // 231: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	59,  // 232: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	61,  // 233: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	67,  // 234: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	73,  // 235: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	77,  // 236: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	79,  // 237: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	82,  // 238: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	84,  // 239: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	86,  // 240: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	88,  // 241: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	90,  // 242: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	92,  // 243: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	94,  // 244: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	101, // 245: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	97,  // 246: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	99,  // 247: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	14,  // 248: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	76,  // 249: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	17,  // 250: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	24,  // 251: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	26,  // 252: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	28,  // 253: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	30,  // 254: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	32,  // 255: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	34,  // 256: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	36,  // 257: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	41,  // 258: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	43,  // 259: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	45,  // 260: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	47,  // 261: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	49,  // 262: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	51,  // 263: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	64,  // 264: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	66,  // 265: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	55,  // 266: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	58,  // 267: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	60,  // 268: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	62,  // 269: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	68,  // 270: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	74,  // 271: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	78,  // 272: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	80,  // 273: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	83,  // 274: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	85,  // 275: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	87,  // 276: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	89,  // 277: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	91,  // 278: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	93,  // 279: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	95,  // 280: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	103, // 281: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	98,  // 282: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	100, // 283: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	248, // [248:284] is the sub-list for method output_type
+	212, // [212:248] is the sub-list for method input_type
+	212, // [212:212] is the sub-list for extension type_name
+	212, // [212:212] is the sub-list for extension extendee
+	0,   // [0:212] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -9979,22 +11247,26 @@ func file_pawl_v1_run_proto_init() {
 		return
 	}
 	file_pawl_v1_record_proto_init()
-	file_pawl_v1_run_proto_msgTypes[8].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[9].OneofWrappers = []any{
 		(*StartRunRequest_Agent)(nil),
 		(*StartRunRequest_State)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[32].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[51].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[12].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[33].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[52].OneofWrappers = []any{
+		(*AnswerModelRequest_Answer)(nil),
+		(*AnswerModelRequest_Failure)(nil),
+	}
+	file_pawl_v1_run_proto_msgTypes[61].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[54].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[64].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[88].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[98].OneofWrappers = []any{
 		(*DriveCommand_StartRun)(nil),
 		(*DriveCommand_EmitEvent)(nil),
 		(*DriveCommand_SendInput)(nil),
@@ -10009,8 +11281,11 @@ func file_pawl_v1_run_proto_init() {
 		(*DriveCommand_PauseRun)(nil),
 		(*DriveCommand_ResumeRun)(nil),
 		(*DriveCommand_CancelRun)(nil),
+		(*DriveCommand_RequestModel)(nil),
+		(*DriveCommand_AnswerModel)(nil),
+		(*DriveCommand_NoteModel)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[90].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[100].OneofWrappers = []any{
 		(*DriveAnswer_Error)(nil),
 		(*DriveAnswer_StartRun)(nil),
 		(*DriveAnswer_EmitEvent)(nil),
@@ -10026,6 +11301,9 @@ func file_pawl_v1_run_proto_init() {
 		(*DriveAnswer_PauseRun)(nil),
 		(*DriveAnswer_ResumeRun)(nil),
 		(*DriveAnswer_CancelRun)(nil),
+		(*DriveAnswer_RequestModel)(nil),
+		(*DriveAnswer_AnswerModel)(nil),
+		(*DriveAnswer_NoteModel)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -10033,7 +11311,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   96,
+			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

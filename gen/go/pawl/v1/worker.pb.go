@@ -603,6 +603,9 @@ type WorkRequest struct {
 	//	*WorkRequest_ResolveStep
 	//	*WorkRequest_SetArtifacts
 	//	*WorkRequest_WriteOutput
+	//	*WorkRequest_RequestModel
+	//	*WorkRequest_AnswerModel
+	//	*WorkRequest_NoteModel
 	Item isWorkRequest_Item `protobuf_oneof:"item"`
 	// Further requests in the same message, in order behind this one, each with its own
 	// id, credits and item: one message then carries what would be many. At most 1023,
@@ -779,6 +782,33 @@ func (x *WorkRequest) GetWriteOutput() *WriteOutputRequest {
 	return nil
 }
 
+func (x *WorkRequest) GetRequestModel() *RequestModelRequest {
+	if x != nil {
+		if x, ok := x.Item.(*WorkRequest_RequestModel); ok {
+			return x.RequestModel
+		}
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetAnswerModel() *AnswerModelRequest {
+	if x != nil {
+		if x, ok := x.Item.(*WorkRequest_AnswerModel); ok {
+			return x.AnswerModel
+		}
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetNoteModel() *NoteModelRequest {
+	if x != nil {
+		if x, ok := x.Item.(*WorkRequest_NoteModel); ok {
+			return x.NoteModel
+		}
+	}
+	return nil
+}
+
 func (x *WorkRequest) GetMore() []*WorkRequest {
 	if x != nil {
 		return x.More
@@ -855,6 +885,22 @@ type WorkRequest_WriteOutput struct {
 	WriteOutput *WriteOutputRequest `protobuf:"bytes,27,opt,name=write_output,json=writeOutput,proto3,oneof"`
 }
 
+type WorkRequest_RequestModel struct {
+	// Asks for a call of a model, as RunService.RequestModel does.
+	RequestModel *RequestModelRequest `protobuf:"bytes,28,opt,name=request_model,json=requestModel,proto3,oneof"`
+}
+
+type WorkRequest_AnswerModel struct {
+	// Tells what came of a call of a model, as RunService.AnswerModel does. turn_token is
+	// that of the turn's lease.
+	AnswerModel *AnswerModelRequest `protobuf:"bytes,29,opt,name=answer_model,json=answerModel,proto3,oneof"`
+}
+
+type WorkRequest_NoteModel struct {
+	// Keeps the id of a response, as RunService.NoteModel does.
+	NoteModel *NoteModelRequest `protobuf:"bytes,30,opt,name=note_model,json=noteModel,proto3,oneof"`
+}
+
 func (*WorkRequest_Register) isWorkRequest_Item() {}
 
 func (*WorkRequest_Heartbeat) isWorkRequest_Item() {}
@@ -878,6 +924,12 @@ func (*WorkRequest_ResolveStep) isWorkRequest_Item() {}
 func (*WorkRequest_SetArtifacts) isWorkRequest_Item() {}
 
 func (*WorkRequest_WriteOutput) isWorkRequest_Item() {}
+
+func (*WorkRequest_RequestModel) isWorkRequest_Item() {}
+
+func (*WorkRequest_AnswerModel) isWorkRequest_Item() {}
+
+func (*WorkRequest_NoteModel) isWorkRequest_Item() {}
 
 // WorkResponse is one message to a worker.
 type WorkResponse struct {
@@ -2000,6 +2052,9 @@ type WorkReceipt struct {
 	//	*WorkReceipt_Heartbeat
 	//	*WorkReceipt_Output
 	//	*WorkReceipt_WriteOutput
+	//	*WorkReceipt_RequestModel
+	//	*WorkReceipt_AnswerModel
+	//	*WorkReceipt_NoteModel
 	Answer        isWorkReceipt_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2137,6 +2192,33 @@ func (x *WorkReceipt) GetWriteOutput() *WriteOutputResponse {
 	return nil
 }
 
+func (x *WorkReceipt) GetRequestModel() *RequestModelResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*WorkReceipt_RequestModel); ok {
+			return x.RequestModel
+		}
+	}
+	return nil
+}
+
+func (x *WorkReceipt) GetAnswerModel() *AnswerModelResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*WorkReceipt_AnswerModel); ok {
+			return x.AnswerModel
+		}
+	}
+	return nil
+}
+
+func (x *WorkReceipt) GetNoteModel() *NoteModelResponse {
+	if x != nil {
+		if x, ok := x.Answer.(*WorkReceipt_NoteModel); ok {
+			return x.NoteModel
+		}
+	}
+	return nil
+}
+
 type isWorkReceipt_Answer interface {
 	isWorkReceipt_Answer()
 }
@@ -2186,6 +2268,21 @@ type WorkReceipt_WriteOutput struct {
 	WriteOutput *WriteOutputResponse `protobuf:"bytes,19,opt,name=write_output,json=writeOutput,proto3,oneof"`
 }
 
+type WorkReceipt_RequestModel struct {
+	// Answers request_model; also where the worker registered with `brief`.
+	RequestModel *RequestModelResponse `protobuf:"bytes,20,opt,name=request_model,json=requestModel,proto3,oneof"`
+}
+
+type WorkReceipt_AnswerModel struct {
+	// Answers answer_model; also where the worker registered with `brief`.
+	AnswerModel *AnswerModelResponse `protobuf:"bytes,21,opt,name=answer_model,json=answerModel,proto3,oneof"`
+}
+
+type WorkReceipt_NoteModel struct {
+	// Answers note_model.
+	NoteModel *NoteModelResponse `protobuf:"bytes,22,opt,name=note_model,json=noteModel,proto3,oneof"`
+}
+
 func (*WorkReceipt_CompleteTurn) isWorkReceipt_Answer() {}
 
 func (*WorkReceipt_FailTurn) isWorkReceipt_Answer() {}
@@ -2203,6 +2300,12 @@ func (*WorkReceipt_Heartbeat) isWorkReceipt_Answer() {}
 func (*WorkReceipt_Output) isWorkReceipt_Answer() {}
 
 func (*WorkReceipt_WriteOutput) isWorkReceipt_Answer() {}
+
+func (*WorkReceipt_RequestModel) isWorkReceipt_Answer() {}
+
+func (*WorkReceipt_AnswerModel) isWorkReceipt_Answer() {}
+
+func (*WorkReceipt_NoteModel) isWorkReceipt_Answer() {}
 
 // WorkerHeartbeat says that work is under way.
 type WorkerHeartbeat struct {
@@ -2638,7 +2741,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\x05R\x05count\x12\x18\n" +
-	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\x90\a\n" +
+	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\xd3\b\n" +
 	"\vWorkRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12.\n" +
@@ -2654,7 +2757,11 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\frequest_step\x18\x18 \x01(\v2\x1b.pawl.v1.RequestStepRequestH\x00R\vrequestStep\x12@\n" +
 	"\fresolve_step\x18\x19 \x01(\v2\x1b.pawl.v1.ResolveStepRequestH\x00R\vresolveStep\x12C\n" +
 	"\rset_artifacts\x18\x1a \x01(\v2\x1c.pawl.v1.SetArtifactsRequestH\x00R\fsetArtifacts\x12@\n" +
-	"\fwrite_output\x18\x1b \x01(\v2\x1b.pawl.v1.WriteOutputRequestH\x00R\vwriteOutput\x12(\n" +
+	"\fwrite_output\x18\x1b \x01(\v2\x1b.pawl.v1.WriteOutputRequestH\x00R\vwriteOutput\x12C\n" +
+	"\rrequest_model\x18\x1c \x01(\v2\x1c.pawl.v1.RequestModelRequestH\x00R\frequestModel\x12@\n" +
+	"\fanswer_model\x18\x1d \x01(\v2\x1b.pawl.v1.AnswerModelRequestH\x00R\vanswerModel\x12:\n" +
+	"\n" +
+	"note_model\x18\x1e \x01(\v2\x19.pawl.v1.NoteModelRequestH\x00R\tnoteModel\x12(\n" +
 	"\x04more\x18\x1f \x03(\v2\x14.pawl.v1.WorkRequestR\x04moreB\x06\n" +
 	"\x04item\"\xa8\x03\n" +
 	"\fWorkResponse\x12;\n" +
@@ -2750,7 +2857,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\vStepAnswers\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x19\n" +
 	"\bturn_seq\x18\x02 \x01(\x04R\aturnSeq\x12#\n" +
-	"\x05steps\x18\x03 \x03(\v2\r.pawl.v1.StepR\x05steps\"\x8f\x05\n" +
+	"\x05steps\x18\x03 \x03(\v2\r.pawl.v1.StepR\x05steps\"\xd5\x06\n" +
 	"\vWorkReceipt\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12(\n" +
 	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusR\x05error\x12D\n" +
@@ -2762,7 +2869,11 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\rset_artifacts\x18\x10 \x01(\v2\x1d.pawl.v1.SetArtifactsResponseH\x00R\fsetArtifacts\x127\n" +
 	"\theartbeat\x18\x11 \x01(\v2\x17.pawl.v1.LeaseExtensionH\x00R\theartbeat\x121\n" +
 	"\x06output\x18\x12 \x01(\v2\x17.pawl.v1.OutputProgressH\x00R\x06output\x12A\n" +
-	"\fwrite_output\x18\x13 \x01(\v2\x1c.pawl.v1.WriteOutputResponseH\x00R\vwriteOutputB\b\n" +
+	"\fwrite_output\x18\x13 \x01(\v2\x1c.pawl.v1.WriteOutputResponseH\x00R\vwriteOutput\x12D\n" +
+	"\rrequest_model\x18\x14 \x01(\v2\x1d.pawl.v1.RequestModelResponseH\x00R\frequestModel\x12A\n" +
+	"\fanswer_model\x18\x15 \x01(\v2\x1c.pawl.v1.AnswerModelResponseH\x00R\vanswerModel\x12;\n" +
+	"\n" +
+	"note_model\x18\x16 \x01(\v2\x1a.pawl.v1.NoteModelResponseH\x00R\tnoteModelB\b\n" +
 	"\x06answer\"=\n" +
 	"\x0fWorkerHeartbeat\x12*\n" +
 	"\x06tokens\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x90N\"\ar\x05\x10\x01(\x80\x02R\x06tokens\"P\n" +
@@ -2847,17 +2958,23 @@ var file_pawl_v1_worker_proto_goTypes = []any{
 	(*ResolveStepRequest)(nil),    // 32: pawl.v1.ResolveStepRequest
 	(*SetArtifactsRequest)(nil),   // 33: pawl.v1.SetArtifactsRequest
 	(*WriteOutputRequest)(nil),    // 34: pawl.v1.WriteOutputRequest
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*GetTurnResponse)(nil),       // 36: pawl.v1.GetTurnResponse
-	(*Step)(nil),                  // 37: pawl.v1.Step
-	(*status.Status)(nil),         // 38: google.rpc.Status
-	(*CompleteTurnResponse)(nil),  // 39: pawl.v1.CompleteTurnResponse
-	(*FailTurnResponse)(nil),      // 40: pawl.v1.FailTurnResponse
-	(*SuspendTurnResponse)(nil),   // 41: pawl.v1.SuspendTurnResponse
-	(*RequestStepResponse)(nil),   // 42: pawl.v1.RequestStepResponse
-	(*ResolveStepResponse)(nil),   // 43: pawl.v1.ResolveStepResponse
-	(*SetArtifactsResponse)(nil),  // 44: pawl.v1.SetArtifactsResponse
-	(*WriteOutputResponse)(nil),   // 45: pawl.v1.WriteOutputResponse
+	(*RequestModelRequest)(nil),   // 35: pawl.v1.RequestModelRequest
+	(*AnswerModelRequest)(nil),    // 36: pawl.v1.AnswerModelRequest
+	(*NoteModelRequest)(nil),      // 37: pawl.v1.NoteModelRequest
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*GetTurnResponse)(nil),       // 39: pawl.v1.GetTurnResponse
+	(*Step)(nil),                  // 40: pawl.v1.Step
+	(*status.Status)(nil),         // 41: google.rpc.Status
+	(*CompleteTurnResponse)(nil),  // 42: pawl.v1.CompleteTurnResponse
+	(*FailTurnResponse)(nil),      // 43: pawl.v1.FailTurnResponse
+	(*SuspendTurnResponse)(nil),   // 44: pawl.v1.SuspendTurnResponse
+	(*RequestStepResponse)(nil),   // 45: pawl.v1.RequestStepResponse
+	(*ResolveStepResponse)(nil),   // 46: pawl.v1.ResolveStepResponse
+	(*SetArtifactsResponse)(nil),  // 47: pawl.v1.SetArtifactsResponse
+	(*WriteOutputResponse)(nil),   // 48: pawl.v1.WriteOutputResponse
+	(*RequestModelResponse)(nil),  // 49: pawl.v1.RequestModelResponse
+	(*AnswerModelResponse)(nil),   // 50: pawl.v1.AnswerModelResponse
+	(*NoteModelResponse)(nil),     // 51: pawl.v1.NoteModelResponse
 }
 var file_pawl_v1_worker_proto_depIdxs = []int32{
 	3,  // 0: pawl.v1.ListWorkersResponse.workers:type_name -> pawl.v1.ConnectedWorker
@@ -2882,55 +2999,61 @@ var file_pawl_v1_worker_proto_depIdxs = []int32{
 	32, // 19: pawl.v1.WorkRequest.resolve_step:type_name -> pawl.v1.ResolveStepRequest
 	33, // 20: pawl.v1.WorkRequest.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
 	34, // 21: pawl.v1.WorkRequest.write_output:type_name -> pawl.v1.WriteOutputRequest
-	6,  // 22: pawl.v1.WorkRequest.more:type_name -> pawl.v1.WorkRequest
-	12, // 23: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
-	13, // 24: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
-	14, // 25: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
-	15, // 26: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
-	16, // 27: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
-	17, // 28: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
-	24, // 29: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
-	7,  // 30: pawl.v1.WorkResponse.more:type_name -> pawl.v1.WorkResponse
-	10, // 31: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
-	11, // 32: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
-	26, // 33: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
-	35, // 34: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
-	10, // 35: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
-	11, // 36: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
-	35, // 37: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	10, // 38: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
-	36, // 39: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
-	25, // 40: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
-	11, // 41: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
-	26, // 42: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
-	26, // 43: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
-	35, // 44: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
-	27, // 45: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
-	10, // 46: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
-	11, // 47: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
-	0,  // 48: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
-	37, // 49: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
-	38, // 50: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
-	39, // 51: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	40, // 52: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	41, // 53: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	42, // 54: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
-	43, // 55: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	44, // 56: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	19, // 57: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
-	21, // 58: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
-	45, // 59: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
-	10, // 60: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
-	26, // 61: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
-	6,  // 62: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
-	1,  // 63: pawl.v1.WorkerService.ListWorkers:input_type -> pawl.v1.ListWorkersRequest
-	7,  // 64: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
-	2,  // 65: pawl.v1.WorkerService.ListWorkers:output_type -> pawl.v1.ListWorkersResponse
-	64, // [64:66] is the sub-list for method output_type
-	62, // [62:64] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	35, // 22: pawl.v1.WorkRequest.request_model:type_name -> pawl.v1.RequestModelRequest
+	36, // 23: pawl.v1.WorkRequest.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	37, // 24: pawl.v1.WorkRequest.note_model:type_name -> pawl.v1.NoteModelRequest
+	6,  // 25: pawl.v1.WorkRequest.more:type_name -> pawl.v1.WorkRequest
+	12, // 26: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
+	13, // 27: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
+	14, // 28: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
+	15, // 29: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
+	16, // 30: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
+	17, // 31: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
+	24, // 32: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
+	7,  // 33: pawl.v1.WorkResponse.more:type_name -> pawl.v1.WorkResponse
+	10, // 34: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
+	11, // 35: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
+	26, // 36: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
+	38, // 37: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
+	10, // 38: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
+	11, // 39: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
+	38, // 40: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	10, // 41: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
+	39, // 42: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
+	25, // 43: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
+	11, // 44: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
+	26, // 45: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
+	26, // 46: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
+	38, // 47: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
+	27, // 48: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
+	10, // 49: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
+	11, // 50: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
+	0,  // 51: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
+	40, // 52: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
+	41, // 53: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
+	42, // 54: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	43, // 55: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	44, // 56: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	45, // 57: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
+	46, // 58: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	47, // 59: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	19, // 60: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
+	21, // 61: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
+	48, // 62: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
+	49, // 63: pawl.v1.WorkReceipt.request_model:type_name -> pawl.v1.RequestModelResponse
+	50, // 64: pawl.v1.WorkReceipt.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	51, // 65: pawl.v1.WorkReceipt.note_model:type_name -> pawl.v1.NoteModelResponse
+	10, // 66: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
+	26, // 67: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
+	6,  // 68: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
+	1,  // 69: pawl.v1.WorkerService.ListWorkers:input_type -> pawl.v1.ListWorkersRequest
+	7,  // 70: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
+	2,  // 71: pawl.v1.WorkerService.ListWorkers:output_type -> pawl.v1.ListWorkersResponse
+	70, // [70:72] is the sub-list for method output_type
+	68, // [68:70] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_worker_proto_init() }
@@ -2953,6 +3076,9 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkRequest_ResolveStep)(nil),
 		(*WorkRequest_SetArtifacts)(nil),
 		(*WorkRequest_WriteOutput)(nil),
+		(*WorkRequest_RequestModel)(nil),
+		(*WorkRequest_AnswerModel)(nil),
+		(*WorkRequest_NoteModel)(nil),
 	}
 	file_pawl_v1_worker_proto_msgTypes[6].OneofWrappers = []any{
 		(*WorkResponse_Registered)(nil),
@@ -2977,6 +3103,9 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkReceipt_Heartbeat)(nil),
 		(*WorkReceipt_Output)(nil),
 		(*WorkReceipt_WriteOutput)(nil),
+		(*WorkReceipt_RequestModel)(nil),
+		(*WorkReceipt_AnswerModel)(nil),
+		(*WorkReceipt_NoteModel)(nil),
 	}
 	file_pawl_v1_worker_proto_msgTypes[21].OneofWrappers = []any{
 		(*WorkRelease_TurnToken)(nil),

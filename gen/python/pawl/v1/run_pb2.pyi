@@ -236,8 +236,24 @@ class RunLimits(_message.Message):
     max_queued_inputs: int
     def __init__(self, max_transitions: _Optional[int] = ..., max_artifact_bytes: _Optional[int] = ..., max_run_artifact_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., max_queued_inputs: _Optional[int] = ...) -> None: ...
 
+class ModelStep(_message.Message):
+    __slots__ = ("request", "answer", "usage", "response_id", "not_before", "request_changed")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_ID_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    request: _record_pb2.ModelRequest
+    answer: _record_pb2.ModelAnswer
+    usage: _record_pb2.Usage
+    response_id: str
+    not_before: _timestamp_pb2.Timestamp
+    request_changed: bool
+    def __init__(self, request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., response_id: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_changed: bool = ...) -> None: ...
+
 class Step(_message.Message):
-    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "remote", "redacted")
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -251,6 +267,9 @@ class Step(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     BODIES_OMITTED_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     REMOTE_FIELD_NUMBER: _ClassVar[int]
     REDACTED_FIELD_NUMBER: _ClassVar[int]
     step: int
@@ -266,9 +285,12 @@ class Step(_message.Message):
     error: _record_pb2.Fault
     idempotency_key: str
     bodies_omitted: bool
+    kind: _record_pb2.StepKind
+    model: ModelStep
+    call: _record_pb2.ToolCallRef
     remote: _record_pb2.Remote
     redacted: bool
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ...) -> None: ...
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ...) -> None: ...
 
 class RunFilter(_message.Message):
     __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before", "run_id_prefix")
@@ -772,7 +794,7 @@ class SetArtifactsResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class CompleteTurnRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "output", "messages", "usage", "event", "artifacts", "expected_seq", "request_id", "reply")
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "output", "messages", "usage", "event", "artifacts", "expected_seq", "request_id", "reply", "said")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -787,6 +809,7 @@ class CompleteTurnRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     AWAIT_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
+    SAID_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     turn_seq: int
@@ -800,7 +823,8 @@ class CompleteTurnRequest(_message.Message):
     expected_seq: int
     request_id: str
     reply: bool
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., output: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., expected_seq: _Optional[int] = ..., request_id: _Optional[str] = ..., reply: bool = ..., **kwargs) -> None: ...
+    said: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., output: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactWrite, _Mapping]]] = ..., expected_seq: _Optional[int] = ..., request_id: _Optional[str] = ..., reply: bool = ..., said: _Optional[int] = ..., **kwargs) -> None: ...
 
 class CompleteTurnResponse(_message.Message):
     __slots__ = ("record", "transition", "ended", "state", "status", "seq", "turn", "duplicate")
@@ -919,16 +943,18 @@ class SuspendTurnResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class StepRequest(_message.Message):
-    __slots__ = ("key", "tool", "payload_json", "reframe")
+    __slots__ = ("key", "tool", "payload_json", "reframe", "call")
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     REFRAME_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     key: str
     tool: str
     payload_json: str
     reframe: bool
-    def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., payload_json: _Optional[str] = ..., reframe: bool = ...) -> None: ...
+    call: _record_pb2.ToolCallRef
+    def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ...) -> None: ...
 
 class RequestStepRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "requests", "request_id")
@@ -947,6 +973,152 @@ class RequestStepRequest(_message.Message):
     requests: _containers.RepeatedCompositeFieldContainer[StepRequest]
     request_id: str
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., requests: _Optional[_Iterable[_Union[StepRequest, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RequestModelRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "round", "key", "request", "bound")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    turn_seq: int
+    attempt: int
+    turn_token: str
+    round: int
+    key: str
+    request: _record_pb2.ModelRequest
+    bound: _record_pb2.Usage
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., round: _Optional[int] = ..., key: _Optional[str] = ..., request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., bound: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ...) -> None: ...
+
+class RequestModelResponse(_message.Message):
+    __slots__ = ("key", "step", "replayed", "denial", "max_answer_bytes", "remaining", "ended", "status", "seq")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    DENIAL_FIELD_NUMBER: _ClassVar[int]
+    MAX_ANSWER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    step: Step
+    replayed: bool
+    denial: _record_pb2.Denial
+    max_answer_bytes: int
+    remaining: Remaining
+    ended: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    def __init__(self, key: _Optional[str] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., replayed: bool = ..., denial: _Optional[_Union[_record_pb2.Denial, _Mapping]] = ..., max_answer_bytes: _Optional[int] = ..., remaining: _Optional[_Union[Remaining, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class AnswerModelRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "step", "attempt", "turn_token", "answer", "failure", "usage")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    step: int
+    attempt: int
+    turn_token: str
+    answer: _record_pb2.ModelAnswer
+    failure: ModelFailure
+    usage: _record_pb2.Usage
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., failure: _Optional[_Union[ModelFailure, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ...) -> None: ...
+
+class ModelFailure(_message.Message):
+    __slots__ = ("error", "final", "retry_after")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
+    error: _record_pb2.Fault
+    final: bool
+    retry_after: _duration_pb2.Duration
+    def __init__(self, error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., final: bool = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class AnswerModelResponse(_message.Message):
+    __slots__ = ("disposition", "record", "ended", "status", "seq", "next", "wait", "duplicate")
+    DISPOSITION_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    disposition: Disposition
+    record: _record_pb2.Record
+    ended: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    next: int
+    wait: _duration_pb2.Duration
+    duplicate: bool
+    def __init__(self, disposition: _Optional[_Union[Disposition, str]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., next: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class NoteModelRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "step", "attempt", "turn_token", "response_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    step: int
+    attempt: int
+    turn_token: str
+    response_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., response_id: _Optional[str] = ...) -> None: ...
+
+class NoteModelResponse(_message.Message):
+    __slots__ = ("disposition", "record", "seq")
+    DISPOSITION_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    disposition: Disposition
+    record: _record_pb2.Record
+    seq: int
+    def __init__(self, disposition: _Optional[_Union[Disposition, str]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class GetModelStepRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "step")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    step: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+
+class GetModelStepResponse(_message.Message):
+    __slots__ = ("step", "system", "tools_json", "parameters_json", "messages", "redacted")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_JSON_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_JSON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REDACTED_FIELD_NUMBER: _ClassVar[int]
+    step: Step
+    system: str
+    tools_json: str
+    parameters_json: str
+    messages: _containers.RepeatedCompositeFieldContainer[_record_pb2.Message]
+    redacted: bool
+    def __init__(self, step: _Optional[_Union[Step, _Mapping]] = ..., system: _Optional[str] = ..., tools_json: _Optional[str] = ..., parameters_json: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_record_pb2.Message, _Mapping]]] = ..., redacted: bool = ...) -> None: ...
 
 class StepOutcome(_message.Message):
     __slots__ = ("key", "step", "replayed", "denial")
@@ -1419,7 +1591,7 @@ class DriveRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[DriveCommand, _Mapping]]] = ...) -> None: ...
 
 class DriveCommand(_message.Message):
-    __slots__ = ("id", "traceparent", "start_run", "emit_event", "send_input", "get_turn", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "pause_run", "resume_run", "cancel_run")
+    __slots__ = ("id", "traceparent", "start_run", "emit_event", "send_input", "get_turn", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "pause_run", "resume_run", "cancel_run", "request_model", "answer_model", "note_model")
     ID_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     START_RUN_FIELD_NUMBER: _ClassVar[int]
@@ -1436,6 +1608,9 @@ class DriveCommand(_message.Message):
     PAUSE_RUN_FIELD_NUMBER: _ClassVar[int]
     RESUME_RUN_FIELD_NUMBER: _ClassVar[int]
     CANCEL_RUN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_MODEL_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_MODEL_FIELD_NUMBER: _ClassVar[int]
+    NOTE_MODEL_FIELD_NUMBER: _ClassVar[int]
     id: int
     traceparent: str
     start_run: StartRunRequest
@@ -1452,7 +1627,10 @@ class DriveCommand(_message.Message):
     pause_run: PauseRunRequest
     resume_run: ResumeRunRequest
     cancel_run: CancelRunRequest
-    def __init__(self, id: _Optional[int] = ..., traceparent: _Optional[str] = ..., start_run: _Optional[_Union[StartRunRequest, _Mapping]] = ..., emit_event: _Optional[_Union[EmitEventRequest, _Mapping]] = ..., send_input: _Optional[_Union[SendInputRequest, _Mapping]] = ..., get_turn: _Optional[_Union[GetTurnRequest, _Mapping]] = ..., complete_turn: _Optional[_Union[CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[WriteOutputRequest, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRunRequest, _Mapping]] = ..., resume_run: _Optional[_Union[ResumeRunRequest, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRunRequest, _Mapping]] = ...) -> None: ...
+    request_model: RequestModelRequest
+    answer_model: AnswerModelRequest
+    note_model: NoteModelRequest
+    def __init__(self, id: _Optional[int] = ..., traceparent: _Optional[str] = ..., start_run: _Optional[_Union[StartRunRequest, _Mapping]] = ..., emit_event: _Optional[_Union[EmitEventRequest, _Mapping]] = ..., send_input: _Optional[_Union[SendInputRequest, _Mapping]] = ..., get_turn: _Optional[_Union[GetTurnRequest, _Mapping]] = ..., complete_turn: _Optional[_Union[CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[WriteOutputRequest, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRunRequest, _Mapping]] = ..., resume_run: _Optional[_Union[ResumeRunRequest, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRunRequest, _Mapping]] = ..., request_model: _Optional[_Union[RequestModelRequest, _Mapping]] = ..., answer_model: _Optional[_Union[AnswerModelRequest, _Mapping]] = ..., note_model: _Optional[_Union[NoteModelRequest, _Mapping]] = ...) -> None: ...
 
 class DriveResponse(_message.Message):
     __slots__ = ("answers", "window")
@@ -1463,7 +1641,7 @@ class DriveResponse(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[DriveAnswer, _Mapping]]] = ..., window: _Optional[int] = ...) -> None: ...
 
 class DriveAnswer(_message.Message):
-    __slots__ = ("id", "error", "start_run", "emit_event", "send_input", "get_turn", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "pause_run", "resume_run", "cancel_run")
+    __slots__ = ("id", "error", "start_run", "emit_event", "send_input", "get_turn", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "pause_run", "resume_run", "cancel_run", "request_model", "answer_model", "note_model")
     ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     START_RUN_FIELD_NUMBER: _ClassVar[int]
@@ -1480,6 +1658,9 @@ class DriveAnswer(_message.Message):
     PAUSE_RUN_FIELD_NUMBER: _ClassVar[int]
     RESUME_RUN_FIELD_NUMBER: _ClassVar[int]
     CANCEL_RUN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_MODEL_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_MODEL_FIELD_NUMBER: _ClassVar[int]
+    NOTE_MODEL_FIELD_NUMBER: _ClassVar[int]
     id: int
     error: _status_pb2.Status
     start_run: StartRunResponse
@@ -1496,4 +1677,7 @@ class DriveAnswer(_message.Message):
     pause_run: PauseRunResponse
     resume_run: ResumeRunResponse
     cancel_run: CancelRunResponse
-    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., start_run: _Optional[_Union[StartRunResponse, _Mapping]] = ..., emit_event: _Optional[_Union[EmitEventResponse, _Mapping]] = ..., send_input: _Optional[_Union[SendInputResponse, _Mapping]] = ..., get_turn: _Optional[_Union[GetTurnResponse, _Mapping]] = ..., complete_turn: _Optional[_Union[CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[SetArtifactsResponse, _Mapping]] = ..., write_output: _Optional[_Union[WriteOutputResponse, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRunResponse, _Mapping]] = ..., resume_run: _Optional[_Union[ResumeRunResponse, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRunResponse, _Mapping]] = ...) -> None: ...
+    request_model: RequestModelResponse
+    answer_model: AnswerModelResponse
+    note_model: NoteModelResponse
+    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., start_run: _Optional[_Union[StartRunResponse, _Mapping]] = ..., emit_event: _Optional[_Union[EmitEventResponse, _Mapping]] = ..., send_input: _Optional[_Union[SendInputResponse, _Mapping]] = ..., get_turn: _Optional[_Union[GetTurnResponse, _Mapping]] = ..., complete_turn: _Optional[_Union[CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[SetArtifactsResponse, _Mapping]] = ..., write_output: _Optional[_Union[WriteOutputResponse, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRunResponse, _Mapping]] = ..., resume_run: _Optional[_Union[ResumeRunResponse, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRunResponse, _Mapping]] = ..., request_model: _Optional[_Union[RequestModelResponse, _Mapping]] = ..., answer_model: _Optional[_Union[AnswerModelResponse, _Mapping]] = ..., note_model: _Optional[_Union[NoteModelResponse, _Mapping]] = ...) -> None: ...

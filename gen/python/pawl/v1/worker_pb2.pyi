@@ -115,7 +115,7 @@ class ReadyWork(_message.Message):
     def __init__(self, pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., agent: _Optional[str] = ..., tool: _Optional[str] = ..., count: _Optional[int] = ..., workers: _Optional[int] = ...) -> None: ...
 
 class WorkRequest(_message.Message):
-    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "more")
+    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "request_model", "answer_model", "note_model", "more")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +131,9 @@ class WorkRequest(_message.Message):
     RESOLVE_STEP_FIELD_NUMBER: _ClassVar[int]
     SET_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_MODEL_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_MODEL_FIELD_NUMBER: _ClassVar[int]
+    NOTE_MODEL_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     id: int
@@ -147,8 +150,11 @@ class WorkRequest(_message.Message):
     resolve_step: _run_pb2.ResolveStepRequest
     set_artifacts: _run_pb2.SetArtifactsRequest
     write_output: _run_pb2.WriteOutputRequest
+    request_model: _run_pb2.RequestModelRequest
+    answer_model: _run_pb2.AnswerModelRequest
+    note_model: _run_pb2.NoteModelRequest
     more: _containers.RepeatedCompositeFieldContainer[WorkRequest]
-    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkRequest, _Mapping]]] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ..., request_model: _Optional[_Union[_run_pb2.RequestModelRequest, _Mapping]] = ..., answer_model: _Optional[_Union[_run_pb2.AnswerModelRequest, _Mapping]] = ..., note_model: _Optional[_Union[_run_pb2.NoteModelRequest, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkRequest, _Mapping]]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
     __slots__ = ("registered", "turn", "step", "revoked", "step_answers", "receipt", "drain", "more")
@@ -328,7 +334,7 @@ class StepAnswers(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[_run_pb2.Step, _Mapping]]] = ...) -> None: ...
 
 class WorkReceipt(_message.Message):
-    __slots__ = ("id", "error", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "heartbeat", "output", "write_output")
+    __slots__ = ("id", "error", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "heartbeat", "output", "write_output", "request_model", "answer_model", "note_model")
     ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_TURN_FIELD_NUMBER: _ClassVar[int]
@@ -340,6 +346,9 @@ class WorkReceipt(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     WRITE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_MODEL_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_MODEL_FIELD_NUMBER: _ClassVar[int]
+    NOTE_MODEL_FIELD_NUMBER: _ClassVar[int]
     id: int
     error: _status_pb2.Status
     complete_turn: _run_pb2.CompleteTurnResponse
@@ -351,7 +360,10 @@ class WorkReceipt(_message.Message):
     heartbeat: LeaseExtension
     output: OutputProgress
     write_output: _run_pb2.WriteOutputResponse
-    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[LeaseExtension, _Mapping]] = ..., output: _Optional[_Union[OutputProgress, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputResponse, _Mapping]] = ...) -> None: ...
+    request_model: _run_pb2.RequestModelResponse
+    answer_model: _run_pb2.AnswerModelResponse
+    note_model: _run_pb2.NoteModelResponse
+    def __init__(self, id: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnResponse, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnResponse, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnResponse, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepResponse, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepResponse, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[LeaseExtension, _Mapping]] = ..., output: _Optional[_Union[OutputProgress, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputResponse, _Mapping]] = ..., request_model: _Optional[_Union[_run_pb2.RequestModelResponse, _Mapping]] = ..., answer_model: _Optional[_Union[_run_pb2.AnswerModelResponse, _Mapping]] = ..., note_model: _Optional[_Union[_run_pb2.NoteModelResponse, _Mapping]] = ...) -> None: ...
 
 class WorkerHeartbeat(_message.Message):
     __slots__ = ("tokens",)
